@@ -6,8 +6,8 @@ import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 import type { Partitions } from '../store/partitions.ts';
-import type { Mark } from './mark.ts';
 import type { Side } from './side.ts';
+import type { StoredMove } from './stored_move.ts';
 
 /** Throws BootError unless the source has a stopped bus with one partition and the layout of this release. */
 export async function checkSource({ partitions, prefix }: Side, leaseMs: number): Promise<void> {
@@ -64,10 +64,10 @@ export async function scriptCallers({ control: source }: Partitions): Promise<st
  * Throws BootError unless the target can hold a bus and is empty. It may have what an earlier run of the same move has
  * written.
  */
-export async function checkTarget(source: Side, target: Side, mark: Mark, log: Log): Promise<void> {
+export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
   const count = await readCount(target);
-  if (count === fillingText(mark)) return;
+  if (count === fillingText(stored)) return;
   if (count !== undefined)
     throw new BootError(
       /^\d+$/.test(count)
@@ -102,7 +102,7 @@ async function isSame(source: Side, target: Side): Promise<boolean> {
 }
 
 /** Returns the value of the target's key `partitions` during the move. It is no number, so no process starts there. */
-export function fillingText({ id, partitions }: Mark): string {
+export function fillingText({ id, partitions }: StoredMove): string {
   return `${partitions}, being filled by the move ${id}`;
 }
 

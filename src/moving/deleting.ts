@@ -1,18 +1,18 @@
 import { BootError } from '../errors.ts';
 import { sumOf } from '../sum.ts';
-import { readMark } from './mark.ts';
 import { scanned } from './scanning.ts';
 import type { Side } from './side.ts';
+import { readMove } from './stored_move.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Deletes the data of a bus that was moved, but for the mark of the move, so that no process starts on it. Returns the
+ * Deletes the data of a bus that was moved, but for the key `move`, so that no process starts on it. Returns the
  * number of deleted keys. Throws BootError unless the move is finished.
  */
 export async function deleteMoved({ partitions }: Side): Promise<number> {
   const { control: source } = partitions;
-  const mark = await readMark(source);
-  if (mark?.doneMs === undefined) throw new BootError('This bus was not moved, so nothing is deleted.');
+  const stored = await readMove(source);
+  if (stored?.doneMs === undefined) throw new BootError('This bus was not moved, so nothing is deleted.');
   let deleted = 0;
   for await (const { keys } of scanned(source, [source.prefix])) {
     const others = keys.filter(({ name }) => name !== 'move');

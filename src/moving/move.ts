@@ -13,9 +13,9 @@ import {
   scriptCallers,
   storeCount,
 } from './checks.ts';
-import { type Mark, newMark, readMark, storeMark } from './mark.ts';
 import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
+import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
 /** Number of topics for which marks (TopicMarks) are set at a time. */
 const TOPICS_PER_SCAN = 300;
@@ -43,9 +43,9 @@ interface Move {
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
- * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark (the key
- * `move`), so that no process starts on it. A move that was cut off continues where it stopped. Throws BootError if a
- * person must act.
+ * Copies a stopped bus with one partition into a bus with several. The source keeps its data, and the move is stored
+ * there (the key `move`), so that no process starts on it. A move that was cut off continues where it stopped. Throws
+ * BootError if a person must act.
  */
 export function move(parts: Move): Promise<Comparison> {
   return moveAll(parts).catch((error: unknown) => explain(error, parts.source));
@@ -71,19 +71,19 @@ async function moveAll(parts: Move): Promise<Comparison> {
   await checkSource(source, leaseMs);
   if (!ignoresCallers) await refuseCallers(source);
   const { control } = source.partitions;
-  const mark = await markOf(parts);
-  const count = mark.cursor === COPIED ? await readCount(target) : undefined;
-  if (count === fillingText(mark) || count === String(mark.partitions)) {
-    await finish(parts, mark);
+  const stored = await begunOrNew(parts);
+  const count = stored.cursor === COPIED ? await readCount(target) : undefined;
+  if (count === fillingText(stored) || count === String(stored.partitions)) {
+    await finish(parts, stored);
     return [];
   }
   // The target has lost what was copied.
-  if (mark.cursor === COPIED) mark.cursor = '0';
-  await checkTarget(source, target, mark, log);
-  await storeMark(control, mark);
-  await storeCount(target, fillingText(mark));
+  if (stored.cursor === COPIED) stored.cursor = '0';
+  await checkTarget(source, target, stored, log);
+  await storeMove(control, stored);
+  await storeCount(target, fillingText(stored));
   const before = await countKeys([control]);
-  await copy(parts, mark, (done) => progress(done, before.keys));
+  await copy(parts, stored, (done) => progress(done, before.keys));
   for (const { what, source: was, target: is } of compare(before, await countKeys([control])))
     if (was !== is)
       throw new BootError(
@@ -91,7 +91,7 @@ async function moveAll(parts: Move): Promise<Comparison> {
           `Stop it, empty the target, delete ${control.keys.move()} and move again.`,
       );
   const comparison = compare(before, await countTarget(target));
-  if (comparison.every((each) => each.source === each.target)) await finish(parts, mark);
+  if (comparison.every((each) => each.source === each.target)) await finish(parts, stored);
   return comparison;
 }
 
@@ -104,26 +104,30 @@ async function refuseCallers(source: Side): Promise<void> {
   );
 }
 
-/** Returns the stored mark if this move was begun before. Otherwise returns a new mark. */
-async function markOf({ source, target }: Move): Promise<Mark> {
+/** Returns this move as it is stored if it was begun before. Otherwise returns a new one. */
+async function begunOrNew({ source, target }: Move): Promise<StoredMove> {
   const partitions = target.partitions.all.length;
-  const mark = await readMark(source.partitions.control);
-  if (!mark) return newMark(target.name, partitions);
+  const stored = await readMove(source.partitions.control);
+  if (!stored) return newMove(target.name, partitions);
   const { control } = source.partitions;
-  if (mark.to !== target.name || mark.partitions !== partitions)
+  if (stored.to !== target.name || stored.partitions !== partitions)
     throw new BootError(
-      `This bus is being moved, or was moved, to ${mark.partitions} partitions in ${mark.to}. ` +
+      `This bus is being moved, or was moved, to ${stored.partitions} partitions in ${stored.to}. ` +
         `To move it elsewhere: redis-cli DEL ${control.keys.move()}`,
     );
-  if (mark.doneMs !== undefined) throw new BootError(`This bus was moved to ${mark.to} already.`);
-  return mark;
+  if (stored.doneMs !== undefined) throw new BootError(`This bus was moved to ${stored.to} already.`);
+  return stored;
 }
 
-async function copy({ source, target }: Move, mark: Mark, progress: (done: number) => void): Promise<void> {
+async function copy(
+  { source, target }: Move,
+  stored: StoredMove,
+  progress: (done: number) => void,
+): Promise<void> {
   const { control } = source.partitions;
   const run = await runOf(source.partitions);
-  let { cursor } = mark;
-  if (mark.run !== run) cursor = '0';
+  let { cursor } = stored;
+  if (stored.run !== run) cursor = '0';
   let done = 0;
   const mover = new Mover(control, target.partitions);
   for await (const copied of mover.copy(cursor)) {
@@ -131,7 +135,7 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
     progress(done);
     // A run that is cut off goes on at `cursor`. After the last keys `cursor` is 0, which also stands for the beginning.
     // The next run then copies everything again, which does no harm.
-    await storeMark(control, { ...mark, run, cursor: copied.cursor });
+    await storeMove(control, { ...stored, run, cursor: copied.cursor });
   }
   await markTopics(source, target);
 }
@@ -160,11 +164,11 @@ function compare(source: Census, target: Census): Comparison {
 /**
  * Lets processes start on the target. They can start as soon as the number of partitions is stored, so this comes last.
  */
-async function finish({ source, target }: Move, mark: Mark): Promise<void> {
-  await storeMark(source.partitions.control, { ...mark, cursor: COPIED });
+async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
+  await storeMove(source.partitions.control, { ...stored, cursor: COPIED });
   for (const partition of target.partitions.all)
     await partition.command((redis, keys) => redis.set(keys.schema(), SCHEMA));
-  await storeCount(target, String(mark.partitions));
+  await storeCount(target, String(stored.partitions));
   const [seconds] = await source.partitions.control.command((redis) => redis.time());
-  await storeMark(source.partitions.control, { ...mark, cursor: COPIED, doneMs: Number(seconds) * 1000 });
+  await storeMove(source.partitions.control, { ...stored, cursor: COPIED, doneMs: Number(seconds) * 1000 });
 }

@@ -158,7 +158,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   audit: toControl,
   tail: passing,
   tail_watched: passing,
-  move: { stays: 'it marks the bus that was moved' },
+  move: { stays: 'it says that the bus was moved' },
   schema: { stays: 'it is written when everything is there' },
   taken_over: toAll,
   strays_adopted: toControl,

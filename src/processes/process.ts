@@ -3,7 +3,7 @@ import type { Config } from '../config.ts';
 import { BootError, isPassing } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
-import { refuseMoved } from '../moving/mark.ts';
+import { refuseMoved } from '../moving/stored_move.ts';
 import type { Compatibility } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
 import { settlePartitionCount } from '../store/partition_count.ts';

@@ -3,8 +3,8 @@ import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 
-/** Where a move goes, and how far it has come. The source of the move stores this mark in its hash `move`. */
-export interface Mark {
+/** Where a move goes, and how far it has come. The source has it in its hash `move`. */
+export interface StoredMove {
   /** The id of the move, which the target stores too, so that no other move continues to fill it. */
   id: string;
   /** The Redis and the prefix of the target, without the password. */
@@ -17,11 +17,11 @@ export interface Mark {
   doneMs: number | undefined;
 }
 
-export function newMark(to: string, partitions: number): Mark {
+export function newMove(to: string, partitions: number): StoredMove {
   return { id: uid(), to, partitions, cursor: '0', run: '', doneMs: undefined };
 }
 
-export async function readMark(source: Partition): Promise<Mark | undefined> {
+export async function readMove(source: Partition): Promise<StoredMove | undefined> {
   const {
     id,
     to = '',
@@ -35,9 +35,9 @@ export async function readMark(source: Partition): Promise<Mark | undefined> {
   return { id, to, partitions: Number(partitions), cursor, run, doneMs };
 }
 
-/** Stores the mark of a move in the source. From then on no process starts on the source. */
-export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): Promise<void> {
-  const fields = { ...mark, ...(doneMs !== undefined && { done_at: doneMs }) };
+/** Stores a move in its source. From then on no process starts on the source. */
+export async function storeMove(source: Partition, { doneMs, ...stored }: StoredMove): Promise<void> {
+  const fields = { ...stored, ...(doneMs !== undefined && { done_at: doneMs }) };
   await source.command((redis, keys) => redis.hset(keys.move(), fields));
 }
 
@@ -45,9 +45,9 @@ export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): P
  * Throws BootError if this bus was moved, or is being moved: events that it accepted would be missing on the new bus.
  */
 export async function refuseMoved(partition: Partition): Promise<void> {
-  const mark = await readMark(partition);
-  if (!mark) return;
-  const { to, partitions, doneMs } = mark;
+  const stored = await readMove(partition);
+  if (!stored) return;
+  const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
   // A target with the same prefix in the same Redis has replaced the stored number of partitions, so this bus would not
   // start. On a cluster a target has another prefix.
