@@ -96,22 +96,22 @@ export function isDeep(text: string, maxLevels = MAX_LEVELS): boolean {
 }
 
 /**
- * True if JSON has more than `max` marks: brackets, commas and quotes outside of strings. Each is one byte of the
- * value, so a value with more marks than permitted bytes is too large. Parsing many marks takes long, so this is
- * checked before.
+ * True if JSON has more than `max` delimiters: brackets, commas and quotes outside of strings. Each is one byte of the
+ * value, so a value with more delimiters than permitted bytes is too large. Parsing many delimiters takes long, so this
+ * is checked before.
  */
-export function hasMoreMarks(text: string, max: number): boolean {
-  let marks = 0;
-  for (let at = 0; at < text.length && marks <= max; at++) {
+export function hasMoreDelimiters(text: string, max: number): boolean {
+  let delimiters = 0;
+  for (let at = 0; at < text.length && delimiters <= max; at++) {
     const code = text.charCodeAt(at);
-    if (code === COMMA) marks++;
-    else if (code === OPEN_ARRAY || code === OPEN_OBJECT) marks += 2;
+    if (code === COMMA) delimiters++;
+    else if (code === OPEN_ARRAY || code === OPEN_OBJECT) delimiters += 2;
     else if (code === QUOTE) {
-      marks += 2;
+      delimiters += 2;
       at = endOfString(text, at);
     }
   }
-  return marks > max;
+  return delimiters > max;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Authentication } from '../authentication/authentication.ts';
 import type { Sessions } from '../authentication/sessions.ts';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
-import { hasMoreMarks, MAX_CHARACTERS_PER_BYTE, parseJson, SHORT_TEXT } from '../json.ts';
+import { hasMoreDelimiters, MAX_CHARACTERS_PER_BYTE, parseJson, SHORT_TEXT } from '../json.ts';
 import type { AuditedCall } from '../records/audit.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
@@ -202,10 +202,10 @@ function lengthOf(chunks: readonly Buffer[]): number {
 /** Reads the body as JSON. Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Limits the marks (brackets, commas and quotes outside of strings), because parsing many takes long. The data of a
-  // trigger may have most: one in each of its bytes. For a trigger, `maxBytes` is more than MAX_CHARACTERS_PER_BYTE
+  // Limits the delimiters (brackets, commas and quotes outside of strings), because parsing many takes long. The data of
+  // a trigger may have most: one in each of its bytes. For a trigger, `maxBytes` is more than MAX_CHARACTERS_PER_BYTE
   // times these bytes.
-  if (text.length > SHORT_TEXT && hasMoreMarks(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
+  if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;
   return checked(body, isLeftOut ? undefined : parseJson(text));

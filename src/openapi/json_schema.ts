@@ -6,7 +6,7 @@ import type { JsonSchema } from './openapi.ts';
  * A temporary member with the name of a schema, such as `"x-name": "Delivery"`. It is removed when the schema moves to
  * `components`.
  */
-const MARK = 'x-name';
+const X_NAME = 'x-name';
 
 /** Control characters for regular expressions of every language. Only JavaScript with the flag `u` knows `\p{Cc}`. */
 const CONTROL_CHARACTERS = '\\x00-\\x1f\\x7f-\\x9f';
@@ -33,7 +33,7 @@ export class Schemas {
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;
-        if (name !== undefined) (jsonSchema as JsonSchema)[MARK] = name;
+        if (name !== undefined) (jsonSchema as JsonSchema)[X_NAME] = name;
       },
     });
     const { $schema: _, ...rest } = made as JsonSchema;
@@ -47,13 +47,13 @@ export class Schemas {
   #tidied(schema: JsonSchema, isOutput: boolean): JsonSchema {
     const tidy: JsonSchema = {};
     for (const [key, value] of Object.entries(schema)) {
-      if (key === MARK || key === 'readOnly' || key === 'propertyNames') continue;
+      if (key === X_NAME || key === 'readOnly' || key === 'propertyNames') continue;
       if (key === 'minimum' && value === Number.MIN_SAFE_INTEGER) continue;
       if (key === 'maximum' && value === Number.MAX_SAFE_INTEGER) continue;
       if (key === 'additionalProperties' && value === false && isOutput) continue;
       tidy[key] = this.#tidiedPart(key, value, isOutput);
     }
-    const name = schema[MARK];
+    const name = schema[X_NAME];
     if (typeof name !== 'string') return tidy;
     this.components[name] = tidy;
     return { $ref: `#/components/schemas/${name}` };

@@ -10,10 +10,10 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
 
-/** Maximum characters of an element, and maximum marks (brackets, commas and quotes outside of strings). */
+/** Maximum characters of an element, and maximum delimiters (brackets, commas and quotes outside of strings). */
 export interface MaxSize {
   length: number;
-  marks: number;
+  delimiters: number;
 }
 
 /** Consecutive elements of an array as JSON text, without the brackets. */
@@ -89,32 +89,32 @@ export class ArrayPieces {
     const text = this.#text;
     const good = { isTooLong: false, isTooDeep: false };
     const limitFor = (element: number) => Math.min(text.length, element + max.length + 1);
-    let [depth, maxDepth, commas, marks, element, limit] = [0, 0, 0, 0, from, limitFor(from)];
+    let [depth, maxDepth, commas, delimiters, element, limit] = [0, 0, 0, 0, from, limitFor(from)];
     let pauseAt = from + CHARACTERS;
-    for (let at = from; at < limit && marks <= max.marks; at++) {
+    for (let at = from; at < limit && delimiters <= max.delimiters; at++) {
       if (at >= pauseAt) {
         pauseAt = at + CHARACTERS;
         yield [];
       }
       const code = text.charCodeAt(at);
       if (code === QUOTE) {
-        marks += 2;
+        delimiters += 2;
         at = endOfString(text, at, limit);
       } else if (code === OPEN_ARRAY || code === OPEN_OBJECT) {
-        marks += 2;
+        delimiters += 2;
         maxDepth = Math.max(maxDepth, ++depth);
       } else if (code === CLOSE_ARRAY && depth === 0) return { end: at, ...good };
       else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) depth--;
       else if (code === COMMA) {
         commas++;
-        marks++;
+        delimiters++;
         if (depth > 0) continue;
         if (commas >= COMMAS || at - from >= CHARACTERS) return { end: at, ...good };
-        [element, marks] = [at + 1, 0];
+        [element, delimiters] = [at + 1, 0];
         limit = limitFor(element);
       }
     }
-    if (limit === text.length && marks <= max.marks) return { end: limit, ...good };
+    if (limit === text.length && delimiters <= max.delimiters) return { end: limit, ...good };
     if (element > from) return { end: element - 1, ...good };
     return { end: limit, isTooLong: true, isTooDeep: maxDepth > MAX_LEVELS };
   }

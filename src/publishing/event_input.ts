@@ -1,5 +1,12 @@
 import { BusError } from '../errors.ts';
-import { hasMoreMarks, isDeep, MAX_CHARACTERS_PER_BYTE, parseJson, SHORT_TEXT, trimmed } from '../json.ts';
+import {
+  hasMoreDelimiters,
+  isDeep,
+  MAX_CHARACTERS_PER_BYTE,
+  parseJson,
+  SHORT_TEXT,
+  trimmed,
+} from '../json.ts';
 import { ArrayPieces, isArray, type MaxSize } from './array_pieces.ts';
 import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDeep } from './event_fields.ts';
 
@@ -53,13 +60,13 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 }
 
 /**
- * Returns the maximum size of an event's text. Each mark is a byte of JSON, so with more marks the data has too many
- * bytes.
+ * Returns the maximum size of an event's text. Each delimiter is a byte of JSON, so with more of them the data has too
+ * many bytes.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {
     length: MAX_CHARACTERS_PER_BYTE * maxEventDataBytes + ENVELOPE_LENGTH,
-    marks: maxEventDataBytes + ENVELOPE_LENGTH,
+    delimiters: maxEventDataBytes + ENVELOPE_LENGTH,
   };
 }
 
@@ -163,17 +170,18 @@ function parseLine(line: string, index: number, max: MaxSize): unknown {
 }
 
 /**
- * Throws if the text of an event is too long or too deeply nested, or has too many marks: brackets, commas and quotes
- * outside of strings. This is checked before the text is parsed, because parsing takes several times as long.
+ * Throws if the text of an event is too long or too deeply nested, or has too many delimiters: brackets, commas and
+ * quotes outside of strings. This is checked before the text is parsed, because parsing takes several times as long.
  */
 function refuseHuge(json: string, max: MaxSize, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= max.length) return;
   if (isDeep(json.slice(0, max.length))) throw asProblem(tooDeep(), index);
-  if (json.length > max.length || hasMoreMarks(json, max.marks)) throw asProblem(tooLong(max), index);
+  if (json.length > max.length || hasMoreDelimiters(json, max.delimiters))
+    throw asProblem(tooLong(max), index);
 }
 
-function tooLong({ length, marks }: MaxSize): BadEvent {
-  const what = `the event has more than ${length} characters, or ${marks} brackets, commas and quotes`;
+function tooLong({ length, delimiters }: MaxSize): BadEvent {
+  const what = `the event has more than ${length} characters, or ${delimiters} brackets, commas and quotes`;
   return new BadEvent('data', `${what}, too many for what ROUTEMASTER_MAX_EVENT_DATA allows`);
 }
 
