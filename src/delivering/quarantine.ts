@@ -7,13 +7,13 @@ import type { Config } from '../config.ts';
 import { uid } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
+import type { OwnerLimit } from '../routing/owner_limit.ts';
 import type { Reply } from '../store/contracts.ts';
 import { deliveredBy } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
-import type { OneAtATime } from './one_at_a_time.ts';
 
 /** Interval at which Redis is asked for suspects, since the announcement of one may be lost. */
 const ASK_EVERY_MS = 30_000;
@@ -38,7 +38,7 @@ interface QuarantineParts {
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
   /** Makes the quarantines of all partitions take turns, so that only one process runs at a time. */
-  turns: OneAtATime;
+  turns: OwnerLimit;
   log: Log;
 }
 
@@ -94,7 +94,7 @@ export class Quarantine {
           await this.#bell.wait(ASK_EVERY_MS);
           continue;
         }
-        const died = await turns.take(() => this.#deliver());
+        const died = await turns.run('quarantine', () => this.#deliver());
         if (!died) continue;
         await this.#condemn(died);
         // A quarantine may die at each start, for want of memory for example. Without this pause, it would be started

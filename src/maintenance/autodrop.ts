@@ -32,7 +32,7 @@ type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
 
-type AutodropParts = Omit<JobParts, 'config' | 'sweeps' | 'stopping'>;
+type AutodropParts = Omit<JobParts, 'config' | 'turns' | 'stopping'>;
 
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 

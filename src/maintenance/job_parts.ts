@@ -1,8 +1,8 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
-import type { OneAtATime } from '../delivering/one_at_a_time.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
+import type { OwnerLimit } from '../routing/owner_limit.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
@@ -23,7 +23,7 @@ export interface JobParts extends RepairParts {
    * Lets the sweeps of this process run one at a time. A sweep rests for as long as each command took. Several at once
    * would use each other's rests, and Redis would always be busy.
    */
-  sweeps: OneAtATime;
+  turns: OwnerLimit;
   /**
    * Aborted as soon as the process begins to stop. The signal of a running job is aborted only at the end of the grace
    * period.

@@ -2,7 +2,6 @@ import { Clients } from '../authentication/client.ts';
 import { NameKey } from '../authentication/name_key.ts';
 import { PublicNames } from '../authentication/public_names.ts';
 import { configIn, environmentWarnings, readConfig } from '../config.ts';
-import { OneAtATime } from '../delivering/one_at_a_time.ts';
 import { Quarantine } from '../delivering/quarantine.ts';
 import { Supervisor } from '../delivering/supervisor.ts';
 import { createLog } from '../log.ts';
@@ -10,6 +9,7 @@ import { Maintenance } from '../maintenance/maintenance.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { Outbox } from '../publishing/outbox.ts';
+import { OwnerLimit } from '../routing/owner_limit.ts';
 import { connect, connectListener } from '../store/connection.ts';
 import { Partitions } from '../store/partitions.ts';
 import { showPresence } from '../store/presence.ts';
@@ -47,7 +47,7 @@ await start(async () => {
     log,
   });
   const quarantines: Quarantine[] = [];
-  const turns = { ofQuarantines: new OneAtATime(), ofSweeps: new OneAtATime() };
+  const turns = new OwnerLimit(1);
   const listener = connectListener(config.redisUrl, log, config.redisTls);
   const maintenance = partitions.all.map((partition) => {
     const quarantine = new Quarantine({
@@ -57,15 +57,14 @@ await start(async () => {
       partition,
       recorder,
       publicNames,
-      turns: turns.ofQuarantines,
+      turns,
       log,
     });
     quarantines.push(quarantine);
     const wakeups = new Wakeups(listener, partition.keys);
     wakeups.on('main', () => supervisor?.wake(partition.index));
     wakeups.on('suspect', () => quarantine.wake());
-    const sweeps = turns.ofSweeps;
-    const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, sweeps, log };
+    const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, turns, log };
     return new Maintenance(config, parts);
   });
   // The stop is prepared before the boot, because the boot may have to wait for Redis.

@@ -11,9 +11,9 @@ import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
-import { OneAtATime } from '../../src/delivering/one_at_a_time.ts';
 import { Quarantine } from '../../src/delivering/quarantine.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { OwnerLimit } from '../../src/routing/owner_limit.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const DEATHS = 6;
@@ -37,7 +37,7 @@ test('a quarantine that dies at each start is started again after growing pauses
     partition: store,
     recorder: new Recorder({ increment: () => {} }),
     publicNames: new PublicNames(new Clients(store, []), new NameKey(store)),
-    turns: new OneAtATime(),
+    turns: new OwnerLimit(1),
     log,
   });
   const diedAtMs: number[] = [];

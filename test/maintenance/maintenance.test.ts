@@ -10,10 +10,10 @@ import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
-import { OneAtATime } from '../../src/delivering/one_at_a_time.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
+import { OwnerLimit } from '../../src/routing/owner_limit.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -81,7 +81,7 @@ function begin(partitions: Partitions, partition: Partition) {
     publicNames: new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control)),
     wakeups,
     recorder,
-    sweeps: new OneAtATime(),
+    turns: new OwnerLimit(1),
     log,
   });
   maintenance.start();

@@ -22,7 +22,6 @@ import type { ApiCalls } from '../../src/console/api_calls.ts';
 import { overviewPage } from '../../src/console/overview_page.ts';
 import { findDeadLetter, listDeadLetters } from '../../src/delivering/dead_letter_reading.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
-import { OneAtATime } from '../../src/delivering/one_at_a_time.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { ThreadWorkers, workersOfPartition } from '../../src/delivering/thread_workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
@@ -39,6 +38,7 @@ import { Recorder } from '../../src/metrics/recorder.ts';
 import { unpackStandings } from '../../src/metrics/standings.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Jobs } from '../../src/records/jobs.ts';
+import { OwnerLimit } from '../../src/routing/owner_limit.ts';
 import type { Call } from '../../src/routing/route.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { packJob } from '../../src/store/job.ts';
@@ -142,7 +142,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
   const shared = { partitions, publicNames, recorder, log };
   const outboxParts = { applying: partitions, figures: recorder, marks: new TopicMarks(partitions) };
   const outbox = new Outbox({ ...outboxParts, limits: PUBLISH_LIMITS, log });
-  const sweeps = new OneAtATime();
+  const turns = new OwnerLimit(1);
   const settings = { ...CONFIG, workers: workersOfPartition(CONFIG, partitions) };
   assert.equal(settings.workers, 4);
 
@@ -150,7 +150,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
     const workers = new ThreadWorkers(partition, { handler, recorder, log, onIdle: () => {} }, settings);
     const wakeups = new Wakeups(connectListener(url, log), partition.keys);
     wakeups.on('main', () => workers.wake());
-    const maintenance = new Maintenance(CONFIG, { ...shared, partition, wakeups, outbox, sweeps });
+    const maintenance = new Maintenance(CONFIG, { ...shared, partition, wakeups, outbox, turns });
     return { workers, maintenance };
   });
   const stop = () =>
@@ -285,7 +285,7 @@ test('a sweep that ends a join of a client, whose change was cut off, deletes it
   const publicNames = new PublicNames(new Clients(control, []), new NameKey(control));
   const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
   const { signal: stopping } = new AbortController();
-  const shared = { partition, partitions, publicNames, recorder, log, sweeps: new OneAtATime(), stopping };
+  const shared = { partition, partitions, publicNames, recorder, log, turns: new OwnerLimit(1), stopping };
   const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
   await job?.run(stopping);
   assert.deepEqual([await partition.redis.scard(partition.keys.joins()), await letters()], [0, 0]);
@@ -303,7 +303,7 @@ test('a sweep of an idle partition sends few commands, whatever the number of cl
   const publicNames = new PublicNames(clients, new NameKey(partitions.control));
   const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
   const { signal: stopping } = new AbortController();
-  const shared = { partition, partitions, publicNames, recorder, log, sweeps: new OneAtATime(), stopping };
+  const shared = { partition, partitions, publicNames, recorder, log, turns: new OwnerLimit(1), stopping };
   const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
   await job?.run(stopping); // loads the functions
   const monitor = connect(redis.redis.socketPath ?? '');
