@@ -1,13 +1,11 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
-import { isWrongType, wrongTypes } from '../store/refusal.ts';
+import { FIND_AND_RENAME, isWrongType, wrongTypes } from '../store/refusal.ts';
 import type { RepairParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
-const WRONG_TYPES =
-  'the sweep cannot go on: another program has written keys of the bus. Find them with redis-cli SCAN, MATCH and TYPE, ' +
-  'and rename them';
+const WRONG_TYPES = `the sweep cannot go on: another program has written keys of the bus. ${FIND_AND_RENAME}`;
 
 /**
  * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only RubyWatch gives

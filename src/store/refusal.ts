@@ -6,6 +6,9 @@ import type { Partition } from './partition.ts';
 const TYPES = new Set(Object.values(LAYOUT).map(({ type }) => type));
 const KEYS_PER_SCAN = 1000;
 
+/** What a person must do about keys of another program. */
+export const FIND_AND_RENAME = 'Find them with redis-cli SCAN, MATCH and TYPE, and rename them';
+
 /** True if Redis refused a command because a key has another type. Another program must have written that key. */
 export function isWrongType(error: unknown): boolean {
   return error instanceof Error && /\bWRONGTYPE\b/.test(error.message);
@@ -48,8 +51,8 @@ export async function refuse(partitions: readonly Partition[], error: unknown): 
   const wrong = isWrongType(error) ? (await Promise.all(partitions.map(wrongTypes))).flat() : [];
   if (wrong.length === 0) throw error;
   throw new BootError(
-    `Another program has written keys of the bus: ${wrong.join('; ')}. Find them with redis-cli SCAN, MATCH and TYPE, ` +
-      'and rename them. Give the bus a Redis or a ROUTEMASTER_REDIS_PREFIX of its own.',
+    `Another program has written keys of the bus: ${wrong.join('; ')}. ${FIND_AND_RENAME}. ` +
+      'Give the bus a Redis or a ROUTEMASTER_REDIS_PREFIX of its own.',
     cause,
   );
 }
