@@ -74,7 +74,7 @@ export interface ApiParts {
    * The same partitions on another connection, which stores publications. A script call there resolves only when
    * ROUTEMASTER_MIN_REPLICAS replicas have confirmed its writes. Undefined if the setting is 0.
    */
-  accepting?: Partitions | undefined;
+  confirmed?: Partitions | undefined;
   recorder: Recorder;
   log: Log;
 }
@@ -132,7 +132,7 @@ export function buildApi(given: ApiParts): Built {
 }
 
 /** Makes the objects that several routes use. Each file `*_api.ts` names those that it needs. */
-function sharedParts({ config, partitions, accepting = partitions, recorder, log }: ApiParts) {
+function sharedParts({ config, partitions, confirmed = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
   const guard = new StorageGuard(partitions, config, storageFull);
@@ -152,7 +152,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     log,
   });
   const marks = new TopicMarks(partitions);
-  const outbox = new Outbox({ applying: accepting, figures: recorder, marks, limits: config, log });
+  const outbox = new Outbox({ confirmed, figures: recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters, outbox);
   const topics = new Topics(partitions, outbox);
@@ -181,8 +181,8 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     isReserved: (text: string) => authentication.credentials.isReserved(text),
     minTokenLength: config.minTokenLength,
     forceSsl: config.forceSsl,
-    publisher: new Publisher(accepting, recorder, limits, storageFull, tail),
-    delaying: new Delaying(accepting, recorder, limits, storageFull),
+    publisher: new Publisher(confirmed, recorder, limits, storageFull, tail),
+    delaying: new Delaying(confirmed, recorder, limits, storageFull),
     rateLimit: RateLimit.of(control, config),
     budget: new WorkBudget(),
     topics,

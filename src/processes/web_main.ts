@@ -34,10 +34,10 @@ const COMPATIBILITY_NOTE = {
 async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
   const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
-  const accepting = confirmedPartitions(config, log);
+  const confirmed = confirmedPartitions(config, log);
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
-  const lossGuard = new LossGuard([partitions, ...(accepting ? [accepting.partitions] : [])], log);
+  const lossGuard = new LossGuard([partitions, ...(confirmed ? [confirmed.partitions] : [])], log);
   let isReady = false;
   let endPresence: (() => void) | undefined;
   const { routesIn, pages, ...parts } = buildApi({
@@ -45,7 +45,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     partitions,
     recorder,
     log,
-    accepting: accepting?.partitions,
+    confirmed: confirmed?.partitions,
   });
   const appIn = (compatibility: Compatibility) => {
     const dialect = DIALECTS[compatibility];
@@ -68,7 +68,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     await counters.stop();
     endPresence?.();
     redis.disconnect();
-    accepting?.redis.disconnect();
+    confirmed?.redis.disconnect();
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);

@@ -38,9 +38,9 @@ await start(async () => {
   let supervisor: Supervisor | undefined;
   let endPresence: (() => void) | undefined;
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
-  const applying = config.partitions > 1 ? confirmedPartitions(config, log) : undefined;
+  const confirmed = config.partitions > 1 ? confirmedPartitions(config, log) : undefined;
   const outbox = new Outbox({
-    applying: applying?.partitions ?? partitions,
+    confirmed: confirmed?.partitions ?? partitions,
     figures: recorder,
     marks: new TopicMarks(partitions),
     limits: config,
@@ -75,7 +75,7 @@ await start(async () => {
     await counters.stop();
     endPresence?.();
     redis.disconnect();
-    applying?.redis.disconnect();
+    confirmed?.redis.disconnect();
   });
   const { compatibility, takenOver } = await boot(partitions, config, log);
   if (stopping.aborted) return;

@@ -24,7 +24,7 @@ export interface ApplyingParts {
    * The partitions in which entries are applied. With ROUTEMASTER_MIN_REPLICAS, a script call on these resolves only
    * when replicas have its writes.
    */
-  applying: Partitions;
+  confirmed: Partitions;
   figures: PublishFigures;
   marks: Pick<TopicMarks, 'refresh'>;
   limits: { maxTopics: number; maxClientTopics: number };
@@ -56,7 +56,7 @@ export class Applying {
 
   constructor(parts: ApplyingParts) {
     this.#parts = parts;
-    this.#batchers = parts.applying.all.map(
+    this.#batchers = parts.confirmed.all.map(
       (_, index) =>
         new Batcher((group) => this.#apply(index, group), {
           max: MAX_APPLIED_BYTES,
@@ -108,8 +108,8 @@ export class Applying {
   }
 
   async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
-    const { applying, figures, marks, limits } = this.#parts;
-    const partition = applying.all[to] as Partition;
+    const { confirmed, figures, marks, limits } = this.#parts;
+    const partition = confirmed.all[to] as Partition;
     const reply = await partition.run('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
     for (const [subscriber, events] of reply.added.flatMap(addedBySubscriber))
       figures.added(subscriber, events);

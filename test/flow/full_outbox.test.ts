@@ -76,7 +76,7 @@ beforeEach(async () => {
   await redis.flush();
   partitions = Partitions.on(redis.store.redis, { partitions: 4 });
   const marks = new TopicMarks(partitions);
-  outbox = new Outbox({ applying: partitions, figures, marks, limits: PUBLISH_LIMITS, log });
+  outbox = new Outbox({ confirmed: partitions, figures, marks, limits: PUBLISH_LIMITS, log });
   home = after(1);
 });
 afterEach(async () => {

@@ -240,7 +240,7 @@ test('a join that is made again counts what comes from another partition while a
   const figures = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
   const marks = new TopicMarks(partitions);
   const { log } = recorded;
-  const outbox = new Outbox({ applying: partitions, figures, marks, limits: PUBLISH_LIMITS, log });
+  const outbox = new Outbox({ confirmed: partitions, figures, marks, limits: PUBLISH_LIMITS, log });
   const publicNames = new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control));
   const guard = { check: () => undefined, maxBytes: 0 };
   const batches = new JoinBatches({ partitions, guard, recorder: figures, publicNames, settings, log });

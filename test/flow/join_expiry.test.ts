@@ -166,7 +166,7 @@ async function joinBetweenPartitions(locals: number) {
   const figures = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
   const marks = new TopicMarks(partitions);
   const outbox = new Outbox({
-    applying: partitions,
+    confirmed: partitions,
     figures,
     marks,
     limits: PUBLISH_LIMITS,

@@ -71,7 +71,7 @@ function begin(partitions: Partitions, partition: Partition) {
   const wakeups = new Wakeups(connectListener(redis.redis.url, log), partition.keys);
   const recorder = new Recorder({ increment: () => {} });
   const outbox = new Outbox({
-    applying: partitions,
+    confirmed: partitions,
     ...{ figures: recorder, marks: new TopicMarks(partitions), limits: PUBLISH_LIMITS, log },
   });
   const maintenance = new Maintenance(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), {

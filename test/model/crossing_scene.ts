@@ -57,7 +57,7 @@ class Process {
     this.maxOutboxBytes = maxOutboxBytes;
     this.marks = new TopicMarks(partitions);
     this.outbox = new Outbox({
-      applying: partitions,
+      confirmed: partitions,
       figures,
       marks: this.marks,
       limits: PUBLISH_LIMITS,

@@ -39,7 +39,7 @@ class Bus {
     },
   };
   readonly outbox = new Outbox({
-    applying: this.partitions,
+    confirmed: this.partitions,
     figures: this.#figures,
     marks: new TopicMarks(this.partitions),
     limits: PUBLISH_LIMITS,
@@ -117,11 +117,11 @@ class Bus {
 /** Returns an outbox for which the second partition answers as `run` does. */
 function outboxWith(run: () => Promise<never>): Outbox {
   const [home, , ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
-  const applying = new Partitions(home, { run, index: 1 } as unknown as Partition, ...others);
-  return outboxOf({ applying, marks: { refresh: async () => {} } });
+  const confirmed = new Partitions(home, { run, index: 1 } as unknown as Partition, ...others);
+  return outboxOf({ confirmed, marks: { refresh: async () => {} } });
 }
 
-function outboxOf(parts: Pick<ApplyingParts, 'applying' | 'marks'>): Outbox {
+function outboxOf(parts: Pick<ApplyingParts, 'confirmed' | 'marks'>): Outbox {
   const figures = { published: () => {}, added: () => {} };
   return new Outbox({ ...parts, figures, limits: PUBLISH_LIMITS, log: capturedLog().log });
 }
@@ -304,7 +304,7 @@ describe('an outbox', () => {
       asked.push(...topics);
       return hanging.promise;
     };
-    const outbox = outboxOf({ applying: bus.partitions, marks: { refresh } });
+    const outbox = outboxOf({ confirmed: bus.partitions, marks: { refresh } });
     const { redis, keys } = bus.partitions.ofSubscriber(token);
     await redis.srem(keys.topic_subscribers(other), token);
     await bus.publisher.publish({ topic: other, client: 'shop', events: ['f1'] });
