@@ -60,20 +60,12 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     let standings: string | undefined = packStandings(standingsAt(reading, before));
     // The sample of the bus is stored first, because its history would have a gap if it came late. A late sample of a
     // topic or subscriber only shows its figures one step later.
-    for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
+    for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });
         standings = undefined;
       }
   };
-}
-
-/**
- * Returns the partition that has the history of a sample's topic or subscriber, and knows whether that still exists.
- */
-function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Partition {
-  if (topic !== undefined) return partitions.ofTopic(topic);
-  return subscriber === undefined ? partitions.control : partitions.ofSubscriber(subscriber);
 }
 
 /** Logs which partitions are missing in the figures, whenever that has changed. */

@@ -167,7 +167,8 @@ export class Counters {
     const cells = this.#cells;
     this.#cells = [];
     this.#root = { children: new Map() };
-    for (const [partition, its] of Map.groupBy(cells, (cell) => this.#partitionOf(cell))) {
+    const partitionOf = ({ name, tags }: Cell) => this.#partitions.ofSubject(subjectOf(name, tags) ?? {});
+    for (const [partition, its] of Map.groupBy(cells, partitionOf)) {
       const outgoing = this.#outgoing.get(partition) as Outgoing;
       if (outgoing.unsent.length > 0) {
         for (const { name, tags, count } of its) this.#cellOf(name, tags).count += count;
@@ -178,14 +179,6 @@ export class Counters {
       filled.push(outgoing);
     }
     return filled;
-  }
-
-  #partitionOf({ name, tags }: Cell): Partition {
-    const subject = subjectOf(name, tags);
-    if (!subject) return this.#partitions.control;
-    return 'topic' in subject
-      ? this.#partitions.ofTopic(subject.topic)
-      : this.#partitions.ofSubscriber(subject.subscriber);
   }
 
   /** Logs the counts that may be lost, by name. Tags are left out, because a token can be a credential. */

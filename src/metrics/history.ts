@@ -1,5 +1,4 @@
 import { decode } from '@msgpack/msgpack';
-import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
@@ -140,19 +139,13 @@ export class History {
   /** Returns the newest `count` entries of a history, oldest first. */
   async #entries(kind: SubjectKind, name: string, step: keyof typeof STEPS, count: number): Promise<Entry[]> {
     const subject = kind === 'bus' ? kind : `${kind}:${name}`;
-    const stored = await this.#partitionOf(kind, name).command((redis, keys) =>
-      redis.lrangeBuffer(keys[`history_${step}`](subject), -count, -1),
-    );
+    const stored = await this.#partitions
+      .ofSubject({ [kind]: name })
+      .command((redis, keys) => redis.lrangeBuffer(keys[`history_${step}`](subject), -count, -1));
     return stored.map((packed) => {
       const [slot = 0, ...values] = decode(packed) as number[];
       return { slot, figures: Object.fromEntries(STORED[kind].map((name, i) => [name, values[i] ?? 0])) };
     });
-  }
-
-  #partitionOf(kind: SubjectKind, name: string): Partition {
-    const { control } = this.#partitions;
-    if (kind === 'bus') return control;
-    return kind === 'topic' ? this.#partitions.ofTopic(name) : this.#partitions.ofSubscriber(name);
   }
 }
 

@@ -93,6 +93,13 @@ export class Partitions {
     return this.#of(name);
   }
 
+  /** Returns the partition of a topic or a subscriber; the control partition if neither is given. */
+  ofSubject(subject: { topic?: string | undefined; subscriber?: string | undefined }): Partition {
+    const { topic, subscriber } = subject;
+    if (topic !== undefined) return this.ofTopic(topic);
+    return subscriber === undefined ? this.control : this.ofSubscriber(subscriber);
+  }
+
   #of(name: string): Partition {
     const { all } = this;
     return all.length === 1 ? this.control : (all[crc32(name) % all.length] as Partition);
