@@ -16,6 +16,7 @@ const EXAMPLES =
   'redis://host:6379, rediss:// (TLS), unix:///path, redis+sentinel://host:26379,host:26379/name ' +
   'or redis+cluster://host:6379,host:6379';
 const AT_PORT = 'redis://user:password@host:6379/0';
+const AT_SOCKET = 'unix:///run/redis.sock';
 const SENTINEL_PORT = 26_379;
 const NODE_PORT = 6379;
 /**
@@ -36,6 +37,8 @@ export function addressOf(url: string): Address {
   // A host ends at such a character, so `URL` would take the part of a password before it for the host and the port.
   if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
     refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
+  // `URL` takes no user without a host.
+  if (/^unix:\/\/[^/]*@/i.test(url)) refuseBesideSocket();
   let parsed: URL;
   try {
     parsed = new URL(url);
@@ -68,11 +71,15 @@ function atPort(url: string, { pathname, searchParams, username, password }: URL
   return { url };
 }
 
-function atSocket({ pathname, host, username, password, search, hash }: URL): Address {
-  const refuse = refusing('unix:///run/redis.sock');
-  if (host + username + password + search + hash !== '')
-    refuse('has something besides the path of a socket; with unix: the bus uses database 0 and no password');
-  return { path: decoded(pathname, refuse) };
+function atSocket({ pathname, host, search, hash }: URL): Address {
+  if (host + search + hash !== '') refuseBesideSocket();
+  return { path: decoded(pathname, refusing(AT_SOCKET)) };
+}
+
+function refuseBesideSocket(): never {
+  return refusing(AT_SOCKET)(
+    'has something besides the path of a socket; with unix: the bus uses database 0 and no password',
+  );
 }
 
 const isDatabase = (text: string) => /^\d{1,6}$/.test(text);

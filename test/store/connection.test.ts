@@ -30,6 +30,8 @@ describe('ROUTEMASTER_REDIS_URL', () => {
     ['redis://:a%zz@localhost', /write %25 for %/],
     ['unix:///redis.sock?db=1', /besides the path of a socket/],
     ['unix://user:secret@host/redis.sock', /besides the path of a socket/],
+    ['unix://user:secret@/redis.sock', /besides the path of a socket/],
+    ['unix://user:secret@', /besides the path of a socket/],
     ['unix:///100%', /write %25 for %/],
   ] as const) {
     test(`${url || '(empty)'} is refused, with advice`, () => {
