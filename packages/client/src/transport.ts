@@ -40,6 +40,7 @@ export class Transport {
       throw new TypeError(`the url must be like https://bus.example.com, not ${url}`);
     const { origin, pathname, username, password } = new URL(url);
     if (username || password) throw new TypeError('the url must have no credentials: give token and secret');
+    if (/[?#]/.test(url)) throw new TypeError(`the url must have no query and no fragment: ${url}`);
     this.#base = `${origin}${pathname.replace(/\/$/, '')}`;
     this.#credentials = credentials;
     if (!(attemptTimeoutMs > 0))

@@ -239,6 +239,11 @@ test('a client cannot be made without a token, or with a url that is none', () =
       () => new Routemaster({ url: url as string, token: 'shop' }),
       new TypeError(`the url must be like https://bus.example.com, not ${url}`),
     );
+  for (const extra of ['?', '?tenant=1', '#', '/bus#top'])
+    assert.throws(
+      () => new Routemaster({ url: `https://bus.example.com${extra}`, token: 'shop' }),
+      new TypeError(`the url must have no query and no fragment: https://bus.example.com${extra}`),
+    );
   for (const token of ['', undefined])
     assert.throws(
       () => new Routemaster({ url: URL, token: token as string }),
