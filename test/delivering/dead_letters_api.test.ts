@@ -32,10 +32,10 @@ const read = async (as: string, path: string) => JSON.parse((await ok(as, 'GET',
 const idsOf = (letters: Letter[]) => letters.map(({ id }) => id);
 const dead = async () => Object.values(await readDeadLetters(api.store));
 
-/** Returns the contents of Redis without counters, which are flushed at any time. */
+/** Returns the contents of Redis without what is stored at any time: counters, and when each client called last. */
 async function stored() {
   const all = Object.entries(await snapshot(api.store));
-  return all.filter(([key]) => !key.startsWith('counters'));
+  return all.filter(([key]) => !/^(counters|api_token:)/.test(key));
 }
 
 /** Makes dead letters of `name` with one event each. Resolves with their ids, the newest first. */
