@@ -64,7 +64,7 @@ export function reasonOf(error: unknown): string {
   if (error instanceof StorageUnavailable || error instanceof StorageFull) {
     const { why, cause } = error;
     if (!(cause instanceof Error) || cause.name !== 'ReplyError') return why;
-    // `why` has the first word already, such as MISCONF.
+    // `why` begins with the first word of the message, such as MISCONF. So it is left out of the message.
     return `${why}: ${cause.message.replace(/^\w+ /, '')}`;
   }
   return error instanceof Error ? error.message : String(error);

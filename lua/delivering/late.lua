@@ -12,8 +12,8 @@ local late = {}
 -- leases, which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
--- Returns the workers whose delivery is late, each with the token of the subscriber. Workers with other jobs are left
--- out.
+-- Returns the workers whose delivery is late (in flight for more than `slow_ms`), each with the token of the
+-- subscriber. Workers with other jobs are left out.
 local function late_lanes(call, slow_ms)
   local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
   for i = 1, #numbers, 2 do

@@ -51,8 +51,8 @@ function triggers.enter(call, client, name, due_ms)
   end
 end
 
--- Returns why the client of a trigger may not publish to its topic, or nil. Nothing is known of a client that the
--- configuration names (`is_fixed`).
+-- Returns why the client of a trigger may not publish to its topic, or nil. A client that the configuration names
+-- (`is_fixed`) is not checked, because Redis stores nothing about it.
 function triggers.judge_client(call, client, is_fixed, topic)
   if is_fixed then return nil end
   if redis.call('HEXISTS', call.keys.api_tokens(), client) == 0 then return 'client_not_found' end
@@ -60,7 +60,8 @@ function triggers.judge_client(call, client, is_fixed, topic)
   if patterns and not scopes.permit(patterns, topic) then return 'not_permitted' end
 end
 
--- Enters a trigger in `triggers:due` by what is stored in its hash.
+-- Enters a trigger in `triggers:due` for the next due time in its hash, or at infinity if it is paused. A moving
+-- trigger is entered for a second from now.
 function triggers.enter_as_stored(call, client, name)
   local next_at, paused, moving = unpack(redis.call('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving'))
   if moving then

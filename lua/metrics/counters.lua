@@ -14,7 +14,8 @@ function counters.has_ended(call, series)
   return false
 end
 
--- Returns the name under which the topic or subscriber of a series has its history.
+-- Returns the name of the history of the topic or subscriber that a series is about, such as `topic:widgets`. Returns
+-- nothing for a series about the whole bus.
 function counters.subject(series)
   if series.topic then return table.concat({ 'topic', series.topic }, ':') end
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')

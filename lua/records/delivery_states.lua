@@ -15,7 +15,8 @@ local open_batches = include('delivering/open_batches')
 local delivery_states = {}
 
 -- Creates an empty cache of what one script call reads. `workers` becomes a table of the workers that deliver to each
--- subscriber. The others have by subscriber: the jobs that its workers hold, its open batch, whether it is paused.
+-- subscriber. The other fields have, for each subscriber: the jobs that its workers hold, its open batch, and whether
+-- it is paused.
 function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end

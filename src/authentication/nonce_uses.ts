@@ -42,8 +42,9 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
  * - `replaced`: the key that signed the nonce was replaced, because Redis may have lost uses.
  * - `expired`: by Redis's clock, the nonce is too old or from the future.
- * - `old`: the nonce needs another unit of the client's quota (NONCE_BYTES). Since the nonce was issued, the client was
- *   refused with `too_many_nonces`, and that request may have been recorded.
+ * - `old`: the use needs another unit of the client's quota (NONCE_BYTES), and the client was refused with
+ *   `too_many_nonces` after the nonce was issued. Somebody may have recorded the refused request, which must not become
+ *   valid when there is quota again.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 

@@ -74,8 +74,8 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
 }
 
 /**
- * Returns the route that refuses a request: `row`, which answers with a problem document. For a browser that asked for
- * a page of the console, it answers with the page of `errorPage` instead.
+ * Returns the route that refuses a request: `row`, which answers with a problem document. A browser that asked for a
+ * page of the console gets a page instead, which `errorPage` makes.
  */
 function asPageForBrowser(
   request: Parameters<RequestHandler>[0],

@@ -11,8 +11,8 @@ import type { WorkBudget } from './work_budget.ts';
  */
 const MAX_DUE = 4;
 /**
- * A slice of a chunked body that takes longer than this to parse has tiny chunks. Other slices take 0.01 ms, and chunks
- * of one byte up to 1.2 ms.
+ * If a slice of a chunked body takes longer than this to parse, its chunks are tiny. With chunks of one byte it takes
+ * up to 1.2 ms, and with large ones 0.01 ms.
  */
 const LONG_PARSING_MS = 0.1;
 /**

@@ -12,7 +12,10 @@ const SINGLE = new Set([
   'idempotency-key',
 ]);
 
-/** Accepted values of `Sec-Fetch-Site`: of an address that a person typed, and of a request from a page of the bus. */
+/**
+ * Accepted values of the header `Sec-Fetch-Site`: `none` if a person has typed the address, `same-origin` if a page of
+ * the bus made the request.
+ */
 const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 
 /** Maximum number of headers in a request. Browsers and proxies send far fewer. */

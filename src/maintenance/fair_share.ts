@@ -53,14 +53,20 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/** Returns one cut of the oldest dead letters and batches of all subscribers, which frees `freeBytes` by estimate. */
+/**
+ * Returns a plan of one cut, which drops the oldest dead letters and batches of all subscribers together. By estimate,
+ * it frees `freeBytes`.
+ */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sumOf(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
 
-/** Returns the first cuts of a plan, which together drop at most `max`; the last one is made smaller if necessary. */
+/**
+ * Returns the beginning of a plan (a list of cuts) that drops at most `max` dead letters and batches. The last cut is
+ * made smaller if necessary.
+ */
 export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], max: number): C[] {
   let room = max;
   const first: C[] = [];

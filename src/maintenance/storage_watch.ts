@@ -53,7 +53,10 @@ export class LossGuard {
   #isLost = false;
   #looking: Promise<unknown> | undefined;
 
-  /** `buses` has the partitions of the bus once for each connection of the process, as each may come back first. */
+  /**
+   * Each connection of this process has its own Partitions object. `buses` has them all, because any of these
+   * connections may come back first.
+   */
   constructor(buses: readonly Partitions[], log: Log) {
     this.#buses = buses;
     this.#log = log;

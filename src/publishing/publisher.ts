@@ -40,7 +40,7 @@ export class Publisher {
   readonly #totalWaiting = new TotalWaiting();
   readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
-  /** `onFull` is called if Redis is out of memory, and must free some at once. */
+  /** `onFull` is called if Redis is out of memory. It must free some memory at once. */
   constructor(
     partitions: Partitions,
     figures: PublishFigures,

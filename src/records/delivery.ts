@@ -94,8 +94,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // The time of a first attempt that is still running: when a worker got the job. `first` is that of one that has
-  // failed. Both are undefined if, for example, a Ruby Routemaster made the attempt.
+  // `began` is when a first attempt that is still running began. `first` is when one that has failed began. Both are
+  // undefined if, for example, a Ruby Routemaster made the attempt.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

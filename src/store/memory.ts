@@ -124,8 +124,8 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the high mark and the low mark. As in the Ruby Routemaster, `minFree` bytes are free at the high mark, but 10
- * % of `max` if `minFree` is a quarter of `max` or more. At the low mark, twice as much is free.
+ * Returns the high mark and the low mark, as the Ruby Routemaster had them. At the high mark `minFree` bytes are free,
+ * and at the low mark twice as many. If `minFree` is a quarter of `max` or more, they are 90 % and 80 % of `max`.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

@@ -115,8 +115,8 @@ export class Partition {
   }
 
   /**
-   * Yields what a scan finds, some elements at a time; one may come twice. `next` goes on at a cursor, by SSCAN for
-   * example.
+   * Yields what a scan finds, some elements at a time; one may come twice. `next` sends the next command of the scan,
+   * such as SSCAN, with the given cursor.
    */
   async *scan<T>(
     next: (redis: Redis, keys: Keyspace, cursor: string) => Promise<[cursor: string, found: T[]]>,

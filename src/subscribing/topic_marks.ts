@@ -36,10 +36,12 @@ export class TopicMarks {
 
   /**
    * Marks topics that will have one more subscriber in `partition`, and creates those that do not exist. Call this
-   * before subscribing, and `refresh` afterwards. Returns undefined, and leaves no new mark, if there would be too many
-   * topics. Otherwise returns the homes whose outboxes must be moved before subscribing: an entry there may end
-   * subscriptions to a topic that was removed and now exists again. If this call or the subscribing fails, the next
-   * sweep deletes the created topics.
+   * before subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the
+   * created topics.
+   *
+   * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes
+   * (partitions of the topics) whose outboxes must be flushed before subscribing. A topic may have been removed and now
+   * exist again: an entry in such an outbox would then end the new subscription.
    */
   async reserve(
     partition: Partition,

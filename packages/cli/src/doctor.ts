@@ -152,8 +152,8 @@ async function roleOf(bus: Routemaster): Promise<Role> {
 }
 
 /**
- * Yields a finding if the client gets no events from some topic. It is a good one, because a client may only publish,
- * or may subscribe before anybody publishes.
+ * Yields a finding if the client is subscribed to no topic, or to one without a publisher. This counts as well: a
+ * client may only publish, or may subscribe before anybody publishes.
  */
 async function* topicsFindings(
   bus: Routemaster,

@@ -29,8 +29,8 @@ export async function subscriptionOf(bus: Routemaster, token: string): Promise<S
 }
 
 /**
- * Returns a sentence about those of the topics that have no publisher yet, such as one with a mistyped name, or
- * undefined.
+ * Returns a sentence that names those of the topics that have no publisher, for example because they are misspelt.
+ * Returns undefined if all have one.
  */
 export async function withoutPublisher(
   bus: Routemaster,

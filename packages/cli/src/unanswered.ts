@@ -9,14 +9,14 @@ export function causeOf(error: unknown): { code: string; message: string } {
   // If a proxy refuses to connect, `fetch` wraps the reason once more.
   const cause = (thrown instanceof DOMException ? (thrown.cause ?? thrown) : thrown) as NodeJS.ErrnoException;
   const { code = cause.name, message } = cause;
-  // The message is OpenSSL's: addresses, files of its source, and a line break.
+  // The message of OpenSSL is replaced, because it has addresses, names of source files and a line break.
   if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return { code, message: NO_TLS };
-  // `fetch` gives this error no code.
+  // `fetch` throws this error for a forbidden port, without a code.
   if (message === 'bad port')
     return {
       code: 'BAD_PORT',
       message: 'this port is reserved for another protocol, and HTTP is not sent to it',
     };
-  // An error about several addresses of one name has a code but no message.
+  // If a name has several addresses and none can be reached, the error has a code but no message.
   return { code, message: message || code };
 }

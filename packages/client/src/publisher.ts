@@ -51,8 +51,8 @@ export class Publisher {
   async flush(): Promise<void> {
     const [last, left] = [this.#published, this.#unsettled.size];
     if (left > 0) await new Promise<void>((done) => this.#flushes.add({ last, left, done }));
-    // What callers do with the outcomes runs first. Otherwise a program that counts its failures, and ends after
-    // `close`, would miss those of the last request.
+    // Callers get time to handle the outcomes of their publishes first. Otherwise a program that counts its failures,
+    // and ends after `close`, would miss those of the last request.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -62,7 +62,8 @@ export class Publisher {
   }
 
   #admit(): void {
-    // It takes long to begin an iteration of a long Set whose first members were removed. A full buffer needs none.
+    // If the buffer is full, the loop is not even begun. Beginning it takes long if the first members of a long Set
+    // were removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;

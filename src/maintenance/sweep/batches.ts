@@ -111,7 +111,10 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 
-/** Returns the member of `triggers:due` for a trigger. `key` is the last part of its key: client, colon and name. */
+/**
+ * Returns the name of a trigger as `triggers:due` has it: `NAME CLIENT`. `key` is what the key of the trigger ends in:
+ * `CLIENT:NAME`.
+ */
 function memberOf(key: string): string {
   const colon = key.lastIndexOf(':');
   return `${key.slice(colon + 1)} ${key.slice(0, colon)}`;

@@ -57,8 +57,8 @@ export class JobSweep {
   }
 
   /**
-   * Returns the jobs in the index that this sweep checks, each with 0: the number of places where it was found so far.
-   * Repairs jobs whose batch is gone.
+   * Returns the jobs in the index that this sweep checks. The map has, for each job, in how many places it was found:
+   * none yet. Repairs jobs whose batch is gone.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
