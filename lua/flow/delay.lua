@@ -71,8 +71,8 @@ local function part(call, publication, max_delay_ms)
   return due_events, later
 end
 
--- Returns the index of the first event in `later` whose id is that of a delayed event or occurs twice. Returns
--- nothing if all ids are new.
+-- Returns the index of the first event in `later` whose id a delayed event has already, or which occurs twice in
+-- `later`. Returns nothing if all ids are new.
 local function find_repeated(call, waiting, topic, later)
   local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
   for _, event in ipairs(later) do

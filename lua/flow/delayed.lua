@@ -156,7 +156,7 @@ function delayed.remove(call, publisher, topic, entries, ids, bytes)
   delayed.enter_topic(call, topic)
 end
 
--- Counts the delayed events of a topic as those of its new publisher.
+-- Counts the delayed events of a topic for its new publisher (`to`), and no longer for the former one (`from`).
 function delayed.give(call, topic, from, to)
   local events, bytes = delayed.of_topic(call, from, topic)
   if events == 0 then return end

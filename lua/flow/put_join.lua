@@ -27,8 +27,9 @@ local joins = include('flow/joins')
 local open_keys = include('flow/open_keys')
 local topics = include('subscribing/topics')
 
--- A join is stored as a subscriber with these settings: `ordered`, to count events in the order of acceptance; timeout
--- 0, so that batches are ready at once; low limits, so that one script call can count a whole batch.
+-- A join is stored as a subscriber with these settings. It is `ordered`, so events are counted in the order of
+-- acceptance. Its timeout is 0, so batches are ready at once. Its limits are low, so one script call can count a whole
+-- batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
 -- Maximum joins of one client that may count the events of the same topic.

@@ -146,8 +146,8 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a UID from the set `batches:current:{token}`, unless it is that of the subscriber's open batch or of a batch
--- of a Ruby process. An open batch with attempts is removed too: its first attempt should have closed it.
+-- Removes a UID from the set `batches:current:{token}`, unless the subscriber's open batch or a batch of a Ruby process
+-- has it. An open batch with attempts is removed too: its first attempt should have closed it.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)

@@ -148,8 +148,8 @@ end
 -- Ends these subscriptions of a subscriber, which must exist, and deletes the topics of this partition that are then
 -- unused: many with one command, because there can be a thousand.
 --
--- A subscription leaves the list of the topic before that of the subscriber. If Redis is killed and keeps only the
--- first writes, the caller's repeat still finds the subscription, and ends it.
+-- A subscription is first removed from the list of the topic, and then from the list of the subscriber. If Redis is
+-- killed and keeps only the first writes, the caller's repeat still finds the subscription, and ends it.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   for _, topic in ipairs(names) do redis.call('SREM', keys.topic_subscribers(topic), token) end

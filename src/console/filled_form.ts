@@ -86,7 +86,8 @@ function filledField(field: string, typed: readonly string[]): string {
   if (type === 'checkbox') return marked(field, 'checked', typed, 'on');
   if (value === undefined || /^(hidden|password)$/.test(type)) return field;
   if (field.startsWith('<textarea'))
-    // Browsers ignore a line end at the beginning of a text area. This one keeps that of the value.
+    // Browsers ignore a line end at the beginning of a text area. So one is added, which protects one at the beginning
+    // of the value.
     return `${field.slice(0, field.indexOf('>') + 1)}\n${escaped(value)}</textarea>`;
   return withAttribute(field.replace(/ value="[^"]*"/, ''), `value="${escaped(value)}"`);
 }

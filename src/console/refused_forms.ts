@@ -65,7 +65,7 @@ function pageAt(pages: readonly Route[], path: string) {
 
 /**
  * Returns `path` if a page has this path, and otherwise the nearest path of a page above it. The address bar can show
- * the path of a refused form, which is at most two levels below that of a page.
+ * the path of a refused form. The path of its page is at most two levels above.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

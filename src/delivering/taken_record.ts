@@ -28,8 +28,8 @@ interface LastAttempt {
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log, without the times at which it was accepted and closed,
- * which a script adds. A legacy event counts with its size in Redis, not with that of its JSON.
+ * Returns the record of an accepted batch for the delivery log. A script adds the times at which the batch was accepted
+ * and closed. A legacy event counts with its size in Redis, not with the size of its JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

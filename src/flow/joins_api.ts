@@ -33,7 +33,10 @@ interface JoinsParts {
   removeJoin: (token: string) => Promise<boolean>;
 }
 
-/** The routes of `/joins`. A client makes, sees and removes its own joins, and root those of all. Viewers see them. */
+/**
+ * The routes of `/joins`. A client makes, sees and removes its own joins, and root the joins of all clients. Viewers
+ * see all joins.
+ */
 export function joinsApi({ joins, clients, pages, publicNames, removeJoin }: JoinsParts): Route[] {
   /** Resolves with the token of the join that the request names. */
   const meant = async (caller: Caller, name: string, client: string | undefined): Promise<string> => {

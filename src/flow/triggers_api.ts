@@ -44,7 +44,10 @@ interface TriggersParts {
   budget: { turn(owner: string): Promise<void> | undefined };
 }
 
-/** The routes of `/triggers`. A client sees and changes its own triggers, and root those of all. Viewers see them. */
+/**
+ * The routes of `/triggers`. A client sees and changes its own triggers, and root the triggers of all clients. Viewers
+ * see all triggers.
+ */
 export function triggersApi(parts: TriggersParts): Route[] {
   const { triggers, pages, publicNames, clients, publisher, guard, rateLimit, budget } = parts;
   const rules = { maxEventDataBytes: parts.limits.maxEventDataBytes, ...parts.dialect.events };

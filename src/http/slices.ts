@@ -38,8 +38,8 @@ export class Slices {
   }
 
   /**
-   * Call this if the headers of a request ended in the last slice. `length` is that of its body. What followed the
-   * headers in the slice may be a part of the body, so the whole slice is subtracted.
+   * Call this if the headers of a request ended in the last slice. `length` is the length of the body of this request.
+   * What followed the headers in the slice may be a part of the body, so the whole slice is subtracted.
    */
   beginBody(length: number): void {
     this.#bodyBytes = length - this.#sliceBytes;

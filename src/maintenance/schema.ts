@@ -15,7 +15,7 @@ const CHECK_EVERY_MS = 500;
 const TELL_EVERY_MS = 2000;
 
 /**
- * Checks that the bus can use this Redis. Upgrades its data, or takes over those of a Ruby Routemaster. An upgrade
+ * Checks that the bus can use this Redis. Upgrades its data, or takes over the data of a Ruby Routemaster. An upgrade
  * waits until no worker of the previous release has renewed its lease for `leaseMs`. Several processes may call this at
  * once. Throws BootError if a person must act, and StorageUnavailable if waiting may help.
  */

@@ -60,7 +60,7 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   };
 }
 
-/** Reads the memory and the CPU time of a Redis, of which `partition` is any partition. */
+/** Reads the memory and the CPU time of the Redis that has `partition`. */
 async function readServer(partition: Partition, limits: MemoryLimits) {
   const [memory, cpu] = await partition.command((redis) =>
     Promise.all([redis.info('memory'), redis.info('cpu')]),

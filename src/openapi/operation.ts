@@ -67,8 +67,8 @@ function operationId({ method, path }: Route): string {
 }
 
 /**
- * Returns an example of a parameter in a path. `name` can be that of a topic, a join or a trigger, as the beginning of
- * the path says.
+ * Returns an example of a parameter in a path. The parameter `name` names a topic, a join or a trigger; the beginning
+ * of the path says which.
  */
 function exampleIn(path: string, name: string): string | undefined {
   if (name !== 'name') return IN_PATH[name];

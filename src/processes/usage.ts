@@ -16,7 +16,7 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
 }
 
 /**
- * Returns the environment with which a command of bin/ reads the configuration, `url` being that of Redis. The
+ * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. The
  * configuration requires a root key, which the commands do not use, so a placeholder is given. NODE_ENV and RACK_ENV
  * are left out, because production refuses the placeholder.
  */

@@ -191,8 +191,8 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank after that of the last job that was read. If that job is gone or has another score (`isGone`),
- * returns the rank of the first job with its former score or a higher one.
+ * Returns the rank at which the next read begins: behind the last job that was read. If that job is gone or has another
+ * score (`isGone`), it is the rank of the first job with the former score or a higher one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -58,7 +58,7 @@ interface LuaFile {
   text: string;
 }
 
-/** A script. Its name is that of its file. */
+/** A script. Its name is the name of its file. */
 export interface ScriptSource extends LuaFile {
   contract: Contract;
   flags: string[];

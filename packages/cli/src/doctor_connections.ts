@@ -64,8 +64,8 @@ export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string
 }
 
 /**
- * A connection to the server of a URL, on which nothing is sent: that of an HTTP request that is never finished. Node's
- * requests know how to connect through a proxy.
+ * A connection to the server of a URL, on which nothing is sent. It belongs to an HTTP request that is never finished,
+ * because Node's requests know how to connect through a proxy.
  */
 class Connection {
   socket: Socket | undefined;

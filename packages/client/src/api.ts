@@ -4,8 +4,8 @@ import type { CallOptions } from './deadline.ts';
 import type { Calls } from './generated/calls.ts';
 
 /**
- * Selects the dead letters to retry or purge, with `join` only those of that join. Root must name a `subscriber`; a
- * client reaches only its own.
+ * Selects the dead letters to retry or purge. `join` limits them to one join. Root must name a `subscriber`; a client
+ * reaches only its own letters.
  */
 interface Whose {
   subscriber?: string | undefined;

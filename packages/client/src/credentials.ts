@@ -52,8 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Keeps the challenge of an answer 401 for the next requests. Ignores it if the refused request used an earlier nonce
-   * than that of the kept challenge: the repeated request can use the kept one.
+   * Keeps the challenge of an answer 401 for the next requests. Ignores it if a newer challenge is kept than the
+   * refused request used: the repeated request can use the kept one.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;

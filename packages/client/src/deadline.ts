@@ -5,8 +5,8 @@ export interface CallOptions {
    */
   signal?: AbortSignal | undefined;
   /**
-   * Time within which the call must succeed, retries and pauses included. By default it is that of the `Routemaster`
-   * object.
+   * Time within which the call must succeed, retries and pauses included. The default is the time limit of the
+   * `Routemaster` object.
    */
   timeoutMs?: number | undefined;
 }

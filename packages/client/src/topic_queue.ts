@@ -129,7 +129,8 @@ export class TopicQueue {
 }
 
 /**
- * Returns the error without the position of the event in the request, of which the caller of `publish` knows nothing.
+ * Returns the error without the position of the event in the request: the caller of `publish` does not know what else
+ * the request had.
  */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;

@@ -73,8 +73,8 @@ export class Walk {
   }
 
   /**
-   * Yields the members of a set or sorted set, or the fields of a hash. Does not read those of SINGLE_KEYS that the
-   * scan of all keys did not find, which halves the commands for an idle partition.
+   * Yields the members of a set or sorted set, or the fields of a hash. Skips a key of SINGLE_KEYS if the scan of all
+   * keys has not found it. This halves the commands for an idle partition.
    */
   async *members(type: 'set' | 'zset' | 'hash', key: string): AsyncGenerator<Buffer[]> {
     const isSingle = SINGLE_KEYS.has(key.slice(this.partition.prefix.length));
