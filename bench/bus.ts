@@ -60,7 +60,9 @@ export class Bus {
     return Bus.#startOn(stage, tree, redis, environment(redis.url));
   }
 
-  /** Starts the bus of this checkout on a cluster. `store` reads only the first node. */
+  /**
+   * Starts the bus of this checkout, and the bus of the checkout in `--against`. `name` begins the names of their rows.
+   */
   static async startOnCluster(stage: Stage, cluster: PrivateCluster, partitions: number): Promise<Bus> {
     const env = { ...environment(cluster.url), ROUTEMASTER_PARTITIONS: String(partitions) };
     return Bus.#startOn(stage, OWN_TREE, cluster.nodes[0] as PrivateRedis, env);
@@ -188,7 +190,7 @@ function environment(redisUrl: string): Record<string, string> {
     ROUTEMASTER_MAX_SUBSCRIBERS: '20000',
     // Pages of the console are asked for with a cookie, and count as requests without credentials.
     ROUTEMASTER_STRANGER_RATE: '0',
-    // A worker sweeps as it starts; a sweep during a measurement would distort it.
+    // Keeps sweeps out of the measurement, which they would distort. A worker still sweeps when it starts.
     ROUTEMASTER_SWEEP_INTERVAL: '86400',
   };
 }

@@ -7,7 +7,7 @@ const TIMESTAMP = 1767225600000;
 /** The event that is published: a small one, as most are. */
 export const EVENT = `{"type":"update","url":"${URL}","timestamp":${TIMESTAMP}}`;
 
-/** The same event with the time of its sending, which `stampedAt` sets. */
+/** EVENT with the time at which it was sent, which `stampedAt` sets. */
 export const STAMPED = EVENT.replace('}', ',"data":{"sentAtUs":0}}');
 /** A delivery of the stamped event, as subscribers get it. */
 export const DELIVERED = `[{"id":"V1StGXR8_Z5jdHi6","topic":"${TOPIC}","type":"update","url":"${URL}","t":${TIMESTAMP},"data":{"sentAtUs":0}}]`;

@@ -122,7 +122,7 @@ class Link {
 
   async #request(bytes: Buffer): Promise<void> {
     const call = callOf(bytes);
-    // Of several partitions, the channels are sharded.
+    // With several partitions, the bus listens to channels by SSUBSCRIBE.
     if (['subscribe', 'ssubscribe'].includes(call.command)) this.#listens = true;
     if (!(await this.#passes({ at: 'request', call }))) return;
     if (!this.#listens) this.#owed.push(call);

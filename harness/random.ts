@@ -9,8 +9,8 @@ export class Random {
   }
 
   /**
-   * Returns an independent stream of numbers, so that the draws of one part of a scenario do not change those
-   * of another.
+   * Returns an independent stream of numbers. So the draws of one part of a scenario do not change the draws of
+   * another.
    */
   fork(name: string): Random {
     return new Random(`${this.#seed}/${name}`);

@@ -14,7 +14,7 @@ const QUICK: typeof FULL = {
   seconds: 1,
 };
 
-/** The same work done with BullMQ, on the same machine with the same Redis. */
+/** Compares the bus with BullMQ, which does the same work on the same machine with the same Redis. */
 export const rivals: Part = {
   name: 'rivals',
   title: 'the same work done with BullMQ',

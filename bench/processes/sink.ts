@@ -7,7 +7,7 @@ import { agesMs, nowMicros } from '../stamp.ts';
 /** After this long without a delivery, no more are expected. */
 const SILENCE_MS = 30_000;
 const HEAD_END = Buffer.from('\r\n\r\n');
-/** This text occurs exactly once in each delivered event, and so counts events. */
+/** Each delivered event has this text exactly once, so counting it counts the events. */
 const EVENT = Buffer.from('"topic":"');
 const TAKEN = 'HTTP/1.1 204 No Content\r\n\r\n';
 

@@ -20,7 +20,10 @@ const BARS = { apart: 1.2, together: 2 };
 /** Maximum by which that p99 may grow in quick runs, on machines busy with other tests. Starvation would take seconds. */
 const NOISE_MS = 500;
 const ITEMS_AT_A_TIME = 16;
-/** Time at the start of each round that is not judged, so that the cost of subscribing five hundred is no part of it. */
+/**
+ * Time at the start of each round that does not count, so that the cost of subscribing five hundred subscribers does
+ * not count either.
+ */
 const SETTLING_SECONDS = { full: 4, quick: 1 };
 
 /** Subscribers beside the good ones. The kinds take turns, so that other load hurts all alike. */

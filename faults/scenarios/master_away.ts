@@ -12,7 +12,10 @@ import type { Scenario } from '../scenario.ts';
 const SLOWER_BAR = 2;
 const TOLERANCE_MS = 20;
 
-/** Which topics a subscriber has: that of its own partition, of the next one, and so on. */
+/**
+ * The topics of a subscriber, by the distance of their partitions from its own: the topic of its own partition (0), of
+ * the next one (1), and of the third after it (3).
+ */
 const DISTANCES = [0, 1, 3];
 
 /** A topic, its publishing, and a subscriber of all topics, in each partition. */

@@ -122,7 +122,8 @@ async function beDown(
     await until(() => timesOf(receiver, name).length >= fired, { what: `what ${name} fired arrives` });
     const caught = timesOf(receiver, name).filter((at) => at < dueMs + DOWN_MS - 10_000).length;
     const caughtUp = { none: 0, latest: 0, all: (DOWN_MS - 10_000) / 2000 }[name];
-    // `latest` fires only the last missed time. It lies in the last ten seconds, of which `caught` counts nothing.
+    // `latest` fires only for the last missed time. That time is in the last ten seconds, which `caught` does not
+    // count.
     const isExact = caught === caughtUp && fired + missed === due && (name === 'all') === (missed === 0);
     lab.bar(`catch_up ${name} is exact`, isExact, `${fired} fired, ${missed} missed of ${due}`);
   }

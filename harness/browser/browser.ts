@@ -34,22 +34,25 @@ export class TestBrowser {
       throw new Error('no browser: install Chromium, or name one by CHROMIUM');
     this.#browser = await launch({
       executablePath,
-      // Chromium refuses to run as root with its sandbox. It needs none here, as it shows only pages of the bus.
+      // Chromium refuses to run as root with its sandbox. It needs no sandbox here, because it shows only pages of the
+      // bus.
       args: [
         ...['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
         // A spare renderer is started for every page, and hardly ever used.
         '--disable-features=SpareRendererForSitePerProcess',
-        // No test goes back. With this cache, each page gets a new renderer, which takes as much CPU as the page itself.
+        // No test goes back to an earlier page. With this cache, each page gets a new renderer, which takes as much CPU
+        // as the page itself.
         '--disable-back-forward-cache',
-        // A name of this machine that the browser takes for one elsewhere, as it takes addresses of a network.
+        // The browser treats this name of this machine like an address in a network, not like `localhost`.
         '--host-resolver-rules=MAP bus.test 127.0.0.1',
       ],
     });
   }
 
   /**
-   * Leaves the pages of a test, because they refresh themselves: those of past tests would take more CPU than the test.
-   * The next test gets them, as opening a page takes three times the CPU of showing another.
+   * Empties the pages of a test, because pages refresh themselves: the pages of past tests would take more CPU than the
+   * test that runs. The next test uses these pages again, because opening a page takes three times as much CPU as
+   * showing another one in it.
    */
   async #emptyPages(): Promise<void> {
     const pages = this.#open.splice(0);
@@ -72,7 +75,8 @@ export class TestBrowser {
 /** Makes a page as if it had just been opened, but for its URL. */
 async function empty(page: Page): Promise<void> {
   for (const event of ['pageerror', 'console', 'request'] as const) page.removeAllListeners(event);
-  // This answer of the same bus keeps the renderer. After `about:blank`, two of nine runs found a page closed.
+  // An answer of the same bus makes the browser keep the renderer. With `about:blank` instead, two of nine runs found a
+  // page closed.
   if (page.url() !== 'about:blank') await page.goto(new URL('/health', page.url()).href);
   const context = page.browserContext();
   await context.deleteCookie(...(await context.cookies()));

@@ -19,7 +19,9 @@ export function chromium(): string | undefined {
   ].find((path) => existsSync(path));
 }
 
-/** Installs Chromium if there is no browser. Throws an Error with the reason if it cannot; it gives no password. */
+/**
+ * Installs Chromium if there is no browser. Never asks for a password. Throws an Error with the reason if it cannot.
+ */
 async function seeToChromium(): Promise<void> {
   if (chromium() !== undefined) return;
   const [command = '', ...args] = process.getuid?.() === 0 ? APT : ['sudo', '-n', ...APT];

@@ -36,7 +36,7 @@ export interface CallOptions {
 interface ApiOptions {
   env?: Record<string, string>;
   redisConfig?: Record<string, string>;
-  /** Headers of every call, such as those of a router in between. */
+  /** Headers of every call, such as the headers that a router would add. */
   headers?: OutgoingHttpHeaders;
   prepare?: (api: Api) => Promise<unknown>;
 }
@@ -118,9 +118,10 @@ export class Api {
   }
 
   /**
-   * Empties Redis and forgets the clients that were in it. The keys of nonces stay, because web processes
-   * remember them, and so does `schema`, without which they take the data for lost. For a second they also remember
-   * clients: a test that gives a client a token of its own choice must not reuse that of a test before.
+   * Empties Redis and forgets the clients that were in it. Two things stay: the keys of nonces, because web processes
+   * remember them, and `schema`, because web processes would otherwise take the data for lost. Web processes also
+   * remember clients for a second. So a test that chooses a token for a client must not choose one that an earlier test
+   * has used.
    */
   async reset(): Promise<void> {
     const { redis, keys } = this.store;

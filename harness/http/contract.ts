@@ -10,7 +10,7 @@ interface Answered {
   text: string;
 }
 
-/** Codes of the errors that may answer a request which is no call of the document. */
+/** Codes of errors with which the bus may answer a request that the document does not describe. */
 const TO_NO_CALL: readonly ErrorCode[] = [
   ...(['not_found', 'method_not_allowed', 'bad_header', 'forbidden', 'rate_limited'] as const),
   ...([

@@ -5,7 +5,10 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 export interface Meddling {
   /** Called before the piece is passed on. The piece and all later pieces of its connection wait for it. */
   first?: () => unknown;
-  /** Without it, the piece is passed on. `mute` keeps the connection open and passes nothing on. */
+  /**
+   * What happens to the piece. Undefined: it is passed on. `cut`: the connection is closed. `mute`: the connection
+   * stays open, and nothing is passed on any more.
+   */
   end?: 'cut' | 'mute';
 }
 

@@ -24,7 +24,9 @@ const sameCtrlCMs = 300;
 /** The reason why everything stops. A failure has a message. */
 interface Stop {
   failure?: string;
-  /** The exit code of bin/start: 0 after a signal, that of a BootError if something must be changed first, or 1. */
+  /**
+   * The exit code of bin/start: 0 after a signal, the code of BootError if a person must change something first, or 1.
+   */
   status: number;
 }
 

@@ -12,7 +12,7 @@ const LOOK_EVERY_MS = 500;
 /** Time after which a node that ended is started again. It leaves its replica time to take over. */
 const AWAY_MS = 10_000;
 
-/** A node as it was at the last look. */
+/** A node of the cluster, as it was when it was last looked at. */
 interface Node {
   redis: PrivateRedis;
   role: string;

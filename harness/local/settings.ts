@@ -30,7 +30,10 @@ export interface Settings {
   rootKeyFrom: string;
   /** The Redis to use; undefined for a private one. */
   redisUrl: string | undefined;
-  /** The prefix of all keys. With that of the demo its bus is apart from the one that has none in `redisUrl`. */
+  /**
+   * The prefix of all keys. The demo has its own prefix, so its bus is apart from one without a prefix in the same
+   * `redisUrl`.
+   */
   redisPrefix: string;
 }
 
@@ -70,8 +73,8 @@ export function readSettings(directory: string, args: string[]): Settings {
 }
 
 /**
- * Returns the port that PORT names, and throws BootError if that is no port or is taken. Without PORT, returns 3000, or
- * a free port near it if 3000 is taken.
+ * Returns the port that PORT names. Throws BootError if PORT is not a port, or if the port is taken. Without PORT,
+ * returns 3000, or a free port near it if 3000 is taken.
  */
 export async function choosePort(): Promise<number> {
   const { PORT } = process.env;
@@ -89,7 +92,7 @@ export function isReachedByOthers({ host }: Settings): boolean {
   return !/^(127(\.\d+){3}|::1|localhost)$/.test(host);
 }
 
-/** Returns the environment of web and worker: that of bin/start, with defaults for trying the bus out. */
+/** Returns the environment of web and worker: the environment of bin/start, with defaults for trying the bus out. */
 export function childEnvironment(
   settings: Settings,
   { root, port, redisUrl, demoPort }: { root: string; port: number; redisUrl: string; demoPort?: number },

@@ -6,7 +6,7 @@ import { keptClient } from './kept_client.ts';
 const NAME = 'tour';
 
 /**
- * Makes a client for trying out the bus, unless that of an earlier start still exists. Returns the path of
+ * Makes a client for trying out the bus, unless an earlier start has made it and it still exists. Returns the path of
  * the file with its `token:secret`.
  */
 export async function makeTourClient(dataDir: string, busUrl: string, rootKey: string): Promise<string> {

@@ -25,7 +25,10 @@ export interface Example {
 export class InstalledPackage {
   readonly #folder: string;
 
-  /** Installs without a network, as the packages depend only on each other. `others` are those that this one needs. */
+  /**
+   * Installs a package without a network, because the packages depend only on each other. `others` are the packages
+   * that this one needs.
+   */
   static async of(name: string, ...others: string[]): Promise<InstalledPackage> {
     const folder = await mkdtemp(join(tmpdir(), `routemaster-${name}-`));
     const files: string[] = [];

@@ -111,7 +111,8 @@ export class PrivateCluster {
     const replica = await this.replicaOf(master);
     const promoted = this.failsOver(tag, master).then(() => true);
     do {
-      // A replica that has just become a master refuses this, which is no failure. Any other ends `promoted`.
+      // A replica that has just become a master refuses this command, which is fine. After any other failure,
+      // `promoted` rejects.
       await callRedis(replica.url, 'CLUSTER', 'FAILOVER', 'FORCE').catch(() => {});
     } while (!(await Promise.race([promoted, sleep(ASK_AGAIN_MS, false)])));
   }

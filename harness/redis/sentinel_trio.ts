@@ -67,11 +67,15 @@ export class SentinelTrio {
     return Math.max(...this.#sentinels.map((each) => each.promotions));
   }
 
-  /** Kills the master after `aloneMs` without its replicas, which lack what it stored then. Resolves with the master. */
+  /**
+   * Stops the replicas for `aloneMs`, and then kills the master. So the replicas lack what the master stored in this
+   * time. Resolves with the master.
+   */
   async crash(aloneMs: number): Promise<PrivateRedis> {
     const { master, replicas } = this;
     await Promise.all(replicas.map((each) => each.kill('SIGSTOP')));
-    // Otherwise the kernel would keep what the master sends to the stopped replicas, and they would get it later.
+    // Cuts the connections of the stopped replicas. Otherwise the kernel would keep what the master sends to them, and
+    // they would get it later.
     await callRedis(master.url, 'CLIENT', 'KILL', 'TYPE', 'replica');
     await sleep(aloneMs);
     await master.kill('SIGKILL');

@@ -36,7 +36,7 @@ interface Counting {
   createdMs?: number;
 }
 
-/** Calls the scripts of joins as the bus does. The joins are those of one client, by default `shop`. */
+/** Calls the scripts of joins as the bus does. All joins belong to one client, by default `shop`. */
 export class JoinCalls {
   readonly #bus: Bus;
   readonly #client: string;

@@ -31,8 +31,8 @@ export async function assertSubscriptions({ redis, keys }: Readable): Promise<vo
 }
 
 /**
- * Asserts that the lists of the topics that clients own have no other topics. A sweep adds those of an
- * earlier release.
+ * Asserts that each topic in the list of the topics that a client owns is really owned by this client. (A topic may be
+ * missing in the list: a sweep adds the topics of an earlier release.)
  */
 async function assertOwners({ redis, keys }: Readable): Promise<void> {
   for (const key of await redis.keys(keys.topics_owned('*'))) {

@@ -22,7 +22,7 @@ export interface Handed {
 
 /** The lease under which a worker holds a job. */
 interface Held {
-  /** The lease's number; by default that of the worker's latest lease. */
+  /** The number of the lease. The default is the number of the worker's latest lease. */
   lease?: number | undefined;
   leaseMs?: number;
 }

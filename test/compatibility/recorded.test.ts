@@ -37,7 +37,7 @@ const REASONS = {
 
 const used = new Set<string>();
 
-/** Splits `answer ≠ status reason,… answer` into the recorded answer and that of this bus. */
+/** Splits `answer ≠ status reason,… answer` into the recorded answer and the answer of this bus. */
 function expectedOf({ status, answer = '' }: Exchange): Expected {
   const [recorded = '', other] = answer.split(/(?:^| )≠ /);
   if (other === undefined) return { status, answer: recorded };

@@ -150,7 +150,7 @@ describe('a form that is refused', () => {
       const visit = await as(root, '/console', { javascript });
       for (const { page, action, ...expected } of await formsOfRoot()) {
         await visit.page.goto(bus.url + page);
-        // It is refused twice: the second time, it was sent from the answer to the first.
+        // The form is refused twice: the second time, it is sent from the page that answered the first time.
         for (const _ of [1, 2]) await assertAgain(visit, action, expected);
         if (javascript)
           await visit.assertSound(action, ['aria-valid-attr-value', 'color-contrast', 'region']);

@@ -45,7 +45,10 @@ let home: Partition;
 /** Calls the scripts in `home`, the partition whose outbox is filled. */
 const bus = new Bus(() => home);
 
-/** Returns the partition that comes so many places after that of Alice, who is subscribed to what waits. */
+/**
+ * Returns the partition that comes `places` places after the partition of Alice. Alice is subscribed to the topics
+ * whose events wait.
+ */
 const after = (places: number) =>
   partitions.all[(partitions.ofSubscriber(ALICE).index + places) % 4] as Partition;
 const topicIn = ({ index }: Partition, stem: string) => nameIn(partitions, index, stem);

@@ -173,7 +173,8 @@ test('bin/start --cluster runs the demo on a cluster, and tells what becomes of 
   await bus.prints(/redis {2}\| 127\.0\.0\.1:\d+ has ended/);
   await bus.prints(/redis {2}\| 127\.0\.0\.1:\d+ \(process \d+\) is a master now/);
   await interrupted(bus);
-  // The clients of the cluster are gone. Files of theirs beside those of a private Redis would break the next start.
+  // The files about the clients of the cluster are gone. Otherwise the next start, with a private Redis, would find
+  // files that do not fit, and fail.
   assert.deepEqual(readdirSync(dir).sort(), ['cluster', 'root_key']);
 });
 

@@ -372,7 +372,7 @@ test('each batch more that is finished and handed out in a call takes five comma
   // Keeps calls from looking for late deliveries. Looking takes additional commands, once in a quarter of a second.
   await bus.store.redis.set('leases:last', ((await bus.nowMs()) + 60_000) * 1000);
   let { grants } = await bus.acquire(workers);
-  // The first call does not count, as it begins the delivery log.
+  // The first call does not count, because it begins the delivery log.
   for (const count of [1, 1, 3]) {
     const finished = grants.slice(0, count).map(({ worker, job }) => ({ worker, job }));
     const before = await commands(bus.store);

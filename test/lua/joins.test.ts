@@ -83,7 +83,7 @@ describe('a join', () => {
     assert.deepEqual(await open(), { A: { counts: { paid: 0, packed: 160 }, events: ids.slice(60) } });
     await publish('c', joinEvent('paid', 'A', 'p1'));
     await joins.work('order');
-    // A key keeps 100 ids. The oldest one was removed to make room for that of the payment.
+    // A key keeps 100 ids. The oldest one was removed to make room for the id of the payment.
     assert.deepEqual(await publishedFor(), [['A', 'p1', ...ids.slice(61, 150)]]);
     assert.deepEqual(await open(), { A: { counts: { paid: 0, packed: 10 }, events: ids.slice(150) } });
   });

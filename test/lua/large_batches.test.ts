@@ -198,7 +198,7 @@ describe('a delivery carries no more than max and max_bytes', () => {
   test('of a subscriber that becomes ordered: what was cut before comes in order too', async () => {
     await bus.subscribe('alice', { maxBytes: KB });
     await bus.publish('a', 'widgets', events(24));
-    // A part has a random name, so that of a later one may come first.
+    // The parts of a batch have random names, so a later part may sort before an earlier one.
     const workers = ['w1', 'w2', 'w3', 'w4'];
     for (const [i, worker] of workers.entries()) await bus.acquire([worker], { seed: `cut${'dcba'[i]}` });
     const { main } = await bus.state();

@@ -34,8 +34,8 @@ async function useWith({ issuedAtMs }: { issuedAtMs: number }, ...uses: Use[]): 
 }
 
 /**
- * Makes the quota of `shop` what it will be in the time that gives one nonce back. Resolves when new nonces are issued
- * after the refusal: those of the same ms are old.
+ * Gives one nonce back to the quota of `shop`, as the passing of time would. Resolves when newly issued nonces are
+ * later than the refusal: nonces of the same ms count as old.
  */
 async function regainOne(): Promise<void> {
   const { redis: raw, keys } = redis.store;
@@ -85,7 +85,8 @@ describe("a client's quota of nonces", () => {
 
   test('ends the nonces that got no step before a use was refused: it may have been recorded', async () => {
     const before = { issuedAtMs: nonceKeys.nowMs() };
-    // This process's idea of the time of Redis may be a few ms ahead of it.
+    // By the estimate of this process, the time of Redis may be a few ms later than it is. So this waits until Redis
+    // has passed the time of the nonce.
     await until(async () => Number((await redis.store.redis.time())[0]) * 1000 > before.issuedAtMs);
     await outcomesOf(['a', 1], ['b', 1], ['c', 1]);
     assert.deepEqual(await useWith(before, ['d', 1]), ['too_many_nonces']);

@@ -200,7 +200,7 @@ describe('the job autodrop', () => {
       command: {
         value: async (call: Parameters<Partition['command']>[0]) => {
           const reply = await redis.store.command(call);
-          // The first reply that is no text is the estimate of what subscribers hold. At that moment records are
+          // The first reply that is not a text is the estimate of what subscribers hold. When it comes, records are
           // deleted, but nothing else is dropped yet.
           isPlanned ||= typeof reply !== 'string';
           if (typeof reply !== 'string' || !isPlanned || looks++ === 10) return reply;

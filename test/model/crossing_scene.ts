@@ -83,7 +83,10 @@ export class CrossingScene {
   readonly #processes: Process[];
   readonly #topics: string[];
   readonly #tokens: string[];
-  /** A join and its client. No worker counts its events, so its queue must have them all, as that of a subscriber. */
+  /**
+   * A join and its client. No worker counts its events, so its queue must have them all, like the queue of a
+   * subscriber.
+   */
   readonly #join: string;
   readonly #client: string;
   readonly #model: Crossing;

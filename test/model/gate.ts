@@ -40,7 +40,7 @@ type Observer = <N extends ScriptName>(
   reply: Reply<N>,
 ) => void;
 
-/** So few entries of an outbox are read at a time that emptying it takes several steps. */
+/** Maximum entries of an outbox that are read at a time. It is low, so that emptying an outbox takes several steps. */
 const MAX_ENTRIES = 2;
 
 /**

@@ -231,8 +231,9 @@ export class Model {
   }
 
   /**
-   * Returns the batch of this name, of which a worker got these events. The first delivery has no more events than the
-   * subscriber's max: of a larger batch the bus makes a new one with these, and the others stay behind it.
+   * Returns the batch of this name. `events` are those that a worker got of it. A first delivery has no more events
+   * than the subscriber's max. If a batch has more, the bus makes a new batch of the first ones, and the others stay in
+   * the old batch, behind the new one.
    */
   cutTo(name: string, token: string, events: string[]): Batch {
     const whole =

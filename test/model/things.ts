@@ -34,9 +34,12 @@ export interface Batch {
   reason?: string;
   /** True if the batch takes further events. */
   open: boolean;
-  /** It was a dead letter, or holds a test event: its events come after younger ones. */
+  /** True if the batch was a dead letter, or holds a test event: its events may come after younger ones. */
   revived: boolean;
-  /** It was queued when its subscriber became ordered. Parts cut off such batches may have changed places. */
+  /**
+   * True if the batch was queued before its subscriber became ordered. Parts that are cut off such batches may change
+   * places.
+   */
   early?: boolean;
 }
 

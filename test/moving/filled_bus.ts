@@ -107,7 +107,7 @@ async function addAgenda(bus: Bus, { topics, delayed, triggers }: Sizes): Promis
       Array.from({ length: Math.min(100, delayed - i) }, (_, k) => ({ id: `d${i + k}`, delay: HOUR_MS + k })),
       {
         key: { digest: `key${i}`.padEnd(22, '-'), fingerprint: 'f'.repeat(16) },
-        // So few that their quota does not fill up, and expire, while the test runs.
+        // The limit is low enough that the quota has not refilled, and has not expired, while the test runs.
         limits: { maxClientKeys: Math.ceil(delayed / 50) },
       },
     );

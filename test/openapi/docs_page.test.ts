@@ -146,7 +146,7 @@ describe('every line for curl', () => {
     test(`works when it is pasted: ${line.slice(0, 100)}`, async () => {
       // The bus would look up a name of example.com, and the machine may have no DNS.
       const reachable = line.replace('https://billing.example.com/events', 'https://203.0.113.9/events');
-      // A person writes the token of a client in place of that of the example.
+      // A person replaces the token in the example by the token of a client.
       const pasted = reachable.replace(SHOP, `'"$TOKEN"'`);
       const env = { PATH: process.env.PATH ?? '', ...(await variables(line)) };
       const command = pasted.replace('curl ', "curl -sS -o /dev/null -w '%{http_code}' ");

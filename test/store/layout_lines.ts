@@ -5,7 +5,10 @@ import type { Commands } from '../../src/store/partition.ts';
 const PAIRED = new Set(['hash', 'zset', 'stream']);
 /** Keys whose values are random bytes. */
 const RANDOM = /^(name_key|digest:keys)$/;
-/** What is there or not, depending on how fast the machine is. Jobs of `aux` have the keys of those of `main`. */
+/**
+ * Matches what Redis has or lacks, depending on how fast the machine is. The jobs of `aux` have keys like the jobs of
+ * `main`.
+ */
 const BY_SPEED = /^(jobs:\w+(:\w+)?:aux\b|shares:|digest:quota:|subscriber:\S+ hash slow:)/;
 
 /**

@@ -236,7 +236,7 @@ describe('a cluster', () => {
     const [fromId, toId] = await Promise.all([from, to].map(({ url }) => callRedis(url, 'CLUSTER', 'MYID')));
     await callRedis(to.url, 'CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(fromId));
     await callRedis(from.url, 'CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(toId));
-    // It would write keys that exist, and then keys that do not.
+    // This script call would write keys that exist, and then keys that do not.
     const enqueue = () => moved.run('enqueue', { q: 'aux', job: Buffer.from('c'), leaseMs: 1 });
     const jobs = () => callRedis(from.url, 'LLEN', moved.keys.jobs_instant('aux'));
     const before = await jobs();

@@ -228,7 +228,7 @@ test('top shows no rates until it has watched for ten seconds, and then the righ
   watching.kill('SIGINT');
   assert.deepEqual(await once(watching, 'close'), [0, null]);
   assert.ok(rates().findIndex((each) => each !== null) >= 5, JSON.stringify(rates()));
-  // A busy machine may miss a reading, and compare those of twelve seconds.
+  // A busy machine may miss a reading. Then readings that are twelve seconds apart are compared.
   assert.ok(first > 40 / 12.5 && first < 40 / 9.4, `${first} events a second, but 40 in ten seconds`);
 });
 

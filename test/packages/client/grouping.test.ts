@@ -223,7 +223,7 @@ test('a signal ends 160,000 publishes in less time than their calls took', async
   await until(() => web.requests.length === 1);
   const calledMs = performance.now();
   ending.abort(new Error('enough'));
-  // It was 68 s for 400,000 publishes, as each ended one searched the others for those to admit.
+  // This took 68 s for 400,000 publishes, when each ended publish searched all others for those to admit.
   const [calls, abort] = [calledMs - beganMs, performance.now() - calledMs];
   assert.ok((await ended).every(({ status }) => status === 'rejected'));
   assert.ok(abort < calls, `the calls took ${calls.toFixed()} ms, their end ${abort.toFixed()} ms`);

@@ -78,7 +78,7 @@ describe('signatures of Standard Webhooks', () => {
     const signature = `v1a,${signed.toString('base64')}`;
     assert.equal(check([key])({ ...headers, signature }, body, NOW_MS), undefined);
     assert.match(String(check([key])({ ...headers, signature }, Buffer.from('{}'), NOW_MS)), /no signature/);
-    // The version must be that of the key.
+    // The version of a signature must be the version of the key.
     const asV1 = signature.replace('v1a', 'v1');
     assert.match(String(check([key])({ ...headers, signature: asV1 }, body, NOW_MS)), /no signature/);
   });

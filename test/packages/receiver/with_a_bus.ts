@@ -37,7 +37,7 @@ const MOUNTS: Record<string, Mount> = {
     app.post('/other', async ({ body }) => body);
     await app.register(receiver.fastify(), { prefix: '/events' });
     t.after(() => app.close());
-    // The receiver's way of reading bodies must not change that of other routes.
+    // The receiver must not change how other routes read their bodies.
     const other = await app.inject({ method: 'POST', url: '/other', payload: { parsed: true } });
     assert.deepEqual(other.json(), { parsed: true });
     return `${await app.listen({ port: 0, host: '127.0.0.1' })}/events`;

@@ -90,7 +90,7 @@ describe('the uses of a nonce', () => {
     const bytes = await redis.memory('USAGE', key);
     assert.ok(Number(bytes) <= 300, `${bytes} bytes`);
     const ttlMs = await redis.pttl(key);
-    // It is kept for longer than the nonce may be used, but not much longer.
+    // Redis keeps the uses of the nonce for longer than the nonce is valid, but not much longer.
     assert.ok(ttlMs > 6 * 60_000 - 5000 && ttlMs <= 7 * 60_000, `${ttlMs} ms`);
   });
 

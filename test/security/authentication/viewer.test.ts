@@ -120,7 +120,7 @@ describe('a viewer sees no secret', () => {
     const [{ subscriber }] = await read('/subscriptions');
     const [letter] = await read('/dead_letters');
     assert.deepEqual(await read(`/dead_letters?subscriber=${subscriber}`), [letter]);
-    // Otherwise a viewer could find the token by testing guesses.
+    // A viewer must not learn whether a token exists. Otherwise it could find a token by guessing.
     assert.deepEqual(await read(`/dead_letters?subscriber=${OLD_TOKEN}`), []);
     assert.deepEqual(await read(`/dead_letters?subscriber=unknown${subscriber.slice(3)}`), []);
     await api.call('POST', '/subscription', {

@@ -15,7 +15,7 @@ const events = (count: number, data?: string) =>
 
 test('an array for a subscriber that takes one event at a time does not stop Redis', async (t) => {
   const attacker = await Attacker.start(bus, t);
-  // Its first answer, 410, pauses the subscriber, so that only publishing is measured.
+  // The first answer of this subscriber, 410, pauses it, so that only publishing is measured.
   const gone = await attacker.subscribe(['singles'], answer.status(410), { max: 1, timeout: 0 });
   await attacker.client.publish('singles', events(1));
   await until(() => gone.deliveries.length > 0);
