@@ -2,6 +2,7 @@
 Batches: each is a list of the subscriber's token, the time of creation (ms), the number of attempts, and
 then the events.
 ]]
+local calls = include('store/calls')
 local open_batches = include('delivering/open_batches')
 local batches = {}
 
@@ -11,7 +12,7 @@ batches.HEADER = 3
 -- Returns the header of a batch's list: the subscriber's token, the time of creation (ms) and the number of attempts,
 -- all as text. Returns nothing if the key has no list, or if the header is unreadable.
 function batches.read_header(list)
-  local token, created_ms, attempts = unpack(redis.pcall('LRANGE', list, 0, batches.HEADER - 1))
+  local token, created_ms, attempts = unpack(calls.read('LRANGE', list, 0, batches.HEADER - 1))
   if not (tostring(created_ms):match('^%d+$') and tostring(attempts):match('^%d+$')) then return end
   if token ~= '' then return token, created_ms, attempts end
 end

@@ -3,6 +3,7 @@ Choosing: finds the next job that can run, and the batch that it delivers.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
+local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local lane_entry = include('delivering/lane_entry')
 local lanes = include('delivering/lanes')
@@ -28,7 +29,7 @@ end
 
 -- Returns the first items of a batch's list. Returns nothing if the list does not exist, or is not the list of a batch.
 function choosing.start_of(call, bid)
-  local start = redis.pcall('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
+  local start = calls.read('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
   if tonumber(start[3]) then return start end
 end
 

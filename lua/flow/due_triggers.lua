@@ -15,6 +15,7 @@ readable trigger is removed. Otherwise the scheduler would find such entries due
 `moving` has triggers that the caller is to bring to the partition of their topic. They come again after a second.
 ]]
 local agenda = include('flow/agenda')
+local calls = include('store/calls')
 local intake = include('publishing/intake')
 local triggers = include('flow/triggers')
 
@@ -28,8 +29,8 @@ local MAX_DUE_READ = 2000
 -- trigger is moving. The time is nil if the trigger is paused or will never be due again. Returns nil alone if the
 -- trigger is missing or unreadable.
 local function read(call, client, name)
-  local definition = redis.pcall('HGET', call.keys.triggers_of(client), name)
-  local state = redis.pcall('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
+  local definition = calls.read('HGET', call.keys.triggers_of(client), name)
+  local state = calls.read('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
   if type(definition) ~= 'string' or state.err then return nil end
   local due_ms = tonumber(state[1] or nil)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true

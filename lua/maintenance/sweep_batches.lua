@@ -14,6 +14,7 @@ those from batches_open and batches_room are tokens of subscribers.
 `batches:retrying:{token}` is corrected without a finding, because an earlier release did not know it.
 ]]
 local batches = include('delivering/batches')
+local calls = include('store/calls')
 local dead_letters = include('delivering/dead_letters')
 local drops = include('maintenance/drops')
 local findings = include('maintenance/findings')
@@ -28,7 +29,7 @@ end
 -- Returns the first item of a batch's list, which is the subscriber's token. Returns false if the list does not exist,
 -- and an error table if the key has another type.
 local function owner_of(list)
-  return redis.pcall('LINDEX', list, 0)
+  return calls.read('LINDEX', list, 0)
 end
 
 -- Returns true if the list of a batch begins with an event, so its header is missing. A Redis that is killed within a

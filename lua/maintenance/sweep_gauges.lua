@@ -12,6 +12,7 @@ number of their events. If all slices are counted, `finished` is true in the rep
 corrected gauges. Otherwise `finished` is false, and the reply has the slices for the next call.
 ]]
 local batches = include('delivering/batches')
+local calls = include('store/calls')
 local findings = include('maintenance/findings')
 local open_batches = include('delivering/open_batches')
 
@@ -42,7 +43,7 @@ local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
     -- LLEN fails on a key of another type. Such a key counts as a batch without events.
-    local length = redis.pcall('LLEN', subject.list_of(bid))
+    local length = calls.read('LLEN', subject.list_of(bid))
     if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
     settled = settled and not subject.open[bid]
   end

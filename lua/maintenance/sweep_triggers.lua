@@ -8,6 +8,7 @@ unreadable trigger is left alone, without an entry, until its client replaces or
 `triggers:due`, each with the trigger's name and its client's token.
 ]]
 local agenda = include('flow/agenda')
+local calls = include('store/calls')
 local findings = include('maintenance/findings')
 local triggers = include('flow/triggers')
 
@@ -15,8 +16,8 @@ local triggers = include('flow/triggers')
 -- returns the kind of finding to report.
 local function judge(call, client, name)
   local keys = call.keys
-  local definition = redis.pcall('HGET', keys.triggers_of(client), name)
-  local state = redis.pcall('HMGET', keys.trigger(client, name), 'fired', 'next_at', 'paused', 'moving')
+  local definition = calls.read('HGET', keys.triggers_of(client), name)
+  local state = calls.read('HMGET', keys.trigger(client, name), 'fired', 'next_at', 'paused', 'moving')
   if type(definition) == 'table' or state.err then return nil, 'trigger_unreadable' end
   if not definition and redis.call('EXISTS', keys.trigger(client, name)) == 0 then return nil, 'entry_without_trigger' end
   if not definition or not state[1] then return nil, 'trigger_incomplete' end

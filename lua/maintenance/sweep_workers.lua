@@ -9,6 +9,7 @@ counter of each lane equals the number of workers in it.
 
 `worker` of a suspect is the worker's id. `bid` is the batch that the caller saw the worker deliver, if it saw one.
 ]]
+local calls = include('store/calls')
 local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
@@ -35,7 +36,7 @@ end
 -- there already, no longer holds the batch's job, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
-  local token = redis.pcall('LINDEX', keys.batch(bid), 0)
+  local token = calls.read('LINDEX', keys.batch(bid), 0)
   -- The worker may have acquired another job since the caller looked.
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end

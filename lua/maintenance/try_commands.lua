@@ -1,9 +1,14 @@
 #!lua flags=allow-oom
 --[[
-try_commands: try the commands that scripts need and that some servers do not let scripts use. Returns the first
-command that the server refuses, and its error; nothing if it refuses none.
+try_commands: try the commands that scripts need. Fails if the ACL of the user forbids one. Returns the first command
+that the server lets no script use, and its error; nothing if it refuses none.
 ]]
 return function(call)
+  for _, command in ipairs(include('store/commands')) do
+    if not redis.acl_check_cmd(command) then
+      error({ err = "NOPERM The user executing the script can't run " .. command })
+    end
+  end
   local key = call.keys.schema()
   for _, command in ipairs({ { 'OBJECT', 'ENCODING', key }, { 'MEMORY', 'USAGE', key }, { 'INFO', 'server' } }) do
     local reply = redis.pcall(unpack(command))

@@ -42,6 +42,14 @@ function calls.try(call, step, ...)
   call.failure = call.failure or result
 end
 
+-- Runs a command that reads a key of any type. Returns its reply, or an error table if it cannot read this type. Throws
+-- other errors, which say nothing about the key: the ACL may forbid the command.
+function calls.read(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err and not reply.err:find('^WRONGTYPE') then error(reply) end
+  return reply
+end
+
 function calls.map(list, change)
   local changed = {}
   for i, item in ipairs(list) do changed[i] = change(item) end

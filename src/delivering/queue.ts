@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts';
+import { StorageForbidden } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
-import type { Arguments, Reply } from '../store/contracts.ts';
+import type { Arguments, Reply, ScriptName } from '../store/contracts.ts';
 import { batchOf, packJob, type QueueName } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -26,6 +27,8 @@ export class Queue {
   readonly #partition: Partition;
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #kind: WorkerKind;
+  /** True after the ACL forbade a command, perhaps in the middle of a script, until a sweep is queued. */
+  #wasForbidden = false;
 
   constructor(partition: Partition, name: QueueName, settings: QueueSettings, kind: WorkerKind = 'regular') {
     this.#partition = partition;
@@ -51,6 +54,9 @@ export class Queue {
   /**
    * Deletes the `finished` jobs and their batches, like `ack`, and assigns each of `workers` at most one ready job. A
    * worker that already holds a job gets that one again, because the reply that assigned it was lost.
+   *
+   * After the ACL forbade a command, no job is acquired until the user of the bus has all commands again. Then a sweep
+   * is queued first: it finds the jobs that the script had taken out of the queue when it failed.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -61,12 +67,13 @@ export class Queue {
       kind: this.#kind,
       uidSeed: uidSeed(),
     };
-    return readAcquired(await this.#partition.run('acquire', args));
+    if (this.#wasForbidden) await this.#queueSweep();
+    return readAcquired(await this.#run('acquire', args));
   }
 
   /** Deletes a finished job and its batch. */
   async ack(finished: Finished): Promise<Acknowledged> {
-    return this.#partition.run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
+    return this.#run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
   }
 
   /** Returns a job to the queue. Changes nothing if the worker no longer holds the job. */
@@ -74,7 +81,7 @@ export class Queue {
     grant: Grant,
     { delayMs, damage, throttleMs, attempt, gone, isUncounted = false }: Retry,
   ): Promise<Reply<'nack'>> {
-    return this.#partition.run('nack', {
+    return this.#run('nack', {
       ...this.#held(grant),
       bid: grant.batch?.bid,
       delayMs: Math.ceil(delayMs),
@@ -88,7 +95,7 @@ export class Queue {
 
   /** Makes a dead letter of the job's batch. Changes nothing if the worker no longer holds the job. */
   async bury(grant: Grant, { damage, throttleMs, attempt, reason }: Burial): Promise<Reply<'bury'>> {
-    return this.#partition.run('bury', {
+    return this.#run('bury', {
       ...this.#held(grant),
       bid: grant.batch?.bid ?? '',
       damage,
@@ -118,6 +125,23 @@ export class Queue {
       ]);
       return instant + scheduled;
     });
+  }
+
+  /** Queues a sweep. Throws StorageForbidden if the user of the bus still lacks a command. */
+  async #queueSweep(): Promise<void> {
+    await this.#partition.run('try_commands', {});
+    const { leaseMs } = this.#settings;
+    await this.#partition.run('enqueue', { q: 'aux', job: packJob('sweep'), leaseMs });
+    this.#wasForbidden = false;
+  }
+
+  async #run<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
+    try {
+      return await this.#partition.run(name, args);
+    } catch (error) {
+      this.#wasForbidden ||= error instanceof StorageForbidden;
+      throw error;
+    }
   }
 
   #held({ worker, packed, lease }: Grant) {
