@@ -10,8 +10,11 @@ let interrupted: AbortController | undefined;
 function interruption(): AbortSignal {
   const controller = new AbortController();
   interrupted = controller;
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-    process.once(signal, () => controller.abort());
+  const abort = () => {
+    process.off('SIGINT', abort).off('SIGTERM', abort);
+    controller.abort();
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, abort);
   return controller.signal;
 }
 

@@ -18,19 +18,24 @@ const PUBLISH_TIMEOUT_MS = 120_000;
  * would have to be parsed and written as JSON again, which costs CPU time.
  */
 class LinePublisher {
+  /** Number of lines in the request under way. */
+  sending = 0;
   readonly #bus: Bus;
+  readonly #interruption: AbortSignal;
   #maxLines = MAX_LINES;
 
-  constructor(bus: Bus) {
+  constructor(bus: Bus, interruption: AbortSignal) {
     this.#bus = bus;
+    this.#interruption = interruption;
   }
 
   /**
    * Posts the lines of a chunk in their order, and calls `stored` after each accepted request. A chunk that is too
-   * large for the bus becomes several requests.
+   * large for the bus becomes several requests. None begins after an interruption.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
+      this.#interruption.throwIfAborted();
       const to = Math.min(lines.length, from + this.#maxLines);
       const share = (bytes * (to - from)) / lines.length;
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
@@ -53,7 +58,11 @@ class LinePublisher {
    * refused it.
    */
   async #postPart(topic: string, { lines }: Chunk): Promise<ProblemError | undefined> {
-    return this.#bus.publishText(topic, `[${lines.join(',')}]`).then(
+    this.sending = lines.length;
+    const sent = this.#bus.publishText(topic, `[${lines.join(',')}]`).finally(() => {
+      this.sending = 0;
+    });
+    return sent.then(
       () => undefined,
       (error: unknown) => {
         if (error instanceof ProblemError) return error;
@@ -81,12 +90,21 @@ class Refused extends Error {
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
-  const publisher = new LinePublisher(call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS }));
+  // Ctrl-C ends the reading, and a second one the process. The request under way ends first, as its events count too.
+  const interruption = call.interruption();
+  const publisher = new LinePublisher(call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS }), interruption);
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
   const lines = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
-  // Ctrl-C ends the reading, and a second one the process. The request under way ends first, as its events count too.
-  const input = addAbortSignal(call.interruption(), lines);
+  interruption.addEventListener('abort', () => {
+    progress.clear();
+    if (publisher.sending > 0)
+      call.note(
+        `interrupted: sending no more, but waiting for ${number(publisher.sending)} events under way; ` +
+          'Ctrl-C again ends at once',
+      );
+  });
+  const input = addAbortSignal(interruption, lines);
   let underWay: Promise<void> = Promise.resolve();
   try {
     for await (const chunk of chunksOf(input)) {

@@ -181,6 +181,42 @@ test('pub says how many events of a file are stored if Ctrl-C ends it', async (t
   assert.equal(status, 2);
 });
 
+test('pub says at Ctrl-C what it waits for, sends no more, and ends at the second at once', async (t) => {
+  const router = await bus.receiver(t);
+  let answer = () => {};
+  router.usual = (response) => {
+    answer = () => void response.writeHead(204).end();
+  };
+  const event = '{"type":"noop","url":"https://shop.example.com/1"}\n';
+  const start = () => {
+    const options = `-b ${new URL(router.callback).origin} -t shop`;
+    const publishing = terminal.start(`pub orders --ndjson - ${options}`.split(' '));
+    t.after(() => publishing.kill('SIGKILL'));
+    const said = { text: '' };
+    publishing.stderr.on('data', (text) => (said.text += text));
+    publishing.stdin.write(event.repeat(10_500));
+    return { publishing, said };
+  };
+  const waits =
+    'interrupted: sending no more, but waiting for 10,000 events under way; Ctrl-C again ends at once\n';
+  const first = start();
+  await router.delivery(1);
+  first.publishing.kill('SIGINT');
+  await until(() => first.said.text === waits);
+  answer();
+  assert.deepEqual(await once(first.publishing, 'close'), [2, null]);
+  assert.equal(
+    first.said.text,
+    `${waits}interrupted: not all lines were sent (10,000 events before are stored)\n`,
+  );
+  const second = start();
+  await router.delivery(2);
+  second.publishing.kill('SIGTERM');
+  await until(() => second.said.text === waits);
+  second.publishing.kill('SIGINT');
+  assert.deepEqual(await once(second.publishing, 'close'), [null, 'SIGINT']);
+});
+
 test('pub says after a second that the bus to which it sends a file cannot be reached', async (t) => {
   const line = `pub orders --ndjson - -b 127.0.0.1:${await freePort()} -t shop`;
   const publishing = terminal.start(line.split(' '));
