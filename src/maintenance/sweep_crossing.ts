@@ -32,7 +32,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
-  for await (const members of walk.members('set', walk.partition.keys.topics())) {
+  for await (const members of walk.members('topics')) {
     const topics = members.map(String);
     const texts = await walk.ask((redis, keys) =>
       Promise.all(topics.map((topic) => redis.hget(keys.topic(topic), 'elsewhere'))),
@@ -51,7 +51,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
 /** Sets the marks of topics in other partitions that have subscribers here, if they are missing there. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
-  for await (const tokens of walk.members('set', walk.partition.keys.subscribers())) {
+  for await (const tokens of walk.members('subscribers')) {
     const topics = await walk.ask((redis, keys) =>
       Promise.all(tokens.map((token) => redis.smembers(keys.subscriber_topics(String(token))))),
     );

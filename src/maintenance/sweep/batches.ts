@@ -40,13 +40,13 @@ export class Seen {
 
 /** The keys that belong to one batch each, by their names in LAYOUT. */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
-/** The keys that list a subscriber's batches or dead letters, by their names in LAYOUT, with their types. */
-const INDEXES = {
-  batches_queued: 'zset',
-  batches_retrying: 'zset',
-  batches_current: 'set',
-  dead_letters_of: 'zset',
-} as const;
+/** The keys that list a subscriber's batches or dead letters, by their names in LAYOUT. */
+const INDEXES = ['batches_queued', 'batches_retrying', 'batches_current', 'dead_letters_of'] as const;
+/** The keys that list those of all subscribers. */
+const COMMON_INDEXES = [
+  ...(['batches_open', 'batches_room', 'batches_closed'] as const),
+  ...(['batches_index', 'dead_letters_index'] as const),
+];
 
 export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   const { keys } = walk.partition;
@@ -62,14 +62,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
       await sweepIndex(walk, key);
     }
   }
-  for (const name of ['batches_open', 'batches_room', 'batches_closed'] as const) {
-    for await (const names of walk.members('hash', keys[name]()))
-      await walk.repair('sweep_batches', { where: name, names });
-  }
-  for (const name of ['batches_index', 'dead_letters_index'] as const) {
-    for await (const bids of walk.members('zset', keys[name]()))
-      await walk.repair('sweep_batches', { where: name, names: bids });
-  }
+  for (const where of COMMON_INDEXES)
+    for await (const names of walk.members(where)) await walk.repair('sweep_batches', { where, names });
   return seen;
 }
 
@@ -80,11 +74,11 @@ function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): stri
 }
 
 async function sweepIndex(walk: Walk, key: string): Promise<void> {
-  for (const [name, type] of Object.entries(INDEXES) as [keyof typeof INDEXES, 'set' | 'zset'][]) {
-    const token = after(key, walk.partition.keys[name](''));
+  for (const where of INDEXES) {
+    const token = after(key, walk.partition.keys[where](''));
     if (token === undefined) continue;
-    for await (const bids of walk.members(type, key))
-      await walk.repair('sweep_batches', { where: name, token, names: bids });
+    for await (const names of walk.members(where, token))
+      await walk.repair('sweep_batches', { where, token, names });
   }
 }
 

@@ -13,8 +13,7 @@ export async function sweepDelayed(
 ): Promise<void> {
   const topics = new Set(delayed);
   const clients = new Set(delaying);
-  for await (const slice of walk.members('zset', walk.partition.keys.delayed_topics()))
-    for (const topic of slice) topics.add(String(topic));
+  await walk.addMembers(topics, 'delayed_topics');
   for (const topic of topics) {
     if (walk.aborted) return;
     const { hasStrays, client } = await sweepTopic(walk, topic);
@@ -42,6 +41,6 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
  * there.
  */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
-  for await (const ids of walk.members('hash', walk.partition.keys.delayed_events(topic)))
+  for await (const ids of walk.members('delayed_events', topic))
     for (const slice of slicesOf(ids, TEXTS)) await walk.repair('sweep_delayed_texts', { topic, ids: slice });
 }

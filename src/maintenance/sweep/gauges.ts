@@ -13,19 +13,12 @@ export async function sweepGauges(
   walk: Walk,
   { queued, buried }: Pick<Seen, 'queued' | 'buried'>,
 ): Promise<void> {
-  const { keys } = walk.partition;
-  const withBatches = await fieldsOf(walk, [keys.gauge_events(), keys.gauge_batches()]);
-  const withLetters = await fieldsOf(walk, [keys.dead_letters_events()]);
-  for (const token of queued.union(withBatches)) await correct(walk, 'batches', token);
-  for (const token of buried.union(withLetters)) await correct(walk, 'dead_letters', token);
-}
-
-async function fieldsOf(walk: Walk, gauges: string[]): Promise<Set<string>> {
-  const tokens = new Set<string>();
-  for (const gauge of gauges) {
-    for await (const slice of walk.members('hash', gauge)) for (const each of slice) tokens.add(String(each));
-  }
-  return tokens;
+  const [withBatches, withLetters] = [new Set(queued), new Set(buried)];
+  await walk.addMembers(withBatches, 'gauge_events');
+  await walk.addMembers(withBatches, 'gauge_batches');
+  await walk.addMembers(withLetters, 'dead_letters_events');
+  for (const token of withBatches) await correct(walk, 'batches', token);
+  for (const token of withLetters) await correct(walk, 'dead_letters', token);
 }
 
 async function correct(walk: Walk, what: 'batches' | 'dead_letters', token: string): Promise<void> {

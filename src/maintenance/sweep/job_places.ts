@@ -26,16 +26,16 @@ export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;
   const at = (jobs: Buffer[], lane = '', leftovers = false): Place => ({ jobs, lane, leftovers });
-  for await (const jobs of walk.members('zset', keys.jobs_scheduled(q))) yield at(jobs);
+  for await (const jobs of walk.members('jobs_scheduled', q)) yield at(jobs);
   for await (const jobs of walk.elements(keys.jobs_instant(q))) yield at(jobs, '', true);
   if (q === 'main') {
     for (const lane of waiting)
-      for await (const jobs of walk.members('zset', keys.jobs_waiting(lane))) yield at(jobs, lane);
+      for await (const jobs of walk.members('jobs_waiting', lane)) yield at(jobs, lane);
     for (const share of SHARES)
       for await (const jobs of walk.elements(keys.share_jobs(share))) yield at(jobs, '', true);
     for await (const jobs of walk.elements(keys.jobs_suspect())) yield at(jobs, '', true);
   }
-  for await (const workers of walk.members('set', keys.jobs_pending_index(q))) {
+  for await (const workers of walk.members('jobs_pending_index', q)) {
     const held = await walk.ask((redis) =>
       Promise.all(workers.map((each) => redis.lrangeBuffer(keys.jobs_pending(q, String(each)), 0, -1))),
     );

@@ -62,8 +62,7 @@ export class JobSweep {
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
-    const index = this.#walk.partition.keys.jobs_index(this.#q);
-    for await (const jobs of this.#walk.members('set', index)) {
+    for await (const jobs of this.#walk.members('jobs_index', this.#q)) {
       const mine = jobs.filter((job) => this.#isMine(job));
       for (const job of mine) known.set(textOf(job), 0);
       await this.#repair(await withoutBatch(this.#walk, mine));

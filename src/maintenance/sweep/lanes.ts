@@ -8,12 +8,9 @@ import { slices, type Walk } from './walk.ts';
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
   const workers = new Set(holding);
-  const add = async (type: 'set' | 'hash', key: string) => {
-    for await (const slice of walk.members(type, key)) for (const each of slice) workers.add(String(each));
-  };
-  await add('hash', keys.lanes_held());
-  for (const share of SHARES) await add('set', keys.share_workers(share));
-  await add('hash', keys.leases());
+  await walk.addMembers(workers, 'lanes_held');
+  for (const share of SHARES) await walk.addMembers(workers, 'share_workers', share);
+  await walk.addMembers(workers, 'leases');
   for (const slice of slices(workers)) {
     const jobs = await walk.ask((redis) =>
       Promise.all(slice.map((worker) => redis.lindexBuffer(keys.jobs_pending('main', worker), 0))),
@@ -35,7 +32,5 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
  */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });
-  const { keys } = walk.partition;
-  for await (const tokens of walk.members('set', keys.subscribers()))
-    await walk.repair('sweep_lanes', { tokens });
+  for await (const tokens of walk.members('subscribers')) await walk.repair('sweep_lanes', { tokens });
 }

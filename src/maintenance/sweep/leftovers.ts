@@ -8,17 +8,14 @@ import type { Walk } from './walk.ts';
  * gone. These are no findings.
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
-  const { keys } = walk.partition;
-  const tidy = async (set: string, owner?: string) => {
-    for await (const topics of walk.members('set', set))
-      await walk.run('sweep_topics', { owner, topics: topics.map(String) });
-  };
-  for (const owner of owners) await tidy(keys.topics_owned(owner), owner);
-  await tidy(keys.topics());
-  for (const hash of [keys.counters(), keys.counters_reported()]) {
-    for await (const fields of walk.members('hash', hash))
+  const tidy = (topics: Buffer[], owner?: string) =>
+    walk.run('sweep_topics', { owner, topics: topics.map(String) });
+  for (const owner of owners)
+    for await (const topics of walk.members('topics_owned', owner)) await tidy(topics, owner);
+  for await (const topics of walk.members('topics')) await tidy(topics);
+  for (const name of ['counters', 'counters_reported'] as const)
+    for await (const fields of walk.members(name))
       await walk.run('fold', { series: fields.flatMap((field) => seriesIn(field) ?? []) });
-  }
 }
 
 /**

@@ -6,17 +6,15 @@ export async function sweepTriggers(
   walk: Walk,
   { triggers, triggering }: Pick<Seen, 'triggers' | 'triggering'>,
 ): Promise<void> {
-  const { keys } = walk.partition;
   const check = async (names: string[]) => {
     const others = names.filter((name) => !triggers.has(name));
     if (others.length > 0) await walk.repair('sweep_triggers', { names: others });
   };
   for (const names of slices(triggers)) await walk.repair('sweep_triggers', { names });
   for (const client of triggering)
-    for await (const names of walk.members('hash', keys.triggers_of(client)))
+    for await (const names of walk.members('triggers_of', client))
       await check(names.map((name) => `${name} ${client}`));
-  for await (const members of walk.members('zset', keys.triggers_due())) await check(members.map(String));
-  for await (const clients of walk.members('hash', keys.triggers_bytes()))
-    for (const client of clients) triggering.add(String(client));
+  for await (const members of walk.members('triggers_due')) await check(members.map(String));
+  await walk.addMembers(triggering, 'triggers_bytes');
   for (const client of triggering) await walk.repair('sweep_trigger_bytes', { client });
 }

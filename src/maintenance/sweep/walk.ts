@@ -2,7 +2,7 @@ import { slicesOf } from '../../chunks.ts';
 import { clock, sleep } from '../../clock.ts';
 import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
 import { unpackJob } from '../../store/job.ts';
-import { type Keyspace, LAYOUT } from '../../store/keys.ts';
+import { type KeyName, type Keyspace, LAYOUT } from '../../store/keys.ts';
 import { Packed } from '../../store/packed.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
 import { type Finding, isFindingKind } from './finding.ts';
@@ -18,6 +18,12 @@ const MIN_REST_MS = 5;
 const SINGLE_KEYS: ReadonlySet<string> = new Set(
   Object.values(LAYOUT).flatMap(({ pattern }) => (pattern.includes('{') ? [] : [pattern])),
 );
+
+type ScannedType = 'set' | 'zset' | 'hash';
+/** The names of the keys of these types. */
+type ScannedKey = {
+  [N in KeyName]: (typeof LAYOUT)[N]['type'] extends ScannedType ? N : never;
+}[KeyName];
 
 /** The scripts that repair something. Each returns a list of findings. */
 type RepairScript =
@@ -73,13 +79,16 @@ export class Walk {
   }
 
   /**
-   * Yields the members of a set or sorted set, or the fields of a hash. Skips a key of SINGLE_KEYS if the scan of all
-   * keys has not found it. This halves the commands for an idle partition.
+   * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` are those of its key, as in
+   * `keys.topics_owned(token)`. Does not read those of SINGLE_KEYS that the scan of all keys did not find, which halves
+   * the commands for an idle partition.
    */
-  async *members(type: 'set' | 'zset' | 'hash', key: string): AsyncGenerator<Buffer[]> {
-    const isSingle = SINGLE_KEYS.has(key.slice(this.partition.prefix.length));
-    if (isSingle && this.#present && !this.#present.has(key)) return;
-    const scans: Record<typeof type, Scan> = {
+  async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
+    const keyOf: (...parts: string[]) => string = this.partition.keys[name];
+    const key = keyOf(...parts);
+    if (parts.length === 0 && this.#present && !this.#present.has(key)) return;
+    const { type } = LAYOUT[name];
+    const scans: Record<ScannedType, Scan> = {
       set: (redis, cursor) => redis.sscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
       zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
       hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
@@ -87,6 +96,11 @@ export class Walk {
     // The reply for a sorted set or a hash has a score or value after each member.
     const step = type === 'set' ? 1 : 2;
     for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
+  }
+
+  /** Adds the members of a set or sorted set, or the fields of a hash, to a set of texts. */
+  async addMembers<N extends ScannedKey>(into: Set<string>, name: N, ...parts: Parameters<Keyspace[N]>) {
+    for await (const slice of this.members(name, ...parts)) for (const each of slice) into.add(String(each));
   }
 
   /** Yields the elements of a list, from the left. */
