@@ -4,47 +4,36 @@ import { ACTIONS } from '../routing/actions.ts';
 import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
-import { page } from './page.ts';
-import { ANY_QUERY, nextPage, table } from './parts.ts';
+import { listingPage } from './listing_page.ts';
 
 const PATH = '/console/audit';
 
 /** A page that lists who changed what. */
 export function auditPage(api: ApiCalls): Route[] {
   return [
-    page(PATH, WATCHERS, {
-      query: ANY_QUERY,
-      async show(call) {
-        const { action, client } = call.query;
-        const query = { limit: '100', ...call.query };
-        const { body, next } = await api.call<AuditEntry[]>('GET /audit', call, { query });
-        const nowMs = await api.nowMs();
-        const rows = table(
-          [
-            { name: 'When', cell: ({ at }) => ago(at, nowMs) },
-            { name: 'Who', cell: who },
-            { name: 'From', cell: ({ address }) => html`<span class="mono">${address}</span>` },
-            { name: 'What', cell: ({ action }) => html`<span class="mono">${action}</span>` },
-            { name: 'Of what', cell: ({ target }) => html`<span class="mono">${target}</span>` },
-            { name: 'Outcome', cell: outcome },
-          ],
-          body,
-          action || client
-            ? `Nothing matches${next ? ' here; look at the next page' : ''}.`
-            : 'Nobody has changed anything yet.',
-        );
-        return {
-          title: 'Audit',
-          current: PATH,
-          body: html`<h1>Who did what</h1>
+    listingPage<AuditEntry>(
+      api,
+      { path: PATH, roles: WATCHERS, title: 'Audit', name: 'GET /audit' },
+      ({ query: { action, client } }, nowMs, hasNext) => ({
+        above: html`<h1>Who did what</h1>
 <form method="get" action="${PATH}" class="filter">
 <label>Client <input name="client" value="${client}"></label>
 <label>What <select name="action">${actions(action)}</select></label>
-<button class="quiet">Filter</button></form>
-${rows}${nextPage(PATH, next)}`,
-        };
-      },
-    }),
+<button class="quiet">Filter</button></form>`,
+        columns: [
+          { name: 'When', cell: ({ at }) => ago(at, nowMs) },
+          { name: 'Who', cell: who },
+          { name: 'From', cell: ({ address }) => html`<span class="mono">${address}</span>` },
+          { name: 'What', cell: ({ action }) => html`<span class="mono">${action}</span>` },
+          { name: 'Of what', cell: ({ target }) => html`<span class="mono">${target}</span>` },
+          { name: 'Outcome', cell: outcome },
+        ],
+        empty:
+          action || client
+            ? `Nothing matches${hasNext ? ' here; look at the next page' : ''}.`
+            : 'Nobody has changed anything yet.',
+      }),
+    ),
   ];
 }
 

@@ -5,18 +5,9 @@ import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { ago } from './format.ts';
-import { action, page } from './page.ts';
-import {
-  ANY_QUERY,
-  backTo,
-  checkTyped,
-  confirmed,
-  form,
-  nextPage,
-  pathParameter,
-  table,
-  typeIt,
-} from './parts.ts';
+import { listingPage } from './listing_page.ts';
+import { action } from './page.ts';
+import { backTo, checkTyped, confirmed, form, pathParameter, typeIt } from './parts.ts';
 
 const PATH = '/console/clients';
 
@@ -47,35 +38,25 @@ export function clientsPages(api: ApiCalls): Route[] {
 
 /** The page that lists the clients. */
 function listing(api: ApiCalls): Route {
-  return page(PATH, WATCHERS, {
-    query: ANY_QUERY,
-    async show(call) {
-      const query = { limit: '100', ...call.query };
-      const { body, next } = await api.call<ClientReport[] | undefined>('GET /api_tokens', call, { query });
-      const mayChange = api.allows('POST /api_tokens', call);
-      const nowMs = await api.nowMs();
-      const rows = table<ClientReport>(
-        [
-          { name: 'Name', cell: ({ name }) => html`<span class="mono">${name}</span>` },
-          { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
-          { name: 'May publish to', cell: ({ publish }) => topics(publish) },
-          { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },
-          {
-            name: 'Secret',
-            cell: ({ secret_at }) => (secret_at === null ? NO_SECRET : ago(secret_at, nowMs)),
-          },
-          { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },
-          ...(mayChange ? [{ name: '', cell: (client: ClientReport) => forms(call, client) }] : []),
-        ],
-        body ?? [],
-        'There is no client yet. A service needs one to publish or to subscribe.',
-      );
-      return {
-        title: 'Clients',
-        current: PATH,
-        body: html`<h1>Clients</h1>${rows}${nextPage(PATH, next)}${mayChange && creation(call)}`,
-      };
-    },
+  const about = { path: PATH, roles: WATCHERS, title: 'Clients', name: 'GET /api_tokens' } as const;
+  return listingPage<ClientReport>(api, about, (call, nowMs) => {
+    const mayChange = api.allows('POST /api_tokens', call);
+    return {
+      columns: [
+        { name: 'Name', cell: ({ name }) => html`<span class="mono">${name}</span>` },
+        { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
+        { name: 'May publish to', cell: ({ publish }) => topics(publish) },
+        { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },
+        {
+          name: 'Secret',
+          cell: ({ secret_at }) => (secret_at === null ? NO_SECRET : ago(secret_at, nowMs)),
+        },
+        { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },
+        ...(mayChange ? [{ name: '', cell: (client: ClientReport) => forms(call, client) }] : []),
+      ],
+      empty: 'There is no client yet. A service needs one to publish or to subscribe.',
+      below: mayChange && creation(call),
+    };
   });
 }
 

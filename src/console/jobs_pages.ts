@@ -3,20 +3,10 @@ import type { ListedJob } from '../records/jobs.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
-import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
-import { action, page } from './page.ts';
-import {
-  ANY_QUERY,
-  backTo,
-  type Column,
-  choices,
-  form,
-  nextPage,
-  pathParameter,
-  pathWith,
-  table,
-} from './parts.ts';
+import { listingPage } from './listing_page.ts';
+import { action } from './page.ts';
+import { backTo, type Column, choices, form, pathParameter, pathWith } from './parts.ts';
 
 const PATH = '/console/jobs';
 
@@ -33,34 +23,22 @@ const CHOICES = {
 
 /** A page that lists jobs with their states and the workers that hold them. */
 export function jobsPages(api: ApiCalls): Route[] {
+  const listing = { path: PATH, roles: WATCHERS, title: 'Jobs', name: 'GET /jobs', liveId: 'jobs' } as const;
   return [
-    page(PATH, WATCHERS, {
-      query: ANY_QUERY,
-      async show(call) {
-        const query = { limit: '100', ...call.query };
-        const { body, next } = await api.call<ListedJob[]>('GET /jobs', call, { query });
-        const nowMs = await api.nowMs();
-        const mayRun = api.allows('POST /jobs/:id/run', call);
-        const runNow = ({ id, state }: ListedJob) =>
-          mayRun &&
-          state === 'scheduled' &&
-          form(call, { action: `${PATH}/${encodeURIComponent(id)}/run`, does: 'Run now' });
-        const rows = table(
-          [...columnsAt(nowMs), { name: '', cell: runNow }],
-          body,
-          'Nothing is queued here. Each batch has a job from its opening until it is taken.',
-        );
-        return {
-          title: 'Jobs',
-          current: PATH,
-          body: live('jobs', pathWith(PATH, call.query), [
-            html`<h1>Queues and workers</h1>`,
-            choices(CHOICES, call.query.state ?? '', (state) => pathWith(PATH, { state })),
-            rows,
-            nextPage(PATH, next),
-          ]),
-        };
-      },
+    listingPage<ListedJob>(api, listing, (call, nowMs) => {
+      const mayRun = api.allows('POST /jobs/:id/run', call);
+      const runNow = ({ id, state }: ListedJob) =>
+        mayRun &&
+        state === 'scheduled' &&
+        form(call, { action: `${PATH}/${encodeURIComponent(id)}/run`, does: 'Run now' });
+      return {
+        above: [
+          html`<h1>Queues and workers</h1>`,
+          choices(CHOICES, call.query.state ?? '', (state) => pathWith(PATH, { state })),
+        ],
+        columns: [...columnsAt(nowMs), { name: '', cell: runNow }],
+        empty: 'Nothing is queued here. Each batch has a job from its opening until it is taken.',
+      };
     }),
     action(`${PATH}/:id/run`, ROOT, {
       action: 'job.run',

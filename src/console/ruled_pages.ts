@@ -4,6 +4,7 @@ import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { editableJson, jsonOf } from './fields.ts';
 import { live } from './layout.ts';
+import { listingPage } from './listing_page.ts';
 import { action, type FormCall, page } from './page.ts';
 import {
   ANY_QUERY,
@@ -11,10 +12,8 @@ import {
   checkTyped,
   confirmed,
   form,
-  nextPage,
   pathParameter,
   pathWith,
-  table,
   typeIt,
 } from './parts.ts';
 
@@ -76,28 +75,12 @@ export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Wh
 
 function listing<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route {
   const { path, what, title, keep } = ruled;
-  return page(path, ALL, {
-    query: ANY_QUERY,
-    async show(call) {
-      const query = { limit: '100', ...call.query };
-      const { body, next } = await api.call<Listed[]>(`GET /${what}s`, call, {
-        query,
-        ...(keep && { keep }),
-      });
-      const nowMs = await api.nowMs();
-      const empty = html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`;
-      return {
-        title,
-        current: path,
-        body: live(`${what}s`, pathWith(path, call.query), [
-          html`<h1>${title}</h1>`,
-          table(ruled.columns(nowMs), body, empty),
-          nextPage(path, next),
-          mayChange(api, call, ruled) && rulesForm(call, ruled, ruled.example, naming(call)),
-        ]),
-      };
-    },
-  });
+  const about = { path, roles: ALL, title, name: `GET /${what}s`, keep, liveId: `${what}s` };
+  return listingPage<Listed>(api, about, (call, nowMs) => ({
+    columns: ruled.columns(nowMs),
+    empty: html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`,
+    below: mayChange(api, call, ruled) && rulesForm(call, ruled, ruled.example, naming(call)),
+  }));
 }
 
 function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route {

@@ -6,11 +6,11 @@ import type { Caller } from '../routing/caller.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { deliveriesTable, linkToDeliveries } from './deliveries_pages.ts';
+import { deliveryColumns, linkToDeliveries } from './deliveries_pages.ts';
 import { retryForm } from './delivery_page.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, pathWith } from './parts.ts';
+import { ANY_QUERY, pathWith, table } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
 import { pauseForm, removalForm, subscriberChanges, testForm } from './subscriber_changes.ts';
 import { details, dropNotice, figures, TOKEN } from './subscriber_parts.ts';
@@ -42,7 +42,7 @@ export function subscriberPage(api: ApiCalls): Route[] {
         ]);
         const nowMs = await api.nowMs();
         const retrying = await retryingOf(api, call, report);
-        const retry = [{ name: '', cell: (delivery: Delivery) => retryForm(api, call, delivery) }];
+        const retry = { name: '', cell: (delivery: Delivery) => retryForm(api, call, delivery) };
         const path = `${PATH}/${encodeURIComponent(token)}`;
         const removing = removalForm(api, call, report);
         return {
@@ -54,11 +54,13 @@ export function subscriberPage(api: ApiCalls): Route[] {
               figures(report, nowMs),
               html`<div class="acts">${pauseForm(api, call, report)}${testForm(api, call, report)}</div>`,
               retrying.length > 0 &&
-                html`<h2>To be tried again</h2>${deliveriesTable(retrying, nowMs, '', { isOfOne: true, more: retry })}`,
+                html`<h2>To be tried again</h2>${table([...deliveryColumns(nowMs, { isOfOne: true }), retry], retrying, '')}`,
               html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
-              deliveriesTable(deliveries.body, nowMs, 'Nothing was queued for it in the last day.', {
-                isOfOne: call.caller.role !== 'client',
-              }),
+              table(
+                deliveryColumns(nowMs, { isOfOne: call.caller.role !== 'client' }),
+                deliveries.body,
+                'Nothing was queued for it in the last day.',
+              ),
               dropNotice(report, nowMs),
             ]),
             history && plots(history.body, path),
