@@ -23,7 +23,7 @@ local lanes = {}
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
--- Maximum bytes of a subscriber's deliveries in flight, if each has as many as the subscriber has asked for. A worker
+-- Maximum bytes of a subscriber's deliveries in flight together, if each is as large as the subscriber allows. A worker
 -- process holds each twice: 24 deliveries of 16 MiB took 670 MB, and a process may have less.
 local MAX_BYTES = 67108864
 local PART_FOR_SINGLE = 1 / 4

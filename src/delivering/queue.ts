@@ -179,8 +179,8 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of entries whose time comes, besides jobs: delayed events are published, triggers fire, and keys of joins
- * expire. The main thread of a worker process does this.
+ * The kinds of work that become due at a time, besides jobs: publish a delayed event, fire a trigger, expire a key of a
+ * join. The main thread of a worker process does this work.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];

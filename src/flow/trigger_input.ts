@@ -45,8 +45,8 @@ const whole = (min: number, max: number) => {
   return z.int(rule).min(min, rule).max(max, rule);
 };
 const time = whole(0, MAX_TIME_MS);
-// For `at` and `end`, which are times ahead. `start` may be any time, since `every` can count from the first hours of
-// 1970.
+// The schema of `at` and `end`. They are times in the future, so a low number is probably in seconds. `start` may be
+// any time, since `every` can count from the first hours of 1970.
 const timeAhead = time.min(MIN_AT_MS, 'looks like seconds; send milliseconds since 1970');
 
 const cron = z

@@ -6,7 +6,7 @@ import type { OwnerLimit } from '../routing/owner_limit.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** What a job needs that works on one partition and reports what it did. */
+/** The objects that a job needs to work on one partition and to report what it did. */
 export interface RepairParts {
   /** The partition on which the job works. The job itself is in the queue `aux` of this partition. */
   partition: Partition;
@@ -15,7 +15,7 @@ export interface RepairParts {
   log: Log;
 }
 
-/** What all jobs of a queue `aux` need. */
+/** The objects from which all jobs of a queue `aux` are made. */
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;

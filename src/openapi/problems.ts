@@ -30,7 +30,7 @@ function codesOf({ isHealthCheck, roles, query, body, takesText, errors = [] }: 
     ...(query ? (['bad_query'] as const) : []),
     ...(body || takesText ? WITH_BODY : []),
   ]);
-  // In the order of ERRORS, so that the statuses ascend.
+  // The codes are in the order of ERRORS, so their statuses ascend.
   return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => codes.has(code));
 }
 

@@ -34,7 +34,7 @@ export class KeptList<T> {
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // Another call has begun to read the list again meanwhile.
+      // Meanwhile, another call has begun to read the list again.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();

@@ -20,7 +20,7 @@ export const ALL = ['client', ...WATCHERS] as const;
 
 /**
  * What an answer (RFC 9457) says about input that does not match its schema: the error code and the `detail`. The
- * latter is `whole` if no field can be named.
+ * `detail` is `whole` if no field can be named.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);

@@ -102,7 +102,7 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. The process then connects anew, so `connections` grows. By this, NonceKeys notices the possible
+   * may have lost data. The process then connects anew, so `connections` grows, and NonceKeys notices the possible
    * loss.
    */
   #leaveReplicas(): void {

@@ -73,7 +73,10 @@ function write(request: NodeRequest, response: NodeResponse, { status, headers, 
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-/** Number of chunks that are joined, because each takes 400 bytes of memory besides its content. */
+/**
+ * Each time that this many chunks have arrived, they are joined to one. Otherwise each would take 400 bytes of memory
+ * besides its content.
+ */
 const MAX_CHUNKS = 1000;
 
 /** The bytes of a body that have arrived. */

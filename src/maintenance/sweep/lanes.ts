@@ -21,7 +21,8 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     }));
     await walk.repair('sweep_workers', { suspects });
   }
-  // Even without workers, the script checks the stored number of deliveries in flight of each subscriber.
+  // The script is called even if there are no workers, because it also checks the stored number of deliveries in flight
+  // of each subscriber.
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
