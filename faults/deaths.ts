@@ -117,14 +117,17 @@ async function deliver({ worker, audience }: Stage, answered: boolean): Promise<
   await soon(killed);
 }
 
-/** Enough events to be most of what Redis stores, so that dropping some of them frees enough. */
+/**
+ * Number of events that are published to fill Redis. They are most of what Redis stores, so dropping some of them frees
+ * enough.
+ */
 const HOARD = 8000;
 /** Bytes by which the memory limit is set below the memory in use. */
 const SHORT_BY_BYTES = 50_000;
 
 /** Batches pile up for a subscriber that takes none until memory runs short. The drop notices must be exact. */
 async function autodrop({ lab, worker }: Stage, at: At): Promise<void> {
-  // In the topic's own partition, where an event that is accepted is queued at once.
+  // The subscriber is in the topic's own partition, where an accepted event is queued at once.
   const { redis, keys, index } = lab.bus.partitions.ofTopic('hoard');
   const { subscriber, receiver } = await lab.subscribe(
     'hoarder',

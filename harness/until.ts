@@ -36,7 +36,7 @@ function pauseAfter(elapsedMs: number): number {
 
 export interface UntilOptions {
   timeoutMs?: number;
-  /** By default 5 ms, which grow to 25 in the first second. */
+  /** Interval between two looks at the condition. The default is 5 ms, which grow to 25 ms in the first second. */
   everyMs?: number;
   /** The condition in words, for the message. By default the source of the condition. */
   what?: string;

@@ -92,7 +92,8 @@ async function measureTriggers(
   const firstMs = Date.now() + AHEAD_MS;
   await sink.call('reset', true);
   const stamps = new Stamps();
-  // By the API, at 50 calls a second of a client, the first triggers would be due before the last are stored.
+  // The triggers are stored by a script. The API takes 50 calls a second of a client, so the first triggers would be
+  // due before the last are stored.
   await inSlices(count, async (index) => {
     const at = firstMs + index * gapMs;
     await putTrigger(store, `${topic}_${index}`, {

@@ -7,7 +7,10 @@ import type { LoadResult } from './load.ts';
 interface ClientPlan {
   port: number;
   credentials: { token: string; secret: string };
-  /** By `@routemaster/client`, or with a `fetch` for each event, as one would write it without that package. */
+  /**
+   * How events are published: by `@routemaster/client`, or with a `fetch` for each event, as one would write it without
+   * that package.
+   */
   by: 'client' | 'fetch';
   /** Publishes under way at a time. */
   callers: number;

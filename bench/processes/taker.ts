@@ -21,7 +21,7 @@ interface TakePlan {
   kept: number;
 }
 
-/** Whether each of eight calls in a row is with the delivery log, in an order that favours neither. */
+/** For eight calls in a row, whether the call is made with the delivery log. The order favours neither. */
 const IS_LOGGED = [false, true, true, false, true, false, false, true];
 
 /** One script call that acknowledged batches and acquired others. */

@@ -72,7 +72,7 @@ export class TestBrowser {
   }
 }
 
-/** Makes a page as if it had just been opened, but for its URL. */
+/** Makes a page as if it had just been opened, except for its URL. */
 async function empty(page: Page): Promise<void> {
   for (const event of ['pageerror', 'console', 'request'] as const) page.removeAllListeners(event);
   // An answer of the same bus makes the browser keep the renderer. With `about:blank` instead, two of nine runs found a

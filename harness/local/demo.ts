@@ -14,7 +14,7 @@ import { Receiver } from './sample_receiver.ts';
 interface Kept {
   publisher: Credentials;
   subscriber: Credentials;
-  /** By name. Absent in a file of an earlier release. */
+  /** Further subscribers of the demo, by name. Absent in the file of an earlier release. */
   patients?: Record<string, Credentials>;
   receiverPort: number;
 }

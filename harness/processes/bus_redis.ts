@@ -23,7 +23,7 @@ export class BusRedis {
   /** The key prefix of the bus. It is empty with several partitions, or on a cluster: there the bus adds hash tags. */
   readonly prefix: string;
   readonly url: string;
-  /** The partitions of the bus: as many as ROUTEMASTER_PARTITIONS in its settings says, or one. */
+  /** The partitions of the bus. Their number is ROUTEMASTER_PARTITIONS in its settings, or one. */
   readonly partitions: Partitions;
   readonly #server: PrivateRedis | SentinelTrio | PrivateCluster;
   readonly #connection: Connection;

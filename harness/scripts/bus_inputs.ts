@@ -26,7 +26,7 @@ export interface Timed {
   id: string;
   at?: number;
   delay?: number;
-  /** By default the id. */
+  /** The text of the event. The default is its id. */
   text?: string;
   rest?: string;
 }

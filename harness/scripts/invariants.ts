@@ -163,8 +163,8 @@ function assertQueue(queue: QueueState, waiting: string[]): void {
 }
 
 /**
- * Asserts that a job which is instant, or waits for room in a share, and is not indexed delivers a dropped
- * batch. Acquire will remove such a job.
+ * Asserts that only a job of a dropped batch may be instant, or wait for room in a share, without being indexed.
+ * Acquire will remove such a job.
  */
 async function assertLeftovers({ redis, keys }: Readable, { main, batches }: State): Promise<void> {
   const shares = SHARES.map((share) => keys.share_jobs(share));

@@ -92,7 +92,7 @@ test('a move as docs/migrating.md has it, and the way back: nothing is lost', as
   await until(() => again.delivered.length === 1);
   await again.stop();
 
-  // And forth once more.
+  // The bus takes the Redis over once more.
   await bus.store.redis.del('workers');
   await publishAsRuby();
   await bus.start('worker');

@@ -45,7 +45,7 @@ class Trigger {
   async wasDueAt(dueMs: number): Promise<void> {
     const { redis, keys } = bus.partitions.ofTopic(this.#topic);
     const client = this.#client.token;
-    // In one step, because a sweep between the two would find a trigger in a wrong place.
+    // Both are written in one step, because a sweep between them would find a trigger in a wrong place.
     await redis
       .multi()
       .hset(keys.trigger(client, this.name), 'next_at', dueMs)

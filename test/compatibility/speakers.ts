@@ -33,7 +33,7 @@ type Fields = Record<string, unknown>;
 const isSuccess = ({ status }: Answer) => status >= 200 && status < 300;
 const json = { 'content-type': 'application/json' };
 
-/** As Ruby's `Hash#fetch`, which raises if the key is missing. */
+/** Does the same as Ruby's `Hash#fetch`, which raises if the key is missing. */
 function fetched(fields: Fields, ...names: string[]): Fields {
   for (const name of names) assert.ok(name in fields, `key not found: "${name}"`);
   return fields;

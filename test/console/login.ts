@@ -183,7 +183,7 @@ describe('a session', () => {
     const after = await login(client.token, (replacing as { secret: string }).secret);
     const meanwhile = await login(client.token, client.secret);
     assert.deepEqual(await Promise.all([before, meanwhile].map(isIn)), [true, true]);
-    // Not asked often, because a client that asks too often is answered 429.
+    // Looks seldom, because a client that asks too often is answered 429.
     const slowly = { everyMs: 500, timeoutMs: 10_000 };
     await until(async () => !(await isIn(before)) && !(await isIn(meanwhile)), slowly);
     assert.equal(await isIn(after), true);
@@ -193,7 +193,7 @@ describe('a session', () => {
     const client = await bus.client('shop');
     const cookies = [await login(client.token, client.secret)];
     const firstMs = Date.now();
-    // Of sessions that began in the same millisecond, either may be taken for the oldest.
+    // If two sessions began in the same millisecond, either may be taken for the oldest.
     await until(() => Date.now() > firstMs, { everyMs: 1 });
     for (let n = 1; n < 21; n++) cookies.push(await login(client.token, client.secret));
     assert.deepEqual(

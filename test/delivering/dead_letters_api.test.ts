@@ -192,7 +192,7 @@ describe('root', () => {
 
   test('cannot retry what has no subscriber any more, but purge it', async () => {
     const [id = ''] = await deaths('alpha', 1);
-    // As if the process that removed the subscriber had died before it purged the dead letters.
+    // Leaves Redis as if the process that removed the subscriber had died before it purged the dead letters.
     await api.store.run('remove_subscriber', { token: await api.token('alpha'), series: [] });
     const all = await api.call('POST', `/dead_letters/retry?subscriber=${await api.token('alpha')}`, {
       as: 'root',

@@ -69,7 +69,7 @@ test('a body is read to its end, and the connection carries the next delivery', 
   });
   const deliver = deliverer(t, await portOf(t, server));
   assert.deepEqual(await deliver(), { accepted: true, status: 200 });
-  // In the bus there is an ack between two deliveries of a worker.
+  // Lets a turn of the event loop pass, as in the bus, where an ack comes between two deliveries of a worker.
   await setImmediate();
   answerAfterMs = 1300;
   assert.deepEqual(await deliver(), { accepted: true, status: 200 });

@@ -381,7 +381,7 @@ test('each batch more that is finished and handed out in a call takes five comma
       { finished },
     );
     assert.equal(next.grants.length, count);
-    // For each job, the test itself sends one command, which looks up the batch.
+    // The test itself sends one command for each job, to look up the batch. It does not count.
     spent.push((await commands(bus.store)) - before - count);
     grants = grants.slice(count);
   }

@@ -23,12 +23,12 @@ const PAGE = ['limit', 'after', 'before', 'cursor'];
 /** A public name that nobody has. */
 const NOBODY = 'nobody.0123456789abcdef';
 
-/** Stands for a parameter by which Redis finds the entries without reading others: it leaves out nothing. */
+/** Stands in place of such a query for a parameter by which Redis finds the entries at once, without reading others. */
 const FOUND_AT_ONCE = undefined;
 
 /**
- * For each listing, each parameter by which it is filtered: a query for which nothing is listed, although all entries
- * must be read to know that.
+ * For each listing, its parameters that filter. The value of a parameter is a query that matches nothing, although all
+ * entries must be read to know this.
  */
 const LISTINGS: Record<string, Record<string, string | undefined>> = {
   'GET /topics': {},

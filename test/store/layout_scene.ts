@@ -9,7 +9,8 @@ import { Cast, event } from './layout_cast.ts';
 export const SCENE_SETTINGS = {
   env: {
     ROUTEMASTER_PARTITIONS: '1',
-    // Of these limits so much is used that `rate:` and `idempotency:quota:` stay for as long as the scene takes.
+    // These limits are low. The scene uses so much of them that the keys `rate:` and `idempotency:quota:` stay until it
+    // ends.
     ROUTEMASTER_PUBLISH_RATE: '1',
     ROUTEMASTER_PUBLISH_BYTES: '2000',
     ROUTEMASTER_PUBLISH_BURST: '3600',

@@ -186,7 +186,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
   const sumOf = (name: string) =>
     figures.filter((each) => each.name === name).reduce((sum, { value }) => sum + value, 0);
   assert.deepEqual([sumOf('events.published'), sumOf('delivery.events'), sumOf('sweep.findings')], [8, 8, 0]);
-  // Of each partition 4 workers of the thread, 2 spare ones, and 3 of `aux`.
+  // Each partition has 4 workers of the thread, 2 spare ones, and 3 of `aux`.
   assert.deepEqual(
     [sumOf('workers.count'), sumOf('delivery.workers')],
     [9 * THINGS.length, 6 * THINGS.length],

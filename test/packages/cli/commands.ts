@@ -251,7 +251,7 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   assert.equal(JSON.parse(stdout).url, 'https://shop.example.com/1');
   const { body, headers } = await forwarded.delivery(1);
   assert.equal(`[${stdout.trim()}]`, body);
-  // What a receiver looks at is passed on too.
+  // The headers that a receiver looks at are passed on too.
   assert.equal(headers.authorization, `Basic ${btoa('my-password:x')}`);
   assert.match(headers['webhook-id'] as string, /^[\w-]{20}$/);
   assert.equal(headers['routemaster-attempt'], '1');

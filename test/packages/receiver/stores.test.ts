@@ -78,7 +78,7 @@ for (const [kind, store] of [
       assert.deepEqual(seen.splice(0).toSorted(), ['a@12', 'b@5']);
       await handler([event('a', 12), event('b', 6), event('b', 4)], DELIVERY);
       assert.deepEqual(seen.splice(0), ['b@6']);
-      // Another handler, which passes on some of its events, may have none.
+      // A handler around this one may pass on only some of its events, or none.
       await handler([], DELIVERY);
       assert.deepEqual(seen, []);
       await redis.flush();

@@ -49,7 +49,8 @@ test('a callback that is not allowed any more fails and is retried like any othe
   const { publisher, topic, subscriber } = await bus.scene(t);
   const settings = { topics: [topic], uuid: 'me', max_attempts: 2 };
   await subscriber.call('POST', '/subscription', { ...settings, callback: 'https://hooks.invalid/' });
-  // As if ROUTEMASTER_CALLBACK_ALLOW had been wider at the subscription. The Ruby Routemaster took credentials too.
+  // Stores a callback that the bus would refuse today. ROUTEMASTER_CALLBACK_ALLOW may have been wider when the client
+  // subscribed, and the Ruby Routemaster took credentials too.
   const callback = `https://user:hunter2@[::ffff:7f00:2]:${canary.port}/`;
   await bus.store.redis.hset(bus.store.keys.subscriber(subscriber.token), { callback });
   await publisher.publish(topic, { url });
