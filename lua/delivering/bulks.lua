@@ -24,7 +24,7 @@ function bulks.open(call, args, state)
 end
 
 -- Returns at most `args.max` dead letters that a bulk looks at next, each with its UID and the time of its death. Also
--- returns whether the queue has more. `record` is the hash of the bulk.
+-- returns whether the queue (the dead letters of one subscriber) has more. `record` is the hash of the bulk.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()

@@ -130,7 +130,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.lane_of[worker] = nil
   lanes.leave(call, worker)
-  -- A delivery that has just begun is in a share already, but not yet in a lane.
+  -- The worker of a delivery that has just begun is in a share already, but not yet in a lane. So it leaves only the
+  -- share.
   lanes.leave_shares(call, { worker })
 end
 

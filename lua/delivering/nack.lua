@@ -17,9 +17,9 @@ local pausing = include('subscribing/pausing')
 local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 
--- Returns true if the callback that answered 410 (Gone) is still that of the subscriber. `gone` is the `subscribed_at`
--- from the start of the delivery. If the subscriber has subscribed again since, it may have another callback, so the
--- 410 is an ordinary failure.
+-- Returns true if the subscriber still has the callback that answered 410 (Gone). `gone` is the `subscribed_at` from
+-- the start of the delivery. If the subscriber has subscribed again since, it may have another callback, so the 410 is
+-- an ordinary failure.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))

@@ -5,7 +5,8 @@ scheduled job; then a worker publishes what is due.
 ]]
 local agenda = {}
 
--- An entry that cannot be published because an outbox is full (outboxes.lua) comes again after this time.
+-- If a due entry, such as a trigger, cannot be published because an outbox is full (outboxes.lua), it is tried again
+-- after this time.
 agenda.WAIT_MS = 1000
 
 local function first_ms(entries)
@@ -24,13 +25,13 @@ function agenda.enter(call, entries, member, due_ms)
   redis.call('ZADD', entries, string.format('%d', due_ms), member)
 end
 
--- Lets a due entry wait for room in an outbox.
+-- Lets a due entry, such as a trigger, wait until an outbox has room for its events.
 function agenda.postpone(call, entries, member)
   redis.call('ZADD', entries, string.format('%d', call.now_ms + agenda.WAIT_MS), member)
 end
 
--- Returns true if `score` fits an entry that is due at `due_ms`. It is that time, or a later one if the entry is due
--- and was postponed.
+-- Returns true if `score` is right for an entry that is due at `due_ms`: it is this time, or a later one if the entry
+-- is due and was postponed.
 function agenda.is_placed(call, score, due_ms)
   if not score or not due_ms then return false end
   return score == due_ms or due_ms <= math.min(call.now_ms, score) and score <= call.now_ms + agenda.WAIT_MS

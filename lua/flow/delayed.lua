@@ -119,7 +119,8 @@ function delayed.correct_held(call, token)
   return true
 end
 
--- Enters a topic in `delayed:topics` with the time of its first delayed event, or removes it if it has none.
+-- Enters a topic in `delayed:topics` with the time of its first delayed event. If the topic has no delayed event,
+-- removes it there.
 function delayed.enter_topic(call, topic)
   local keys = call.keys
   local due = redis.call('ZRANGE', keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]

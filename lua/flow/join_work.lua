@@ -69,7 +69,8 @@ function join_work.begin(call, args)
   }
 end
 
--- True if events for `to`, a topic of the join or nil, must wait because an outbox is full.
+-- True if events for the topic `to` must wait, because an outbox is full. `to` is a topic to which the join publishes,
+-- or nil.
 function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end
@@ -157,9 +158,9 @@ end
 -- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
 -- what was published, by topic.
 --
--- Redis may be killed and keep only the first writes. The records of join keys are written after the events, so that
--- events are then published again, not lost. The field `published` is written before them, because their ids depend on
--- it. Otherwise another event could get the id of one that is stored.
+-- Redis may be killed and keep only the first writes. So the records of join keys are written after the events: events
+-- may then be published again, but are not lost. The field `published` is written first, because the ids of the events
+-- depend on it. Otherwise another event could get the id of one that is stored.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

@@ -56,7 +56,7 @@ end
 -- is taken. If this would exceed the call's maximum, returns false and adds nothing.
 --
 -- The first topic of a call is always accepted. If its work is more than half of the maximum, the maximum becomes twice
--- this work, to leave room for events: with 1,000 subscribers 24,024 µs.
+-- this work, to leave room for events. Example: with 1,000 subscribers, the maximum becomes 24,024 µs.
 local function begin_work(call, progress, client, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))

@@ -29,8 +29,8 @@ local function buckets_of(call, state, client)
       bytes = math.max(state.now_us, (tonumber(bytes) or 0) - set_back_us),
     }
     state.buckets[client] = buckets
-    -- The buckets are stored even if nothing is taken. Otherwise an empty bucket would stay empty until the clock
-    -- reaches `at` again.
+    -- The clock was set back, so the buckets are stored even if nothing is taken. Otherwise an empty bucket would stay
+    -- empty until the clock reaches `at`, the time at which it was last stored.
     if set_back_us > 0 then state.changed[client] = buckets end
   end
   return buckets

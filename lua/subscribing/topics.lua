@@ -52,9 +52,10 @@ local function end_elsewhere(call, topic, marks)
   outboxes.note_end(call)
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. The topic's name stays, without a publisher, if
--- joins count the topic's events or other partitions have subscribers; their marks stay until the subscriptions have
--- ended. Returns the number of deleted delayed events, and the partitions that must end subscriptions.
+-- Deletes a topic with its delayed events, and ends its subscriptions. The name of the topic stays, without a
+-- publisher, if joins count its events or other partitions have subscribers. The marks of these partitions stay until
+-- their subscriptions have ended. Returns the number of deleted delayed events, and the partitions that must end
+-- subscriptions.
 --
 -- The outbox entries for these partitions are stored before the marks are deleted with the topic. If Redis is killed
 -- and keeps only the first writes, the caller's repeat still finds the marks.

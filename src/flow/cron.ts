@@ -27,10 +27,10 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *   once at a repeated time, the first time. Instead of at a skipped time, it fires when the clocks go forward.
  * - Any other expression fires twice at a repeated time, and not at a skipped time.
  *
- * croner does not get the time zone. With it, `* * 2 * 3 SUNL` in Berlin takes 80 s, and `30 23 * * *` is not due in
- * Nuuk when the clocks go forward from 23:00 to the next day. So croner computes times as if the zone's offset never
- * changed. For a fixed-time expression, this class then finds when that local time comes. For any other, it asks croner
- * again from the next change of the offset on, if that comes before the time found.
+ * croner does not get the time zone, and computes times as if its offset never changed. With the zone, `* * 2 * 3 SUNL`
+ * in Berlin takes 80 s, and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So
+ * this class corrects the times of croner. For a fixed-time expression, it finds when the local time comes. For any
+ * other, it asks croner again from the next change of the offset on, if that comes before the time found.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
