@@ -6,7 +6,7 @@ import { readMove } from './stored_move.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Deletes the data of a bus that was moved. Keeps the mark of the move, so that no process starts on it. Returns the
+ * Deletes the data of a bus that was moved. Keeps the key `move`, so that no process starts on it. Returns the
  * number of deleted keys. Throws BootError unless the move is finished.
  */
 export async function deleteMoved({ partitions }: Side): Promise<number> {
