@@ -3,6 +3,7 @@ import { BULK_JOB } from '../delivering/bulks.ts';
 import { autodrops, Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
+import { StorageForbidden } from '../errors.ts';
 import { agendaOf } from '../flow/agenda.ts';
 import { uids } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
@@ -124,10 +125,22 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
     const other = others[job?.name ?? ''];
     if (other) return other(grant, signal);
     const periodic = jobs.find(({ name }) => name === job?.name);
-    if (periodic) await periodic.run(signal);
+    if (periodic) await periodic.run(signal).catch((error: unknown) => forbidden(periodic, error, log));
     else log.error({ job: job ?? packed.toBuffer().toString('hex') }, 'deleted a job of an unknown name');
     return DONE;
   };
+}
+
+/**
+ * Logs that the ACL of Redis forbids a command that a job needs. Its next tick is soon enough to try again. Throws any
+ * other error.
+ */
+function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
+  if (!(error instanceof StorageForbidden)) throw error;
+  log.error(
+    { job: name, ...failureOf(error) },
+    'Redis forbids what a job needs; docs/operating.md has the ACL',
+  );
 }
 
 /**

@@ -65,6 +65,24 @@ test('a process says that Redis has lost the data of the bus', async (t) => {
   await until(() => lines.some(({ msg }) => /lost the data of the bus/.test(String(msg))), { everyMs: 5 });
 });
 
+test('a job that lacks a command waits for its next tick, and the log says so', async (t) => {
+  await redis.flush();
+  const { redis: commands, keys } = redis.store;
+  await commands.acl('SETUSER', 'default', '-hscan');
+  const { maintenance, lines } = begin(new Partitions(redis.store), redis.store);
+  t.after(async () => {
+    await commands.acl('SETUSER', 'default', '+@all');
+    await maintenance.stop(60_000);
+  });
+  const refusal = () => lines.find(({ job }) => job === 'sweep');
+  await until(() => refusal() !== undefined);
+  assert.match(String(refusal()?.reason), /NOPERM/);
+  await until(async () => {
+    const queued = (await commands.smembersBuffer(keys.jobs_index('aux'))).map(jobName);
+    return !queued.includes('sweep');
+  });
+});
+
 /** Starts the maintenance of a partition. */
 function begin(partitions: Partitions, partition: Partition) {
   const { log, lines } = capturedLog();
