@@ -19,6 +19,7 @@ const FILES = {
   'uplot.js': { path: resolve('uplot/dist/uPlot.iife.min.js'), type: SCRIPT },
   'uplot.css': { path: resolve('uplot/dist/uPlot.min.css'), type: STYLE },
   'plots.js': { path: own('plots.js'), type: SCRIPT },
+  'typed.js': { path: own('typed.js'), type: SCRIPT },
   'console.js': { path: own('console.js'), type: SCRIPT },
   'console.css': { path: own('console.css'), type: STYLE },
 } as const;

@@ -162,6 +162,7 @@ function whole(visitor: Visitor, page: Page): Html {
 <script defer src="${ASSET_URLS['htmx.js']}"></script>
 <script defer src="${ASSET_URLS['uplot.js']}"></script>
 <script defer src="${ASSET_URLS['plots.js']}"></script>
+<script defer src="${ASSET_URLS['typed.js']}"></script>
 <script defer src="${ASSET_URLS['console.js']}"></script>
 </head>
 <body>

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { describe, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import type { BrowserContext } from 'puppeteer-core';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
@@ -85,6 +86,45 @@ describe('the login', () => {
       await enter();
       assert.equal(visit.page.url(), bus.url + path);
     }
+  });
+
+  test('gives back what was typed in a form when the session ended', async () => {
+    const { token, secret } = await bus.client('typing');
+    const client = { user: token, password: secret };
+    const visit = await as(client, '/console/triggers');
+    const { page } = visit;
+    const form = 'main form[action="/console/triggers"]';
+    const value = (name: string) =>
+      page.$eval(`${form} [name=${name}]`, (field) => (field as unknown as { value: string }).value);
+    const type = async (name: string) => {
+      await page.click('details.wide summary');
+      await page.type(`${form} [name=name]`, name);
+      await page.type(`${form} [name=rules]`, ' ');
+    };
+    await type('typed');
+    await page.browserContext().deleteCookie(...(await page.browserContext().cookies()));
+    await visit.submit(`${form} button`);
+    await visit.login(bus.url, { ...client, password: 'wrong', path: '/console/triggers' });
+    await page.type('[name=password]', client.password);
+    await visit.submit('form.login button');
+    assert.equal(await value('name'), 'typed');
+    assert.match(await value('rules'), /^ /);
+    assert.equal(await visit.text(`${form} .problem`), 'Not sent: the session had ended. Send it again.');
+    await visit.assertSound();
+    // The form is from before a login in another tab.
+    const cookie = (await login(client.user, client.password)).split('=')[1] ?? '';
+    const [own] = await page.browserContext().cookies();
+    await page
+      .browserContext()
+      .setCookie({ ...own, value: cookie } as Parameters<BrowserContext['setCookie']>[0]);
+    await visit.submit(`${form} button`);
+    assert.match(await visit.text('main'), /this form is from before your last login/);
+    await page.goto(`${bus.url}/console/triggers`);
+    assert.equal(await value('name'), 'typed');
+    // What was sent, or left on purpose, does not come again.
+    await page.goto(`${bus.url}/console/topics`);
+    await page.goto(`${bus.url}/console/triggers`);
+    assert.equal(await value('name'), '');
   });
 
   test('leads to the page of a form, if the address is that of the form', async () => {
@@ -301,7 +341,7 @@ test('the first page and its scripts take 60 KB, and the scripts are kept for go
   const page = await get('/console', { ...coded, cookie: await login('root', ROOT_KEY) });
   const text = gunzipSync(page.body).toString();
   const urls = [...text.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+)"/g)].map(([, url]) => url ?? '');
-  assert.equal(urls.length, 6);
+  assert.equal(urls.length, 7);
   const assets = await Promise.all(urls.map((url) => get(url, coded)));
   for (const { status, headers } of assets) {
     assert.deepEqual([status, headers['content-encoding']], [200, 'br']);

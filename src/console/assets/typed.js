@@ -1,0 +1,49 @@
+// A session can end while somebody fills in a form. This script keeps what was typed during the login, in this tab, and
+// fills in the form again. It does so too if the form is refused because there was another login meanwhile.
+
+const FORMS = 'main form[method=post]:not(.login)';
+const REFUSED = 403;
+const KEPT = 'routemaster_typed';
+const typed = new Set();
+document.addEventListener('input', ({ target }) => typed.add(target));
+// Who logs out wants to leave nothing behind.
+document.addEventListener('submit', ({ target }) => target.matches('header form') && typed.clear());
+
+/** Identifies a form on all pages. Forms with the same action differ in their hidden fields. */
+function keyOf(form) {
+  const own = [...form.elements].filter(
+    ({ type, name }) => type === 'hidden' && !/^(form_token|from)$/.test(name),
+  );
+  return [form.getAttribute('action'), ...own.map(({ value }) => value)].join(' ');
+}
+
+function fillIn({ key, name, value, checked }) {
+  const form = [...document.querySelectorAll(FORMS)].find((each) => keyOf(each) === key);
+  const isBox = checked !== undefined;
+  const field = [...(form?.elements ?? [])].find(
+    (each) => each.name === name && (!isBox || each.value === value),
+  );
+  if (!field) return;
+  if (isBox) field.checked = checked;
+  else field.value = value;
+  typed.add(field);
+  form.closest('details')?.setAttribute('open', '');
+  if (form.querySelector('.problem')) return;
+  form.insertAdjacentHTML('afterbegin', '<p class="problem" role="alert"></p>');
+  form.firstChild.textContent = 'Not sent: the session had ended. Send it again.';
+}
+
+const { isLost, fields = [] } = JSON.parse(sessionStorage.getItem(KEPT)) ?? {};
+const [{ responseStatus }] = performance.getEntriesByType('navigation');
+const isLogin = document.querySelector('form.login') !== null || responseStatus === REFUSED;
+if (isLogin) sessionStorage.setItem(KEPT, JSON.stringify({ isLost: true, fields }));
+else sessionStorage.removeItem(KEPT);
+if (isLost && !isLogin) for (const each of fields) fillIn(each);
+
+addEventListener('pagehide', () => {
+  const sent = [...typed].filter(({ form, type }) => form?.matches(FORMS) && type !== 'password');
+  const fields = sent.map(({ form, name, value, type, checked }) => {
+    return { key: keyOf(form), name, value, ...(type === 'checkbox' && { checked }) };
+  });
+  if (fields.length > 0) sessionStorage.setItem(KEPT, JSON.stringify({ fields }));
+});
