@@ -50,6 +50,11 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
   parse?: (text: string) => unknown;
   /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
   onError?: (error: unknown, delivery: Delivery) => void;
+  /**
+   * Called with the reason if a delivery is refused because its `uuid` or signature is wrong. By default `console.warn`
+   * prints it, once a minute at most, because anybody can send such requests.
+   */
+  onRefused?: (reason: string) => void;
   /** Maximum difference in seconds between the time of a signature and this machine's clock; 300 by default. */
   toleranceSeconds?: number;
   /**
@@ -72,6 +77,7 @@ export interface Answer {
 const DEFAULT_MAX_BYTES = 33 * 1024 * 1024;
 const DEFAULT_TOLERANCE_SECONDS = 300;
 const BUSY_RETRY_SECONDS = 5;
+const WARN_EVERY_MS = 60_000;
 
 /** Checks deliveries and passes their events to handlers. adapters.ts connects this class to servers. */
 export class Deliveries {
@@ -79,6 +85,7 @@ export class Deliveries {
   readonly #options: ReceiverOptions;
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
+  #warnedAtMs = 0;
 
   /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if a given value is malformed. */
   constructor(options: ReceiverOptions) {
@@ -101,7 +108,7 @@ export class Deliveries {
     const given = textOf(headers.authorization) ?? '';
     const isKnown = this.#authorizations.map((each) => areEqual(each, given)).some(Boolean);
     if (this.#authorizations.length > 0 && !isKnown) {
-      return answer(401, 'the uuid of the delivery is wrong or missing', { 'www-authenticate': 'Basic' });
+      return this.#unknown('the uuid of the delivery is wrong or missing', { 'www-authenticate': 'Basic' });
     }
     if (Number(textOf(headers['content-length'])) > this.maxBytes) return this.tooLarge();
     return undefined;
@@ -123,10 +130,25 @@ export class Deliveries {
       signature: textOf(headers['webhook-signature']),
     };
     const refusal = this.#signature?.(signed, body, Date.now());
-    if (refusal) return answer(401, refusal);
+    if (refusal) return this.#unknown(refusal);
     const events = eventsIn(body, this.#options.parse);
     if (!id || !events) return answer(400, 'a delivery has a webhook-id, and a JSON array of events');
     return this.#handle(deliveryOf(id, headers), events);
+  }
+
+  /** Tells that a delivery does not prove to be from the bus, and returns the answer to it. */
+  #unknown(reason: string, headers?: Record<string, string>): Answer {
+    const { onRefused } = this.#options;
+    if (onRefused) safely(() => onRefused(reason), 'onRefused');
+    else this.#warn(reason);
+    return answer(401, reason, headers);
+  }
+
+  #warn(reason: string): void {
+    if (Date.now() - this.#warnedAtMs < WARN_EVERY_MS) return;
+    this.#warnedAtMs = Date.now();
+    // biome-ignore lint/suspicious/noConsole: this package has no log, and a service may set `onRefused` instead
+    console.warn(`refused a delivery (said once a minute at most): ${reason}`);
   }
 
   async #handle(delivery: Delivery, events: ReceivedEvent[]): Promise<Answer> {
@@ -191,15 +213,21 @@ export function answer(status: number, text: string, headers: Record<string, str
   return { status, headers: { ...headers, 'content-type': 'text/plain; charset=utf-8' }, body: `${text}\n` };
 }
 
-function report(error: unknown, delivery: Delivery, onError = logError): void {
-  // The function may be async. If it fails, at once or later, this must not end the process.
-  const tell = async () => onError(error, delivery);
-  tell().catch((failure: unknown) => logError(failure, delivery));
+function report(error: unknown, delivery: Delivery, onError?: ReceiverOptions['onError']): void {
+  const what = `delivery ${delivery.id}`;
+  if (onError) safely(() => onError(error, delivery), what);
+  else logError(error, what);
 }
 
-function logError(error: unknown, { id }: Delivery): void {
+/** Calls a function of the user, which may be async. If it fails, at once or later, this must not end the process. */
+function safely(call: () => void, what: string): void {
+  const tell = async () => call();
+  tell().catch((failure: unknown) => logError(failure, what));
+}
+
+function logError(error: unknown, what: string): void {
   // biome-ignore lint/suspicious/noConsole: this package has no log, and a service may set `onError` instead
-  console.error(`delivery ${id} failed:`, error);
+  console.error(`${what} failed:`, error);
 }
 
 function deliveryOf(id: string, headers: Headers): Delivery {

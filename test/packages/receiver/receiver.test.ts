@@ -116,6 +116,39 @@ describe('a receiver', () => {
     assert.equal((await post(url, body)).status, 401);
   });
 
+  test('says once a minute why it refuses deliveries, or tells a hook each time', async (t) => {
+    const warn = t.mock.method(console, 'warn', () => {});
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+    const url = await listen(t, createReceiver({ uuid: 'me', signingSecret: SECRET, on: {} }).node());
+    const refused = async (headers = {}) =>
+      assert.equal((await post(url, [event('orders', 1)], headers)).status, 401);
+    const said = () => warn.mock.calls.map(({ arguments: [text] }) => text);
+    for (let n = 0; n < 3; n++) await refused();
+    const unsigned = 'the delivery is not signed: a header webhook-… is missing';
+    const line = (reason: string) => `refused a delivery (said once a minute at most): ${reason}`;
+    assert.deepEqual(said(), [line(unsigned)]);
+    t.mock.timers.tick(60_000);
+    const wrong = { authorization: basic('other') };
+    await refused(wrong);
+    const unknown = 'the uuid of the delivery is wrong or missing';
+    assert.deepEqual(said(), [line(unsigned), line(unknown)]);
+
+    const reasons: string[] = [];
+    const onRefused = (reason: string) => {
+      reasons.push(reason);
+      throw new Error('the alarm is away');
+    };
+    const log = t.mock.method(console, 'error', () => {});
+    const hooked = await listen(
+      t,
+      createReceiver({ uuid: 'me', signingSecret: SECRET, onRefused, on: {} }).node(),
+    );
+    for (const headers of [wrong, {}])
+      assert.equal((await post(hooked, [event('orders', 1)], headers)).status, 401);
+    assert.deepEqual(reasons, [unknown, unsigned]);
+    assert.equal(log.mock.callCount(), 2);
+  });
+
   test('answers 500 if a handler throws or says that events failed, and handles the delivery again', async (t) => {
     const errors: unknown[] = [];
     let calls = 0;
