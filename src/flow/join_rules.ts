@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { EVENT_TYPES } from '../publishing/event.ts';
 import type { Input } from '../routing/route.ts';
-import { oneOf } from '../routing/schemas.ts';
+import { oneOf, wholeNumber } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 const MAX_SOURCES = 16;
@@ -18,11 +18,6 @@ const PATH_RULE =
 
 const topicRule = `must be a topic name, which has ${TOPIC_NAME_RULE}`;
 const topic = z.string(topicRule).regex(TOPIC_NAME, topicRule);
-
-const wholeNumber = (min: number, max: number) => {
-  const rule = `must be a whole number from ${min} to ${max}`;
-  return z.int(rule).min(min, rule).max(max, rule);
-};
 
 const outlet = z.strictObject(
   { topic, type: oneOf(EVENT_TYPES).default(DEFAULT_TYPE) },

@@ -9,7 +9,7 @@ import {
   readContent,
 } from '../publishing/event_fields.ts';
 import type { Input } from '../routing/route.ts';
-import { oneOf } from '../routing/schemas.ts';
+import { oneOf, wholeNumber } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { BadCron, CronTimes } from './cron.ts';
 import { CATCH_UPS } from './plan.ts';
@@ -40,13 +40,9 @@ const EVENT_SHAPE = {
 /** The fields of an event that a client sets in a trigger. The bus sets the other fields. */
 const EVENT_FIELDS: ReadonlySet<string> = new Set(Object.keys(EVENT_SHAPE.properties));
 
-const whole = (min: number, max: number) => {
-  const rule = `must be a whole number from ${min} to ${max}`;
-  return z.int(rule).min(min, rule).max(max, rule);
-};
-const time = whole(0, MAX_TIME_MS);
-// The schema of `at` and `end`. They are times in the future, so a low number is probably in seconds. `start` may be
-// any time, since `every` can count from the first hours of 1970.
+const time = wholeNumber(0, MAX_TIME_MS);
+// For `at` and `end`, which are times ahead. `start` may be any time, since `every` can count from the first hours of
+// 1970.
 const timeAhead = time.min(MIN_AT_MS, 'looks like seconds; send milliseconds since 1970');
 
 const cron = z
@@ -66,7 +62,7 @@ const cron = z
       context.addIssue({ code: 'custom', path: ['cron'], message: error.message });
     }
   });
-const every = z.strictObject({ every: whole(MIN_PERIOD_MS, YEAR_MS) });
+const every = z.strictObject({ every: wholeNumber(MIN_PERIOD_MS, YEAR_MS) });
 const at = z.strictObject({ at: timeAhead });
 export const SCHEDULE = z.union([cron, every, at], { error: ({ input }) => scheduleRule(input) });
 
@@ -94,7 +90,9 @@ const trigger = z.strictObject({
   ),
   start: time.nullish().describe('No time before this; unless given, when the trigger was made.'),
   end: timeAhead.nullish().describe('No time after this.'),
-  offset: whole(-YEAR_MS, YEAR_MS).nullish().describe('Ms by which each time is moved; 0 unless given.'),
+  offset: wholeNumber(-YEAR_MS, YEAR_MS)
+    .nullish()
+    .describe('Ms by which each time is moved; 0 unless given.'),
   catch_up: oneOf(CATCH_UPS)
     .nullish()
     .describe('Which of the times fire that are more than 10 seconds late; `latest` unless given.'),

@@ -1,26 +1,20 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../routing/caller.ts';
 import { PAGE_FIELDS } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { badParameter, parameters, whose } from '../routing/query.ts';
+import { countUpTo } from '../routing/schemas.ts';
 import type { Triggers } from './triggers.ts';
 
 const MAX_PREVIEW = 100;
-const PREVIEW_RULE = `must be a whole number from 1 to ${MAX_PREVIEW}`;
 
 const CLIENT = { client: whose('triggers') };
 
 export const WHOSE = parameters(CLIENT);
 export const ONE = parameters({
   ...CLIENT,
-  preview: z
-    .string(PREVIEW_RULE)
-    .regex(/^\d{1,3}$/, PREVIEW_RULE)
-    .transform(Number)
-    .pipe(z.number().min(1, PREVIEW_RULE).max(MAX_PREVIEW, PREVIEW_RULE))
-    .optional()
-    .describe('How many of the next times to show.'),
+  preview: countUpTo(MAX_PREVIEW).optional().describe('How many of the next times to show.'),
 });
 export const PAGE = parameters({ ...CLIENT, ...PAGE_FIELDS });
 

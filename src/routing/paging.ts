@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Caller } from './caller.ts';
 import { ENTRIES_PER_CALL, firstIndex, pickPage } from './picking.ts';
 import { badParameter, parameters } from './query.ts';
+import { countUpTo } from './schemas.ts';
 
 const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
@@ -11,18 +12,11 @@ const CIPHER = 'aes-256-gcm';
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
-const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LISTED}`;
 export const PLACE_MEANING = 'Where the page begins: what the `Link` of the page before gives.';
 export const PLACE_RULE = 'must be what the Link header of the page before gives';
 
 /** The schema of the query parameter `limit`: the maximum entries of a page. */
-export const LIMIT = z
-  .string(LIMIT_RULE)
-  .regex(/^\d{1,4}$/, LIMIT_RULE)
-  .transform(Number)
-  .pipe(z.number().min(1, LIMIT_RULE).max(MAX_LISTED, LIMIT_RULE))
-  .optional()
-  .describe('Maximum entries of a page.');
+export const LIMIT = countUpTo(MAX_LISTED).optional().describe('Maximum entries of a page.');
 
 const TIME_RULE = 'must be a time in ms since 1970';
 
