@@ -18,7 +18,7 @@ local join_work = include('flow/join_work')
 local open_keys = include('flow/open_keys')
 
 -- A join key expires only when the join has counted all events that the bus accepted before the key's time ended. Until
--- then, the script looks at the join again after this pause.
+-- then, the script looks at the join again after this time.
 local LOOK_AGAIN_MS = 250
 
 -- Maximum batches of the join's queue whose times are read; 300 take Redis about 0.3 ms.

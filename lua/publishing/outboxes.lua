@@ -31,7 +31,7 @@ local NUMBER_LENGTH = 16
 -- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis holds in
 -- memory all that a script reads.
 local READ_AT_ONCE = 8
--- If a partition does not apply its entries in time, they are sent to it again after this pause.
+-- If a partition does not apply its entries in time, they are sent to it again after this time.
 local ASK_AGAIN_MS = 1000
 -- The number of an entry is its time in µs by the clock of Redis. If the last number is ahead of the clock by more than
 -- this, the clock was set back, or is that of another machine. Normally the last number is hardly ahead, because it

@@ -97,7 +97,7 @@ export class Quarantine {
         const died = await turns.run('quarantine', () => this.#deliver());
         if (!died) continue;
         await this.#condemn(died);
-        // A quarantine may die at each start, for want of memory for example. Without this pause, it would be started
+        // A quarantine may die at each start, for want of memory for example. Without this wait, it would be started
         // again and again at once.
         await this.#backoff.wait(signal);
       } catch (error) {

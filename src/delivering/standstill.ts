@@ -1,7 +1,7 @@
 import { clock } from '../clock.ts';
 
 /**
- * Workers stand still if all are busy and none has begun or ended a job for this time. It is longer than the pauses
+ * Workers stand still if all are busy and none has begun or ended a job for this time. It is longer than the waits
  * between quick deliveries, and short because other subscribers wait meanwhile.
  */
 const AFTER_MS = 10;

@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import type { DeliveryOrder, ThreadData } from './delivery_order.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
-/** Keeps the delivery threads running. A thread that died is replaced after a pause, which grows if it dies again. */
+/** Keeps the delivery threads running. A thread that died is replaced after a wait, which grows if it dies again. */
 export class Supervisor {
   readonly #file: URL;
   readonly #config: Config;

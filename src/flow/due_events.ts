@@ -8,7 +8,7 @@ import { addedBySubscriber } from '../publishing/publication.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Minimum time between two measurements of Redis's memory. While memory is short, publishing pauses for this time. */
+/** Minimum time between two measurements of Redis's memory. While memory is short, publishing waits for this time. */
 const FRESH_MS = 250;
 /** Minimum time between two log warnings that delayed events wait for memory. */
 const WARN_EVERY_MS = 60_000;
@@ -37,7 +37,7 @@ export class DueEvents {
   }
 
   /**
-   * Publishes delayed events until none is due. Returns early, after a pause, if memory is short. Throws
+   * Publishes delayed events until none is due. Returns early, after a wait, if memory is short. Throws
    * StorageUnavailable.
    */
   async publish(signal: AbortSignal): Promise<void> {

@@ -41,8 +41,8 @@ const EVENT_SHAPE = {
 const EVENT_FIELDS: ReadonlySet<string> = new Set(Object.keys(EVENT_SHAPE.properties));
 
 const time = wholeNumber(0, MAX_TIME_MS);
-// For `at` and `end`, which are times ahead. `start` may be any time, since `every` can count from the first hours of
-// 1970.
+// The schema of `at` and `end`. They are times in the future, so a low number is probably in seconds. `start` may be
+// any time, since `every` can count from the first hours of 1970.
 const timeAhead = time.min(MIN_AT_MS, 'looks like seconds; send milliseconds since 1970');
 
 const cron = z

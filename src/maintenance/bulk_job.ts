@@ -12,7 +12,7 @@ import type { Partition } from '../store/partition.ts';
 /** Maximum time for which a bulk job works without a break, and the length of the break, in which other jobs run. */
 const TURN_MS = 200;
 const REST_MS = 20;
-/** Pause of a bulk job while Redis is short of memory, because retries take memory. */
+/** Wait of a bulk job while Redis is short of memory, because retries take memory. */
 const SHORT_MS = 5000;
 /**
  * Maximum dead letters that one script call counts (COUNTED), and retries or purges (CHANGED). Either takes Redis a few

@@ -7,7 +7,7 @@ import type { Wakeups } from '../store/wakeups.ts';
 
 /**
  * Publishes due entries of one kind on the agenda: delayed events, events of triggers, or events about expired join
- * keys. The scheduler calls the function again while more is due, and after a pause if it throws. Several processes may
+ * keys. The scheduler calls the function again while more is due, and after a wait if it throws. Several processes may
  * run it at once.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;

@@ -5,10 +5,10 @@ import { clock } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 
-/** A process that dies after this time did not fail at its start. So its replacement starts after a short pause. */
+/** A process that dies after this time did not fail at its start. So its replacement starts after a short wait. */
 const STEADY_MS = 10_000;
 
-/** Runs `count` web processes on one port. A process that dies is replaced after a growing pause. */
+/** Runs `count` web processes on one port. A process that dies is replaced after a growing wait. */
 export class WebProcesses {
   readonly #count: number;
   readonly #log: Log;

@@ -102,7 +102,7 @@ export class Outbox {
       if (entries.length === 0) return ended ? 'ended' : 'lost';
       const failed = await this.#apply(home, entries, behind);
       step = stepOf(entries, [...behind, ...failed.keys()]);
-      // After a read of MAX_ENTRIES there is no pause, because more entries may wait.
+      // After a read of MAX_ENTRIES there is no wait, because more entries may wait.
       if (this.#isBusy(home, entries.length) && entries.length < MAX_ENTRIES)
         await sleep(READ_EVERY_MS - (clock.monotonicMs() % READ_EVERY_MS), signal);
     }

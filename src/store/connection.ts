@@ -10,13 +10,13 @@ import { type Address, addressOf, usesTls } from './redis_url.ts';
 
 /** Maximum time that a command waits for its reply. Then the connection is closed. */
 const SILENCE_MS = 5000;
-const MAX_PAUSE_MS = 2000;
+const MAX_WAIT_MS = 2000;
 /**
- * Limits for a Redis with replicas (a cluster, or behind sentinels): the maximum pause before connecting again, and the
+ * Limits for a Redis with replicas (a cluster, or behind sentinels): the maximum wait before connecting again, and the
  * maximum time to connect or to ask a sentinel. They are short, because a new master may soon be ready, and a dead host
  * never answers.
  */
-const REPLICATED_MAX_PAUSE_MS = 500;
+const REPLICATED_MAX_WAIT_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
 /** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
@@ -29,7 +29,7 @@ export type RedisTls = Config['redisTls'];
 
 const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
 
-const pauseUpTo = (maxMs: number) => (times: number) =>
+const waitUpTo = (maxMs: number) => (times: number) =>
   Math.min(50 * 2 ** Math.min(times, 10), maxMs) * (0.5 + Math.random() / 2);
 
 /** Returns the options that all connections to Redis have. */
@@ -50,16 +50,16 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const { url: text, nodes, ...where } = addressOf(url);
   if (nodes) throw new BootError('ROUTEMASTER_REDIS_URL is that of a cluster where one Redis is needed.');
   const behindSentinels = where.sentinels !== undefined;
-  const pause = pauseUpTo(behindSentinels ? REPLICATED_MAX_PAUSE_MS : MAX_PAUSE_MS);
+  const wait = waitUpTo(behindSentinels ? REPLICATED_MAX_WAIT_MS : MAX_WAIT_MS);
   const common = commonOptions(url, log, tls);
   const all: Options = {
     ...where,
     ...common,
     ...options,
-    retryStrategy: pause,
+    retryStrategy: wait,
     ...(behindSentinels && {
       ...(common.tls && { enableTLSForSentinelMode: true, sentinelTLS: common.tls }),
-      sentinelRetryStrategy: pause,
+      sentinelRetryStrategy: wait,
       sentinelCommandTimeout: REPLICATED_SILENCE_MS,
       connectTimeout: REPLICATED_SILENCE_MS,
     }),
@@ -122,7 +122,7 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
       maxRetriesPerRequest: 0,
       connectTimeout: REPLICATED_SILENCE_MS,
     },
-    clusterRetryStrategy: pauseUpTo(REPLICATED_MAX_PAUSE_MS),
+    clusterRetryStrategy: waitUpTo(REPLICATED_MAX_WAIT_MS),
     // With a ready check, ioredis would drop its connection to a cluster that reports a failure. Without it, the
     // process works with the masters that are up.
     enableReadyCheck: false,

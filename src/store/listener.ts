@@ -6,7 +6,7 @@ import { hashTag, slotOfKey } from './tags.ts';
 /** Interval of pings. Without them, a connection that was cut silently would look like one without messages. */
 const PING_EVERY_MS = 30_000;
 /**
- * Pause before a process listens to channels of a cluster again, after an attempt has failed or a connection is lost.
+ * Time before a process listens to channels of a cluster again, after an attempt has failed or a connection is lost.
  */
 const LISTEN_AGAIN_MS = 100;
 

@@ -35,7 +35,7 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/** Pause between two reads of Redis's memory, which Redis frees in the background. */
+/** Time between two reads of Redis's memory, which Redis frees in the background. */
 export const FREEING_MS = 5;
 
 /**

@@ -5,7 +5,7 @@ export interface CallOptions {
    */
   signal?: AbortSignal | undefined;
   /**
-   * Time within which the call must succeed, retries and pauses included. The default is the time limit of the
+   * Time within which the call must succeed, retries and waits included. The default is the time limit of the
    * `Routemaster` object.
    */
   timeoutMs?: number | undefined;

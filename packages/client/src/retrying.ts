@@ -13,8 +13,8 @@ const MAX_BACKOFF_MS = 5000;
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum pause before an attempt, longer than any call lasts. After a Retry-After of more than 24 days there would be
- * no pause at all, because such a timer overflows and ends at once.
+ * Maximum wait before an attempt, longer than any call lasts. After a Retry-After of more than 24 days there would be
+ * no wait at all, because such a timer overflows and ends at once.
  */
 const MAX_DELAY_MS = 3_600_000;
 
@@ -48,7 +48,7 @@ export class Attempts {
       this.lastFailure = outcome;
       this.hasUnknownEnd ||= mayBeDone(outcome);
       if (!isTransient(outcome) || (this.hasUnknownEnd && !isRepeatable)) throw outcome;
-      await pause(delayAfter(outcome, failures), signal);
+      await wait(delayAfter(outcome, failures), signal);
     }
   }
 }
@@ -93,7 +93,7 @@ function delayAfter(failure: Failure, failures: number): number {
 }
 
 /** Waits for `ms`. Throws the reason of the signal if it is aborted meanwhile. */
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
+async function wait(ms: number, signal: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
     const wake = () => {
       clearTimeout(timer);

@@ -26,7 +26,7 @@ export interface RoutemasterOptions {
   secret?: string | undefined;
   /** If true, uses Digest authentication (SHA-256) instead of Basic, so that the secret does not cross the network. */
   digest?: boolean | undefined;
-  /** Time within which a call must succeed, retries and pauses included: 60,000 ms by default, 540,000 ms at most. */
+  /** Time within which a call must succeed, retries and waits included: 60,000 ms by default, 540,000 ms at most. */
   timeoutMs?: number | undefined;
   /** Time after which an attempt without an answer is given up, and another one made. The default is 15,000 ms. */
   attemptTimeoutMs?: number | undefined;
