@@ -23,8 +23,8 @@ function attempts.note(call, bid, attempt)
   end
 end
 
--- Adds to the history of a batch that the worker died while it held the batch. Must be called before the worker's lease
--- is deleted, because the number of the lease is the time at which the attempt began.
+-- Notes the death of a worker in the history of the batch that it held. Must be called before the worker's lease is
+-- deleted, because the number of the lease is the time at which the attempt began.
 function attempts.note_death(call, bid, worker)
   local at_us = tonumber(redis.call('HGET', call.keys.leases(), worker)) or call.now_us
   local at_ms = math.floor(at_us / 1000)

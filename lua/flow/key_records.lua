@@ -16,8 +16,8 @@ function key_records.new(call)
 end
 
 -- Unpacks the record of a join key. `sources` has the source topics of the join, and `added_at` the times at which some
--- of them were added. Leaves out the counts of topics that are no longer sources, and of a source that left and came
--- back after they were counted.
+-- of them were added. Leaves out the counts of topics that are no longer sources. If a topic left the sources and came
+-- back, leaves out what was counted before.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }

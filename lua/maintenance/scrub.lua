@@ -42,8 +42,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The job given back takes the place of the ended delivery, so no waiting job is brought back: the maximum is 0. If
-  -- the subscriber is `ordered`, `bring_back` still makes the job of the oldest batch instant, which must come first.
+  -- The worker's own job is instant again and takes the free place in the lane. So `bring_back` needs to bring no
+  -- waiting job (maximum 0). It is called for `ordered` subscribers: it makes sure that the oldest batch comes first.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

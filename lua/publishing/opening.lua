@@ -45,7 +45,7 @@ local function enter_queue(call, opened, token, ordered, bids)
   bulk.command('ZADD', call.keys.batches_queued(token), entries)
 end
 
--- Writes the list of a new batch: its header, and the events of `list` from position `first` to `last`.
+-- Writes a new batch: its header, and the events of `list` from position `first` to `last`.
 local function write_batch(call, opened, bid, token, list, first, last)
   local batch, to = call.keys.batch(bid), math.min(last, first + bulk.MAX_VALUES - 1)
   redis.call('RPUSH', batch, token, opened.created_ms, '0', unpack(list, first, to))

@@ -199,8 +199,8 @@ local function read_log(source)
 end
 
 -- Returns a source for a listing: the records of a delivery log within the listing's bounds and, with `newest` (ms),
--- not newer than that. Returns nothing if there are none. Reads only the time of the first record: a bus can have
--- thousands of logs, and a listing never comes to most of them.
+-- not newer than that. Returns nothing if there are none. Reads only the time of the newest such record, because a bus
+-- can have thousands of logs, and a listing never comes to most of them.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

@@ -5,7 +5,7 @@ import type { Partition } from '../store/partition.ts';
 
 /** A process stores the last call of a client at most once in this interval. */
 const STORED_EVERY_MS = 60_000;
-/** Time for which calling clients are collected, so that one script call stores many. */
+/** Time for which calling clients are collected. One script call then stores the times of many. */
 const GATHERED_MS = 5000;
 /** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
 const MAX_CLIENTS_PER_CALL = 250;

@@ -22,8 +22,8 @@ interface ApiInput {
   /** Returns what the page needs of each entry of a listing. The rest, which may be long, is dropped. */
   keep?: (entry: never) => unknown;
   /**
-   * Cuts off an answer that ends with a long text of events, which can have hundreds of megabytes. After MAX_READ
-   * characters, this text is added to make the answer valid JSON again.
+   * Set for a call whose answer ends with the text of events, which can have hundreds of megabytes. The answer is cut
+   * off after MAX_READ characters. Then `ending` is appended, which makes it valid JSON again.
    */
   ending?: string;
 }

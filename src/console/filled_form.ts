@@ -86,8 +86,8 @@ function filledField(field: string, typed: readonly string[]): string {
   if (type === 'checkbox') return marked(field, 'checked', typed, 'on');
   if (value === undefined || /^(hidden|password)$/.test(type)) return field;
   if (field.startsWith('<textarea'))
-    // Browsers ignore a line end at the beginning of a text area. So one is added, which protects one at the beginning
-    // of the value.
+    // Browsers ignore a line end at the beginning of a text area, so one is added. Otherwise a value that begins with a
+    // line end would lose it.
     return `${field.slice(0, field.indexOf('>') + 1)}\n${escaped(value)}</textarea>`;
   return withAttribute(field.replace(/ value="[^"]*"/, ''), `value="${escaped(value)}"`);
 }

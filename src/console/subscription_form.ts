@@ -39,7 +39,7 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
   )}</div></details>`;
 }
 
-/** Makes the route of the form. The form does not show the `uuid`, so this route keeps it. */
+/** Makes the route of the form. The form does not show the subscription's `uuid`, so the route sends the old one. */
 export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',

@@ -27,7 +27,10 @@ export class Queue {
   readonly #partition: Partition;
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #kind: WorkerKind;
-  /** True after the ACL forbade a command, perhaps in the middle of a script, until a sweep is queued. */
+  /**
+   * True after the ACL forbade a command, until a sweep is queued. A script that stopped in the middle may have left
+   * jobs in no list. The sweep finds them.
+   */
   #wasForbidden = false;
 
   constructor(partition: Partition, name: QueueName, settings: QueueSettings, kind: WorkerKind = 'regular') {

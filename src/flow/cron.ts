@@ -6,8 +6,8 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years. Around 2100 there are eight years from one 29 February to the next.
- * To find that an expression never matches in eight years already takes up to 14 ms.
+ * An expression must match within this many years. It is not less, because around 2100 there are eight years from one
+ * 29 February to the next. It is not more, because a search of eight years without a match takes up to 14 ms.
  */
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */
@@ -27,10 +27,10 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *   once at a repeated time, the first time. Instead of at a skipped time, it fires when the clocks go forward.
  * - Any other expression fires twice at a repeated time, and not at a skipped time.
  *
- * croner does not get the time zone, and computes times as if its offset never changed. With the zone, `* * 2 * 3 SUNL`
- * in Berlin takes 80 s, and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So
- * this class corrects the times of croner. For a fixed-time expression, it finds when the local time comes. For any
- * other, it asks croner again from the next change of the offset on, if that comes before the time found.
+ * The library croner can handle time zones, but too slowly and not always right: `* * 2 * 3 SUNL` in Berlin takes 80 s,
+ * and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So this class asks croner
+ * for local times, without a zone, and converts them. If the offset of the zone changes before the time of an
+ * expression that is not fixed-time, the class asks croner again from that change on.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -38,8 +38,8 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object of the last call, for times up to eight years from `year`. The next call is usually about the
-   * same year. It gets and returns local times as if they were UTC.
+   * The croner object of the last call, for times up to eight years from `year`. It is kept because the next call is
+   * usually about the same year. croner gets and returns local times as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -141,9 +141,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, the next time from `fromMs` on that croner has found for the constant offset `offsetMs`. Returns
-   * undefined if it is right. Otherwise returns when the zone's offset changes; the caller asks croner again from then
-   * on.
+   * Checks `atMs`, which croner found as the next time after `fromMs`. croner took the offset `offsetMs` for constant.
+   * Returns undefined if `atMs` is right. Otherwise returns when the zone's offset changes. The caller then asks croner
+   * again, for a time after this change.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const checked = [

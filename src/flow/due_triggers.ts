@@ -21,7 +21,7 @@ import type { TriggerName } from './stored_trigger.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const FIRED_PER_CALL = 100;
-/** About how many due times are computed for one script call, which fires triggers for at most 200. */
+/** Once the triggers of a script call have this many due times together, no further trigger is added to the call. */
 const MAX_TIMES = 200;
 /** Maximum time for computing due times. Then the script call fires triggers for those that are computed so far. */
 const PLAN_MS = 50;

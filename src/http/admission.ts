@@ -30,7 +30,7 @@ interface Holding {
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
  * further requests at once. A client's first request may take all that is free. A further request must leave as much
- * free for others as the client already holds.
+ * free for others as the client already holds: a client with 40 requests gets another one if 40 are free after it.
  */
 export class Admission {
   readonly #maxRequests: number;

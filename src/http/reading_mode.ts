@@ -14,7 +14,8 @@ interface Sliceable {
  * can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
  *
  * In slices: Connection gives the parser a few KB at a time. All connections change to this when one of them sends more
- * than four requests at once, or a body in tiny chunks. So the long wait comes at most once a minute.
+ * than four requests at once, or a body in tiny chunks. New connections are then read in slices for a minute. So the
+ * long wait comes at most once a minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();

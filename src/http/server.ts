@@ -26,7 +26,7 @@ export const SERVER_LIMITS = {
 type ServerSettings = Pick<Config, 'requestTimeoutMs' | 'maxConnections'>;
 export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 
-/** Error codes for an address of another machine, and for a host name without an address. */
+/** Error codes of a server that cannot listen, because this machine does not have the address or the host name. */
 const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;

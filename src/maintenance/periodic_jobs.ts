@@ -38,7 +38,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     await sweep(signal);
     if (!isAlone) await sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal);
   };
-  // Only the job of the control partition sends the figures, which are those of the whole bus.
+  // `monitor` sends the figures of the whole bus to a metrics service, so it runs only in the control partition.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
     // The interval is only a fallback: a process that notices a shortage when it stores something queues this job at
@@ -73,8 +73,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
 }
 
 /**
- * Corrects this partition's copies of clients by those in the control partition. A join that the corrected scopes do
- * not permit ends, with its dead letters, as when somebody removes it.
+ * Corrects this partition's copies of clients by the clients in the control partition. If the scopes of a client are
+ * corrected and do not permit one of its joins, the join is removed, and its dead letters are deleted.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

@@ -43,7 +43,8 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
 
 /**
  * Returns the addresses of connections whose last command was a script call or WAIT. They may belong to web processes
- * of the bus, which leave no other trace in Redis. Returns an empty list if CLIENT LIST fails, perhaps by the ACL.
+ * of the bus, which leave no other trace in Redis. Returns an empty list if CLIENT LIST fails, perhaps because the ACL
+ * forbids it.
  */
 export async function scriptCallers({ control: source }: Partitions): Promise<string[]> {
   try {

@@ -51,7 +51,7 @@ interface Applied {
 export class Applying {
   readonly #parts: ApplyingParts;
   readonly #batchers: readonly Batcher<Work, Applied>[];
-  /** Indexes of the partitions that exceeded PATIENCE_MS and still have not answered. */
+  /** Indexes of the partitions that have not answered a call for longer than PATIENCE_MS. */
   readonly #hanging = new Set<number>();
 
   constructor(parts: ApplyingParts) {

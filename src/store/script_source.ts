@@ -40,8 +40,9 @@ const MADE = [
 ];
 
 /**
- * Commands that `store/commands` leaves out. Without BITFIELD and XADD the bus goes on; only channels with a hash tag
- * need SPUBLISH; and of the last two, the user may have one subcommand alone.
+ * Commands of scripts that `store/commands` leaves out, so that a process starts even if the ACL forbids them.
+ * The bus works without BITFIELD and XADD. Only channels with a hash tag need SPUBLISH. Of MEMORY and OBJECT the
+ * scripts need one subcommand, and the user may have that one alone.
  */
 const UNLISTED = new Set(['BITFIELD', 'XADD', 'SPUBLISH', 'MEMORY', 'OBJECT']);
 

@@ -34,8 +34,8 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * About how many subscribers of a topic, which may have thousands, are listed from each partition. SSCAN may return
- * some more.
+ * Number of subscribers of a topic that are listed from each partition, since it may have thousands. SSCAN may return a
+ * few more.
  */
 const NAMED_SUBSCRIBERS = 100;
 
