@@ -38,8 +38,12 @@ export class Admission {
   readonly #pace = new Buckets(PACE, PACE_BURST_MS);
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
-  /** Reservations whose bodies are still arriving. The one that has gone longest without progress is first. */
-  readonly #reading = new Set<Reservation>();
+  /**
+   * Reservations whose bodies are still arriving. The one that has gone longest without progress is first. A Set would
+   * keep requests in memory that are over: V8 links each former table of a Set to the next one, and once one of them is
+   * old, short garbage collections free none of the later ones. By Digest, 1.7 MB of 24 allocated stayed that way.
+   */
+  readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor({ maxRequests = MAX_REQUESTS, maxBytes = MAX_HELD_BYTES } = {}) {
@@ -69,7 +73,7 @@ export class Admission {
     if (holding.requests === 0) this.#holdings.set(client, holding);
     this.#change(holding, 1, bytes);
     reservation.heldBytes = bytes;
-    this.#reading.add(reservation);
+    this.#reading.push(reservation);
     return reservation;
   }
 
@@ -90,8 +94,8 @@ export class Admission {
   }
 
   progressed(reservation: Reservation): void {
-    this.#reading.delete(reservation);
-    this.#reading.add(reservation);
+    this.hasRead(reservation);
+    this.#reading.push(reservation);
   }
 
   shrink(bytes: number, client: string): void {
@@ -99,7 +103,8 @@ export class Admission {
   }
 
   hasRead(reservation: Reservation): void {
-    this.#reading.delete(reservation);
+    const place = this.#reading.indexOf(reservation);
+    if (place >= 0) this.#reading.splice(place, 1);
   }
 
   free(bytes: number, client: string): void {
@@ -135,10 +140,7 @@ export class Admission {
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };
-    for (const reservation of this.#reading) {
-      if (!reservation.isStalled) break;
-      reservation.takeBack();
-    }
+    while (this.#reading[0]?.isStalled) this.#reading.shift()?.takeBack();
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#lookedAtMs >= SEARCH_EVERY_MS) {
       this.#lookedAtMs = nowMs;
