@@ -17,5 +17,5 @@ EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15s CMD ["node", "-e", \
   "fetch(`http://127.0.0.1:${process.env.PORT || 3000}/health`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 
-# The worker runs from the same image with `node --max-semi-space-size=16 src/worker.ts`.
+# The worker runs from the same image with `node --max-semi-space-size=16 --initial-old-space-size=96 src/worker.ts`.
 CMD ["node", "--max-semi-space-size=32", "--no-allocation-site-pretenuring", "src/web.ts"]

@@ -16,7 +16,7 @@ const lines = parseProcfile(read('Procfile'));
 test('the Procfile runs web and worker', () => {
   assert.deepEqual(lines, [
     { name: 'web', command: 'node --max-semi-space-size=32 --no-allocation-site-pretenuring src/web.ts' },
-    { name: 'worker', command: 'node --max-semi-space-size=16 src/worker.ts' },
+    { name: 'worker', command: 'node --max-semi-space-size=16 --initial-old-space-size=96 src/worker.ts' },
   ]);
 });
 
