@@ -4,9 +4,12 @@ census: read the figures of some subscribers, as one step of a scan over all. `p
 is `0` at the beginning and at the end. Changes nothing.
 
 A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_age_ms` is the age of
-the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health. The first call
+the oldest queued batch, 0 if there is none. One
+whose keys another program has written is left out. A subscriber without `health_points` is in perfect health. The first call
 also returns the standings that the last sample stored: figures and rates of each subscriber.
 ]]
+local calls = include('store/calls')
+
 local SUBSCRIBERS_PER_CALL = 500
 
 local function figures_of(call, token)
@@ -26,7 +29,9 @@ end
 return function(call, args)
   local found = redis.call('SSCAN', call.keys.subscribers(), args.place, 'COUNT', SUBSCRIBERS_PER_CALL)
   local subscribers = {}
-  for i, token in ipairs(found[2]) do subscribers[i] = figures_of(call, token) end
+  for _, token in ipairs(found[2]) do
+    subscribers[#subscribers + 1] = calls.skip_unreadable(figures_of, call, token)
+  end
   local standings = args.place == '0' and redis.call('GET', call.keys.standings()) or nil
   return { place = found[1], now_ms = call.now_ms, standings = standings, subscribers = subscribers }
 end

@@ -11,8 +11,10 @@ samples were taken.
 
 `standings`, if given, replaces the standings of the subscribers, which expire like a history.
 
-A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted.
+A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted. One whose
+history another program has written gets none either.
 ]]
+local calls = include('store/calls')
 local counters = include('metrics/counters')
 
 -- Redis deletes a history this long after its last entry. The history of a removed topic or subscriber is deleted at
@@ -41,16 +43,21 @@ local function append(history, kept, slot, figures, may_skip)
   return 1
 end
 
+-- Appends a sample to the two histories of its subject. Returns the number of appended entries.
+local function append_sample(call, args, each, fine_slot, coarse_slot)
+  local keys, part = call.keys, counters.subject(each)
+  local subject = part or 'bus'
+  return append(keys.history_fine(subject), args.fine_kept, fine_slot, each.figures, part)
+    + append(keys.history_coarse(subject), args.coarse_kept, coarse_slot, each.figures, part)
+end
+
 return function(call, args)
   local keys, appended = call.keys, 0
   local fine_slot, coarse_slot = math.floor(call.now_ms / args.fine_ms), math.floor(call.now_ms / args.coarse_ms)
   if args.standings then redis.call('SET', keys.standings(), args.standings, 'PX', EXPIRY_MS) end
   for _, each in ipairs(args.samples) do
     if not counters.has_ended(call, each) then
-      local part = counters.subject(each)
-      local subject = part or 'bus'
-      appended = appended + append(keys.history_fine(subject), args.fine_kept, fine_slot, each.figures, part)
-        + append(keys.history_coarse(subject), args.coarse_kept, coarse_slot, each.figures, part)
+      appended = appended + (calls.skip_unreadable(append_sample, call, args, each, fine_slot, coarse_slot) or 0)
     end
   end
   return appended

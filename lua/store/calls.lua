@@ -50,6 +50,15 @@ function calls.read(...)
   return reply
 end
 
+-- Runs `step`. Returns its result, or nothing if it came to a key of another type than the layout has, as another
+-- program may write it.
+function calls.skip_unreadable(step, ...)
+  local ok, result = pcall(step, ...)
+  if ok then return result end
+  -- The error is a text or a table, depending on the version of Redis.
+  if not tostring(type(result) == 'table' and result.err or result):find('WRONGTYPE', 1, true) then error(result) end
+end
+
 function calls.map(list, change)
   local changed = {}
   for i, item in ipairs(list) do changed[i] = change(item) end

@@ -5,7 +5,7 @@ import type { RepairParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
-const WRONG_TYPES = `the sweep cannot go on: another program has written keys of the bus. ${FIND_AND_RENAME}`;
+const WRONG_TYPES = `another program has written keys of the bus; the sweep did what does not need them. ${FIND_AND_RENAME}`;
 
 /**
  * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only RubyWatch gives

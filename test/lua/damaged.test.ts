@@ -53,6 +53,15 @@ describe('a subscriber that cannot be read', () => {
   });
 });
 
+test('a subscriber that cannot be read is left out of a listing', async () => {
+  await damage('bob');
+  const rows: string = await bus.store.run('read_subscribers', { tokens: ['bob', 'alice'] });
+  assert.deepEqual(
+    JSON.parse(rows).map(({ token }: { token: string }) => token),
+    ['alice'],
+  );
+});
+
 test('a drop notice that cannot be read holds up only the batch that would carry it', async () => {
   await bus.store.redis.set(bus.store.keys.drop_notice_carried('bob'), 'not a hash');
   await bus.store.redis.hdel(bus.store.keys.subscriber('bob'), 'sent');

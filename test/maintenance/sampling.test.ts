@@ -93,6 +93,18 @@ describe('a sample', () => {
     assert.equal(latest?.figures.deadLetters, 2);
   });
 
+  test('leaves out the subscribers and histories that another program has written', async () => {
+    const { redis: commands, keys } = redis.store;
+    await commands.sadd(keys.subscribers(), 'bob');
+    await commands.set(keys.subscriber('bob'), 'not a hash');
+    await commands.set(keyOf('subscriber:alice'), 'not a list');
+    await sample();
+    assert.equal((await figures('bus'))[0]?.[0], 2, 'published');
+    assert.deepEqual(await figures('topic:widgets'), [[2]]);
+    await commands.srem(keys.subscribers(), 'bob');
+    await commands.del(keys.subscriber('bob'), keyOf('subscriber:alice'));
+  });
+
   test('that is repeated within its step changes nothing', async () => {
     await sample();
     await sample();

@@ -11,11 +11,13 @@ import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { sweepJob } from '../../src/maintenance/sweep_job.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { LAYOUT } from '../../src/store/keys.ts';
 import { Partition } from '../../src/store/partition.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const TOKEN_ONLY = 'legacy--0123456789abcdef';
+const PARTS = { q: 'main', bid: longName('a1'), topic: 'widgets', name: 'daily', worker: 'w1' };
 const [WARN, ERROR] = [40, 50];
 
 beforeEach(async () => {
@@ -88,6 +90,29 @@ describe('the job sweep', () => {
     assert.deepEqual(line?.keys, ['batches:retrying:{token} is a string instead of a zset (2 keys)']);
     assert.match(String(line?.msg), /another program has written keys of the bus/);
   });
+
+  for (const [name, { pattern, type }] of Object.entries(LAYOUT)) {
+    // What counts the events of a subscriber needs these.
+    if (['gauge_events', 'gauge_batches', 'batches_open'].includes(name)) continue;
+    test(`mends the rest if another program has written a ${type} ${pattern}`, async () => {
+      const { redis: commands, keys } = redis.store;
+      await putTrigger(redis.store, 'daily', {
+        client: TOKEN_ONLY,
+        topic: 'days',
+        nextAt: 1_999_000_000_000,
+      });
+      await bus.subscribe('bob', { topics: ['gadgets'] });
+      await bus.publish('b', 'gadgets', ['e1']);
+      const token = name === 'subscriber_topics' ? 'other' : TOKEN_ONLY;
+      const key = pattern.replaceAll(/\{(\w+)\}/g, (_, part: string) => ({ ...PARTS, token })[part] ?? 'x');
+      await commands.del(key);
+      await (type === 'string' ? commands.rpush(key, 'x') : commands.set(key, 'x'));
+      await commands.hincrby(keys.gauge_events(), 'bob', 5);
+      const { counted } = await run();
+      assert.ok(counted.includes('sweep.findings events_miscounted'), String(counted));
+      assert.equal(await commands.hget(keys.gauge_events(), 'bob'), '1');
+    });
+  }
 
   test('reports what it mended even if Redis cuts it off', async () => {
     const { redis: commands, keys } = redis.store;

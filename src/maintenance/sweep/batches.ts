@@ -120,7 +120,10 @@ function memberOf(key: string): string {
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {
     const jobs = slice.map((bid) => packJob('batch', [bid]));
-    const indexed = await walk.ask((redis, keys) => redis.smismember(keys.jobs_index('main'), ...jobs));
+    const indexed = await walk.skippable(
+      walk.ask((redis, keys) => redis.smismember(keys.jobs_index('main'), ...jobs)),
+    );
+    if (!indexed) return;
     for (const [index, bid] of slice.entries()) {
       if (indexed[index] === 0 && jobless.size < maxJobs) jobless.add(bid);
     }

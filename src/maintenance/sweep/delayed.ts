@@ -16,11 +16,13 @@ export async function sweepDelayed(
   await walk.addMembers(topics, 'delayed_topics');
   for (const topic of topics) {
     if (walk.aborted) return;
-    const { hasStrays, client } = await sweepTopic(walk, topic);
+    const swept = await walk.skippable(sweepTopic(walk, topic));
+    if (!swept) continue;
+    const { hasStrays, client } = swept;
     if (client !== undefined) clients.add(client);
     if (!hasStrays) continue;
     await enterStrays(walk, topic);
-    await sweepTopic(walk, topic);
+    await walk.skippable(sweepTopic(walk, topic));
   }
   for (const tokens of slices(clients)) await walk.repair('sweep_delayed_held', { tokens });
 }

@@ -17,8 +17,8 @@ export async function sweepGauges(
   await walk.addMembers(withBatches, 'gauge_events');
   await walk.addMembers(withBatches, 'gauge_batches');
   await walk.addMembers(withLetters, 'dead_letters_events');
-  for (const token of withBatches) await correct(walk, 'batches', token);
-  for (const token of withLetters) await correct(walk, 'dead_letters', token);
+  for (const token of withBatches) await walk.skippable(correct(walk, 'batches', token));
+  for (const token of withLetters) await walk.skippable(correct(walk, 'dead_letters', token));
 }
 
 async function correct(walk: Walk, what: 'batches' | 'dead_letters', token: string): Promise<void> {

@@ -37,9 +37,11 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
   }
   for await (const workers of walk.members('jobs_pending_index', q)) {
     const held = await walk.ask((redis) =>
-      Promise.all(workers.map((each) => redis.lrangeBuffer(keys.jobs_pending(q, String(each)), 0, -1))),
+      Promise.all(
+        workers.map((each) => walk.skippable(redis.lrangeBuffer(keys.jobs_pending(q, String(each)), 0, -1))),
+      ),
     );
-    yield at(held.flat());
+    yield at(held.flatMap((jobs) => jobs ?? []));
   }
 }
 

@@ -13,7 +13,9 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
   await walk.addMembers(workers, 'leases');
   for (const slice of slices(workers)) {
     const jobs = await walk.ask((redis) =>
-      Promise.all(slice.map((worker) => redis.lindexBuffer(keys.jobs_pending('main', worker), 0))),
+      Promise.all(
+        slice.map((worker) => walk.skippable(redis.lindexBuffer(keys.jobs_pending('main', worker), 0))),
+      ),
     );
     const suspects = slice.map((worker, index) => ({
       worker,

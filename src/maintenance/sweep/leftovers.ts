@@ -9,13 +9,13 @@ import type { Walk } from './walk.ts';
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const tidy = (topics: Buffer[], owner?: string) =>
-    walk.run('sweep_topics', { owner, topics: topics.map(String) });
+    walk.skippable(walk.run('sweep_topics', { owner, topics: topics.map(String) }));
   for (const owner of owners)
     for await (const topics of walk.members('topics_owned', owner)) await tidy(topics, owner);
   for await (const topics of walk.members('topics')) await tidy(topics);
   for (const name of ['counters', 'counters_reported'] as const)
     for await (const fields of walk.members(name))
-      await walk.run('fold', { series: fields.flatMap((field) => seriesIn(field) ?? []) });
+      await walk.skippable(walk.run('fold', { series: fields.flatMap((field) => seriesIn(field) ?? []) }));
 }
 
 /**

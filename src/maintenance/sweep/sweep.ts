@@ -30,7 +30,8 @@ interface SweepOptions {
 
 /**
  * Checks all data of a partition, repairs inconsistencies, and returns what it found. The bus and other sweeps may run
- * meanwhile. Throws StorageUnavailable or StorageFull.
+ * meanwhile. Throws StorageUnavailable or StorageFull. If a key has another type than in LAYOUT, does all the rest, and
+ * then throws the error of Redis.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
@@ -39,8 +40,9 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   const seen = await sweepBatches(walk, maxJobs);
   const { queued, buried, waiting, owners, workers, jobless } = seen;
   await sweepWorkers(walk, workers);
-  await new JobSweep(walk, 'main', { waiting, jobless, maxJobs, rubyWorkers }).run();
-  await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
+  const main = new JobSweep(walk, 'main', { waiting, jobless, maxJobs, rubyWorkers });
+  const aux = new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers });
+  for (const jobs of [main, aux]) await walk.skippable(jobs.run());
   await sweepLanes(walk, waiting);
   await sweepJoins(walk, seen);
   // Gauges are not checked while a Ruby process uses this Redis. The process counts an event at once, but this bus sees
@@ -51,5 +53,6 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await sweepTriggers(walk, seen);
   await sweepRecords(walk, seen.logs);
   await sweepLeftovers(walk, { owners });
+  if (walk.unreadable) throw walk.unreadable;
   return findings;
 }

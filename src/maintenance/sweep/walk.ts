@@ -5,6 +5,7 @@ import { unpackJob } from '../../store/job.ts';
 import { type KeyName, type Keyspace, LAYOUT } from '../../store/keys.ts';
 import { Packed } from '../../store/packed.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
+import { isWrongType } from '../../store/refusal.ts';
 import { type Finding, isFindingKind } from './finding.ts';
 
 /**
@@ -50,6 +51,7 @@ export class Walk {
   readonly #signal: AbortSignal;
   readonly #findings: Finding[];
   #restDueMs = 0;
+  #unreadable: unknown;
   /** The keys of SINGLE_KEYS that the scan of all keys has found. Undefined before the scan has ended. */
   #present: ReadonlySet<string> | undefined;
 
@@ -57,6 +59,11 @@ export class Walk {
     this.partition = partition;
     this.#signal = signal;
     this.#findings = findings;
+  }
+
+  /** The error of the first key that has another type than in LAYOUT, as another program may write it. */
+  get unreadable(): unknown {
+    return this.#unreadable;
   }
 
   get aborted(): boolean {
@@ -106,7 +113,10 @@ export class Walk {
   /** Yields the elements of a list, from the left. */
   async *elements(key: string): AsyncGenerator<Buffer[]> {
     for (let at = 0; !this.aborted; at += ELEMENTS_PER_SLICE) {
-      const slice = await this.ask((redis) => redis.lrangeBuffer(key, at, at + ELEMENTS_PER_SLICE - 1));
+      const slice = await this.skippable(
+        this.ask((redis) => redis.lrangeBuffer(key, at, at + ELEMENTS_PER_SLICE - 1)),
+      );
+      if (!slice) return;
       if (slice.length > 0) yield slice;
       if (slice.length < ELEMENTS_PER_SLICE) return;
     }
@@ -120,9 +130,30 @@ export class Walk {
     return this.#timed(() => this.partition.run(script, args));
   }
 
-  /** Runs a script that repairs something, and reports its findings. */
+  /**
+   * Runs a script that repairs something, and reports its findings. If a key that it needs is unreadable, only that one
+   * of its names is skipped.
+   */
   async repair<N extends RepairScript>(script: N, args: Arguments<N>): Promise<void> {
-    this.report(await this.run<RepairScript>(script, args));
+    const found = await this.skippable(this.run<RepairScript>(script, args));
+    if (found) return this.report(found);
+    const [list, names = []] = Object.entries(args).find(([, value]) => Array.isArray(value)) ?? [];
+    for (const name of names.length > 1 ? names : [])
+      await this.repair(script, { ...args, [list as string]: [name] });
+  }
+
+  /**
+   * Resolves with the result of a part of the sweep, or with undefined if the part came to an `unreadable` key: the
+   * sweep goes on without it.
+   */
+  async skippable<T>(part: Promise<T>): Promise<T | undefined> {
+    try {
+      return await part;
+    } catch (error) {
+      if (!isWrongType(error)) throw error;
+      this.#unreadable ??= error;
+      return undefined;
+    }
   }
 
   report(findings: Reply<RepairScript>): void {
@@ -135,7 +166,9 @@ export class Walk {
   async *#scan(scan: Scan): AsyncGenerator<Buffer[]> {
     let cursor = '0';
     do {
-      const [next, elements] = await this.ask((redis) => scan(redis, cursor));
+      const read = await this.skippable(this.ask((redis) => scan(redis, cursor)));
+      if (!read) return;
+      const [next, elements] = read;
       cursor = String(next);
       if (elements.length > 0) yield elements;
     } while (cursor !== '0' && !this.aborted);
