@@ -4,13 +4,19 @@ receive_trigger: store a trigger that comes from another partition, since its ne
 `state` (the fields and values of its hash) are as they are stored there. A trigger of this name that is here already
 stays as it is, so a repeat is harmless; the reply is `received` then, too.
 
+The trigger was there after the time `seen_ms`, by the clock of this partition. If that is more than a second ago,
+nothing changes and the reply is `late`: another call may have brought the trigger, and its client deleted it here.
+
 The client must exist unless the configuration names it (`is_fixed`); otherwise nothing changes and the reply is
 `client_not_found`. If its scopes do not permit the topic any more, the trigger is paused.
 ]]
 local triggers = include('flow/triggers')
 
+local MAX_AGE_MS = 1000
+
 return function(call, args)
   local client, name, trigger = args.client, args.name, call.keys.trigger(args.client, args.name)
+  if call.now_ms - args.seen_ms > MAX_AGE_MS then return 'late' end
   local refusal = triggers.judge_client(call, client, args.is_fixed, args.topic)
   if refusal == 'client_not_found' then return refusal end
   if redis.call('HEXISTS', call.keys.triggers_of(client), name) == 1 then return 'received' end

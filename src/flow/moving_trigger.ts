@@ -1,33 +1,43 @@
+import { StorageUnavailable } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { msOf } from '../store/replies.ts';
 import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
  * Brings a moving trigger of the partition `from` to the partition of its topic, with its counts and times. A repeat is
  * harmless, also after a call that was cut off, and several processes may do this at once. Returns false if the trigger
- * stays, because the other partition does not know its client.
+ * stays, because the other partition does not know its client. Throws StorageUnavailable if it stays because the calls
+ * took too long.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
   from: Partition,
   partitions: Partitions,
 ): Promise<boolean> {
+  const before = await from.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
+  if (before === null) return true;
+  const topic = topicOf(before);
+  const home = partitions.ofTopic(topic);
+  // What is read after this time may be stored until shortly after it. Later, the client may have deleted it there.
+  const seenMs = msOf(await home.command((redis) => redis.time()));
   const [definition, state] = await from.command((redis, keys) =>
     Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
   );
   const { moving } = state;
-  if (definition === null || moving === undefined) return true;
-  const topic = topicOf(definition);
-  const outcome = await partitions.ofTopic(topic).run('receive_trigger', {
+  if (definition === null || moving === undefined || topicOf(definition) !== topic) return true;
+  const outcome = await home.run('receive_trigger', {
     client,
     name,
     topic,
     definition,
     isFixed: moving === 'fixed',
+    seenMs,
     state: Object.entries(state).flat(),
   });
   if (outcome === 'client_not_found') return false;
+  if (outcome === 'late') throw new StorageUnavailable(undefined, `${home.master.name} took too long`);
   // Removes the trigger from `from`, unless its definition has changed: another process may have moved it already, and
   // the client may since have stored another trigger of this name there.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });

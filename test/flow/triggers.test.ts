@@ -5,6 +5,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { EVERY_SECOND, fireTriggers } from '../../harness/scripts/triggers.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
 import { readDefinition, revisionOf } from '../../src/flow/definition.ts';
 import { DueTriggers } from '../../src/flow/due_triggers.ts';
 import { bringToTopic } from '../../src/flow/moving_trigger.ts';
@@ -145,6 +146,22 @@ test('a trigger that is deleted while a worker ends its move is gone', async () 
   assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), true);
   assert.deepEqual(await dueTimes(), []);
   assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), false);
+});
+
+test('a trigger that is deleted while a worker that ends its move stands still for seconds is gone', async () => {
+  const [from, , home] = partitions.all as [Partition, Partition, Partition];
+  await put(0, { due: { nextMs: AHEAD } });
+  const mend = cutOff(2, () => {});
+  await assert.rejects(put(2), CUT);
+  mend();
+  beforeScript(home, 'receive_trigger', async () => {
+    const { nowMs } = await new Triggers(partitions, LIMITS).find(TRIGGER);
+    await bringToTopic(TRIGGER, from, partitions);
+    assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), true);
+    await until(async () => (await new Triggers(partitions, LIMITS).find(TRIGGER)).nowMs > nowMs + 1000);
+  });
+  await assert.rejects(bringToTopic(TRIGGER, from, partitions), StorageUnavailable);
+  assert.deepEqual(await dueTimes(), []);
 });
 
 describe('two puts of one trigger at once, with topics in two partitions,', () => {

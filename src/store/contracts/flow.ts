@@ -181,8 +181,15 @@ export const flowContracts = {
       'created|changed|conflict|client_not_found|not_permitted|claimed_by_other|no_room|owns_too_many|too_many|too_many_of_client|too_many_bytes',
   },
   receive_trigger: {
-    arguments: { ...trigger, isFixed: 'flag', topic: 'text', definition: 'text', state: ['text'] },
-    reply: 'received|client_not_found',
+    arguments: {
+      ...trigger,
+      isFixed: 'flag',
+      topic: 'text',
+      definition: 'text',
+      state: ['text'],
+      seenMs: 'number',
+    },
+    reply: 'received|client_not_found|late',
   },
   remove_trigger: {
     arguments: { ...trigger, revision: 'text?' },
