@@ -43,8 +43,13 @@ export class PublicNames {
   }
 
   /** Does the same as `of`, for the log. If the names cannot be read, it gives each token a text that says so. */
-  forLog(tokens: Iterable<string>): Promise<(token: string) => string> {
+  allForLog(tokens: Iterable<string>): Promise<(token: string) => string> {
     return this.of(tokens).catch(() => () => 'unknown, as Redis is away');
+  }
+
+  /** Resolves with the public name of a client or subscriber for the log; never rejects. */
+  async forLog(token: string): Promise<string> {
+    return (await this.allForLog([token]))(token);
   }
 
   /**

@@ -126,6 +126,5 @@ function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettin
  * credential.
  */
 async function describe({ publicNames }: BatchParts, { token, bid, count }: Batch) {
-  const nameOf = await publicNames.forLog([token]);
-  return { subscriber: nameOf(token), bid, events: count };
+  return { subscriber: await publicNames.forLog(token), bid, events: count };
 }

@@ -179,12 +179,10 @@ export class Quarantine {
   async #note({ bid, token, buried, dropped }: Reply<'condemn'>): Promise<void> {
     const { recorder, publicNames, log } = this.#parts;
     if (!token || buried + dropped === 0) return;
-    // This call can fail, and is then repeated. It comes before the counting, so nothing is counted twice.
-    const nameOf = await publicNames.forLog([token]);
     recorder.removed(token, buried + dropped);
     if (buried === 0) return;
     recorder.buried(token, 'killed_worker', buried);
-    const line = { subscriber: nameOf(token), bid, events: buried, death: 'killed_worker' };
+    const line = { subscriber: await publicNames.forLog(token), bid, events: buried, death: 'killed_worker' };
     log.error(line, 'gave up on a batch: it is a dead letter now');
   }
 

@@ -199,7 +199,7 @@ export class JoinBatches {
   }
 
   async #nameOf(token: string): Promise<string> {
-    const nameOf = await this.#parts.publicNames.forLog([token]);
+    const nameOf = await this.#parts.publicNames.allForLog([token]);
     return nameOf(token);
   }
 }

@@ -123,7 +123,7 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   countPublished(recorder, published);
   if (!expiryRefusal || !join?.rules.on_expiry) return;
   const reason = refusalText(expiryRefusal, join.rules.on_expiry.topic);
-  const nameOf = await publicNames.forLog([token]);
+  const nameOf = await publicNames.allForLog([token]);
   log.error(
     { join: nameOf(token), keys: expired, reason },
     'keys of a join expired, and it may not publish that',

@@ -31,7 +31,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
 /** Logs each finding. Clients appear under their public names, because a token can be a credential. */
 async function report(findings: readonly Finding[], publicNames: PublicNames, log: Log): Promise<void> {
   const tokens = findings.flatMap((finding) => tokenIn(finding) ?? []);
-  const publicName = await publicNames.forLog(tokens);
+  const publicName = await publicNames.allForLog(tokens);
   for (const finding of findings) {
     const { kind } = finding;
     const line = { kind, ...subjectOf(finding, publicName) };

@@ -94,8 +94,7 @@ export class Audit {
   }
 
   async #nameOf(token: string): Promise<string> {
-    const nameOf = await this.#parts.publicNames.forLog([token]);
-    return nameOf(token).slice(0, MAX_NAME);
+    return (await this.#parts.publicNames.forLog(token)).slice(0, MAX_NAME);
   }
 
   async #read(since: number | undefined, before: string | undefined, count: number): Promise<StoredEntry[]> {
