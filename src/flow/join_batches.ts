@@ -17,11 +17,11 @@ import type { Partitions } from '../store/partitions.ts';
 import { keyOf } from './join_key.ts';
 import {
   areFullElsewhere,
-  countPublished,
   type Join,
   type JoinFigures,
   type JoinLimits,
   joinArguments,
+  noteCounted,
   outletsOf,
   readJoin,
   refusalText,
@@ -172,35 +172,22 @@ export class JoinBatches {
   /** Makes a dead letter of a batch whose join may not publish. The owner can retry it when the join may. */
   async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
     const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);
-    const line = { join: await this.#nameOf(token), bid: batch.bid, reason: text, death: 'join_refused' };
+    const { publicNames, log } = this.#parts;
+    const join = await publicNames.forLog(token);
+    const line = { join, bid: batch.bid, reason: text, death: 'join_refused' };
     const onEnd = (isDropped: boolean) => {
-      if (!isDropped) this.#parts.log.error(line, 'a join may not publish; its batch is a dead letter now');
+      if (!isDropped) log.error(line, 'a join may not publish; its batch is a dead letter now');
     };
     const attempt = { atMs, durationMs: 0, reason: text };
     return { end: 'dead', burial: { reason: 'join_refused', attempt, damage: 0, throttleMs: 0, onEnd } };
   }
 
-  async #note({ token, rules }: Join, { bid }: Batch, reply: Counted): Promise<void> {
+  async #note(join: Join, { bid }: Batch, reply: Counted): Promise<void> {
     const { recorder, log } = this.#parts;
-    const { taken, completed, expired, evicted, unkeyed, expiryRefusal } = reply;
-    if (taken > 0) recorder.removed(token, taken);
-    recorder.joined(token, { completed, expired, unkeyed });
-    countPublished(recorder, reply.published);
+    const { taken, completed, expired, evicted, unkeyed } = reply;
+    if (taken > 0) recorder.removed(join.token, taken);
     log.debug({ bid, events: taken, completed, expired, evicted, unkeyed }, 'counted a batch for a join');
-    if (expiryRefusal && rules.on_expiry)
-      log.error(
-        {
-          join: await this.#nameOf(token),
-          keys: expired,
-          reason: refusalText(expiryRefusal, rules.on_expiry.topic),
-        },
-        'keys of a join expired, and it may not publish that',
-      );
-  }
-
-  async #nameOf(token: string): Promise<string> {
-    const nameOf = await this.#parts.publicNames.allForLog([token]);
-    return nameOf(token);
+    await noteCounted(this.#parts, join, reply);
   }
 }
 

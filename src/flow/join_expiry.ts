@@ -9,13 +9,12 @@ import type { Flushing } from '../subscribing/topic_marks.ts';
 import type { JoinRules } from './join_rules.ts';
 import {
   areFullElsewhere,
-  countPublished,
   type Join,
   type JoinFigures,
   type JoinLimits,
   joinArguments,
+  noteCounted,
   readJoin,
-  refusalText,
 } from './join_store.ts';
 
 /** Maximum joins of which one call closes expired join keys. */
@@ -106,7 +105,7 @@ async function moveWhatIsAccepted(
 }
 
 async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
-  const { partition, partitions, guard, recorder, publicNames, settings, log } = parts;
+  const { partition, partitions, guard, settings } = parts;
   const join = await readJoin(partition, token);
   if (join?.rules.on_expiry) await guard.check(partition);
   const movedUntilMs = join && (await moveWhatIsAccepted(parts, join));
@@ -114,18 +113,11 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const isFull = join && to !== undefined && (await areFullElsewhere(join, [to], settings, partitions));
   // With a limit of 0 the script closes no key, and looks at the join again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
-  const { expired, published, expiryRefusal } = await partition.run('expire_keys', {
-    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', countsAfter: 0 }, limits, partitions),
+  const known = join ?? { token, rules: NO_RULES, version: '', countsAfter: 0 };
+  const reply = await partition.run('expire_keys', {
+    ...joinArguments(known, limits, partitions),
     maxClosed: MAX_CLOSED,
     movedUntilMs,
   });
-  recorder.joined(token, { completed: 0, expired, unkeyed: 0 });
-  countPublished(recorder, published);
-  if (!expiryRefusal || !join?.rules.on_expiry) return;
-  const reason = refusalText(expiryRefusal, join.rules.on_expiry.topic);
-  const nameOf = await publicNames.allForLog([token]);
-  log.error(
-    { join: nameOf(token), keys: expired, reason },
-    'keys of a join expired, and it may not publish that',
-  );
+  await noteCounted(parts, known, reply);
 }

@@ -1,5 +1,7 @@
+import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
 import { readJoinToken, uidSeed } from '../ids.ts';
+import type { Log } from '../log.ts';
 import { addedBySubscriber } from '../publishing/publication.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Keyspace } from '../store/keys.ts';
@@ -117,13 +119,28 @@ export interface JoinFigures {
   joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
 }
 
-/** Adds the events that a script has published for a join to the counters of the bus. */
-export function countPublished(figures: JoinFigures, all: Reply<'join_events'>['published']): void {
-  for (const each of all) {
-    figures.published(each.topic, each.events, each.bytes);
-    for (const [subscriber, events] of addedBySubscriber(each)) figures.added(subscriber, events);
+/** Counts what a script has done for a join. If it closed keys that expired without publishing, logs why. */
+export async function noteCounted(
+  parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },
+  { token, rules }: Join,
+  { completed = 0, expired, unkeyed = 0, published, expiryRefusal }: JoinReply,
+): Promise<void> {
+  const { recorder, publicNames, log } = parts;
+  recorder.joined(token, { completed, expired, unkeyed });
+  for (const each of published) {
+    recorder.published(each.topic, each.events, each.bytes);
+    for (const [subscriber, events] of addedBySubscriber(each)) recorder.added(subscriber, events);
   }
+  if (!expiryRefusal || !rules.on_expiry) return;
+  const reason = refusalText(expiryRefusal, rules.on_expiry.topic);
+  const line = { join: await publicNames.forLog(token), keys: expired, reason };
+  log.error(line, 'keys of a join expired, and it may not publish that');
 }
+
+type JoinReply = Pick<Reply<'expire_keys'>, 'expired' | 'published' | 'expiryRefusal'> & {
+  completed?: number;
+  unkeyed?: number;
+};
 
 /** Says, for the owner of a join, why the join may not publish to a topic. */
 export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
