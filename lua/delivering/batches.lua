@@ -28,7 +28,7 @@ end
 -- Returns the score in `batches:index` of a batch that this call opens: the time at which its events were accepted, in
 -- ms with three decimals.
 function batches.index_score(call)
-  return call.accepted_us / 1000
+  return string.format('%d.%03d', call.accepted_ms, call.accepted_us % 1000)
 end
 
 -- Returns the score that a batch opened by this call gets in its subscriber's index: the time in µs. If `ordered` is

@@ -43,14 +43,21 @@ function jobs.make_suspect(call, job)
   call.wakes.suspect = true
 end
 
--- Schedules a job for the time `due_ms`. The scheduler sleeps until the first scheduled job is due, so it is woken only
--- if the new job is due earlier.
-function jobs.make_scheduled(call, q, job, due_ms)
-  local scheduled, first = call.keys.jobs_scheduled(q), call.first_due_ms[q]
-  if not first then first = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]) or math.huge end
-  redis.call('ZADD', scheduled, due_ms, job)
+-- Must be called before a job is scheduled for the time `due_ms`. The scheduler sleeps until the first scheduled job is
+-- due, so it is woken only if the new job is due earlier.
+function jobs.note_due(call, q, due_ms)
+  local first = call.first_due_ms[q]
+  if not first then
+    first = tonumber(redis.call('ZRANGE', call.keys.jobs_scheduled(q), 0, 0, 'WITHSCORES')[2]) or math.huge
+  end
   if due_ms < first then call.wakes.due = true end
   call.first_due_ms[q] = math.min(first, due_ms)
+end
+
+-- Schedules a job for the time `due_ms`.
+function jobs.make_scheduled(call, q, job, due_ms)
+  jobs.note_due(call, q, due_ms)
+  redis.call('ZADD', call.keys.jobs_scheduled(q), due_ms, job)
 end
 
 return jobs

@@ -73,8 +73,8 @@ end
 -- `slices` are parallel lists: for each open batch, its subscriber, its entry in `batches:open`, and its new events.
 -- Returns the room left, by subscriber. Batches that need no count, and have none yet, are missing from the result.
 function open_batches.take_room(call, tokens, entries, slices)
+  if #tokens == 0 then return {} end
   local rooms, values = {}, {}
-  if #tokens == 0 then return rooms end
   for i, value in ipairs(bulk.get_fields(call.keys.batches_room(), tokens)) do
     local token, slice = tokens[i], slices[i]
     local bid, max = open_batches.read_entry(entries[i])
@@ -160,10 +160,10 @@ function open_batches.forget_closed(call, bids)
   redis.call('HDEL', call.keys.batches_closed(), unpack(bids))
 end
 
--- Closes a full batch. If its job is still scheduled for the deadline of the batch, the job becomes instant. After the
--- deadline the job does not change: it is instant, or waits for its lane or share.
+-- Closes a full batch that the caller knows to be open. If its job is still scheduled for the deadline of the batch, the
+-- job becomes instant. After the deadline the job does not change: it is instant, or waits for its lane or share.
 function open_batches.close_full(call, token, bid)
-  open_batches.close(call, token, bid)
+  open_batches.close_open(call, token, bid)
   open_batches.note_closed(call, bid)
   local job = jobs.delivery_of(bid)
   if redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end

@@ -7,7 +7,7 @@ publish.lua, `topic` is that topic, and nothing changes. With `judges_only`, not
 local intake = include('publishing/intake')
 
 return function(call, args)
-  local taken = intake.begin_without_keys(args)
+  local taken = intake.begin(args)
   local refusal, topic = intake.judge_all(call, taken, args.client, args.topics)
   if refusal then return { outcome = refusal, topic = topic } end
   if args.judges_only then return { outcome = 'ok' } end

@@ -133,7 +133,7 @@ local function take(call, args, taken, waiting, publication)
 end
 
 return function(call, args)
-  local taken, outcomes = intake.begin(call, args), {}
+  local taken, outcomes = intake.begin(args), {}
   local waiting = { topics = {}, clients = {} }
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
   storing.store(call, args.uid_seed, taken)
@@ -143,7 +143,7 @@ return function(call, args)
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end
     end
-    intake.remember(call, taken, args.idempotency_window_ms)
+    intake.remember(call, taken)
   end
   return { outcomes = outcomes, added = storing.added(taken) }
 end

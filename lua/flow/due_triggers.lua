@@ -61,7 +61,7 @@ local function in_turns(entries, turn, limit)
 end
 
 return function(call, args)
-  local keys, due, moving, bytes, taken = call.keys, {}, {}, 0, intake.begin_without_keys(args)
+  local keys, due, moving, bytes, taken = call.keys, {}, {}, 0, intake.begin(args)
   local now = string.format('%d', call.now_ms)
   local entries = redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_DUE_READ, 'WITHSCORES')
   for _, i in ipairs(in_turns(entries, args.turn, args.limit)) do

@@ -138,7 +138,7 @@ local function fire(call, progress, firing)
 end
 
 return function(call, args)
-  local taken, outcomes, published = intake.begin_without_keys(args), {}, {}
+  local taken, outcomes, published = intake.begin(args), {}, {}
   local progress = {
     taken = taken, rates = rates.begin(call, args), waiting = {}, spent = {}, left = MAX_WORK, settlements = {},
   }

@@ -56,7 +56,7 @@ end
 -- Creates the working state of one script call for a join. `ready` is the topic for events about complete join keys,
 -- and `stuck` the topic for events about expired ones, or nil.
 function join_work.begin(call, args)
-  local counts, taken = {}, intake.begin_without_keys(args)
+  local counts, taken = {}, intake.begin(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
   local created_at, published, added_at =
     unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published', 'added_at'))

@@ -142,7 +142,7 @@ local function take_all(call, progress, turn)
 end
 
 return function(call, args)
-  local taken = intake.begin_without_keys(args)
+  local taken = intake.begin(args)
   local progress = { taken = taken, topics = {}, clients = 0, work = 0, max_work = MAX_WORK, lost = {} }
   local is_left = take_all(call, progress, args.turn)
   storing.store(call, args.uid_seed, progress.taken)

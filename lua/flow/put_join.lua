@@ -149,7 +149,7 @@ local function store(call, args, taken)
 end
 
 return function(call, args)
-  local taken = intake.begin_without_keys(args)
+  local taken = intake.begin(args)
   args.here = by_home(args)
   local reason, topic = judge(call, args, taken)
   if reason then return { outcome = reason, topic = topic } end

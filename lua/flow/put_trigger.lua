@@ -54,7 +54,7 @@ return function(call, args)
     store(call, args, before)
     return 'changed'
   end
-  local taken, publication = intake.begin_without_keys(args), { topic = args.topic, client = args.client }
+  local taken, publication = intake.begin(args), { topic = args.topic, client = args.client }
   local refusal = triggers.judge_client(call, args.client, args.is_fixed, args.topic)
     or judge_room(call, args, before) or intake.judge(call, taken, publication)
   if refusal then return refusal end

@@ -97,7 +97,7 @@ end
 
 return function(call, args)
   local key, applied, fields, values, last = call.keys.outboxes_applied(), {}, {}, {}, {}
-  local state = { taken = intake.begin_without_keys(args), unused = {}, refused = {} }
+  local state = { taken = intake.begin(args), unused = {}, refused = {} }
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do

@@ -11,7 +11,8 @@ local elsewhere = {}
 -- or false if the topic has no such field.
 function elsewhere.read(text)
   local marks = {}
-  for partition, subscribers, marked_us in (text or ''):gmatch('(%d+):(%d+):(%d+)') do
+  if not text then return marks end
+  for partition, subscribers, marked_us in text:gmatch('(%d+):(%d+):(%d+)') do
     marks[#marks + 1] = { partition = partition, subscribers = tonumber(subscribers), marked_us = marked_us }
   end
   return marks

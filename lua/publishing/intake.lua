@@ -10,8 +10,8 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state of a script call that accepts events, without a limit on idempotency keys. `args` has the
--- limits on topics and outboxes; a missing one means no limit. The fields of the state:
+-- Creates the working state of a script call that accepts events. `args` has the limits; a missing one means no limit.
+-- The fields of the state:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
@@ -20,18 +20,13 @@ local intake = {}
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
 --   outgoing      outbox entries for other partitions (outboxes.lua)
-function intake.begin_without_keys(args)
+--   quota         the limit on idempotency keys (client_quota.lua), or false as long as no publication has one
+function intake.begin(args)
   return {
-    topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin(),
+    topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin(), quota = false,
     max_topics = args.max_topics, max_client_topics = args.max_client_topics, max_outbox_bytes = args.max_outbox_bytes,
+    max_client_keys = args.max_client_keys, idempotency_window_ms = args.idempotency_window_ms,
   }
-end
-
--- Creates the same state as `begin_without_keys`, with a limit on idempotency keys.
-function intake.begin(call, args)
-  local taken, max_keys, window_ms = intake.begin_without_keys(args), args.max_client_keys, args.idempotency_window_ms
-  taken.quota = client_quota.begin(call, call.keys.idempotency_quota, max_keys, window_ms)
-  return taken
 end
 
 local function append(slice, more)
@@ -50,7 +45,7 @@ function intake.topic(call, taken, name)
   local topic = taken.topics[name]
   if not topic then
     local publisher, marks = unpack(redis.call('HMGET', call.keys.topic(name), 'publisher', 'elsewhere'))
-    topic = { name = name, publisher = publisher, elsewhere = elsewhere.read(marks), events = 0 }
+    topic = { name = name, publisher = publisher, elsewhere = elsewhere.read(marks), events = 0, subscribers = false }
     taken.topics[name] = topic
   end
   return topic
@@ -97,6 +92,8 @@ local function judge_key(call, taken, publication)
   if not digest then return end
   local before = taken.fingerprints[digest] or redis.call('GET', call.keys.idempotency(digest))
   if before then return before == publication.fingerprint and 'repeated' or 'key_reused' end
+  taken.quota = taken.quota
+    or client_quota.begin(call, call.keys.idempotency_quota, taken.max_client_keys, taken.idempotency_window_ms)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
@@ -201,11 +198,11 @@ end
 
 -- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if the script fails
 -- before it, the publications can be sent again under the same keys.
-function intake.remember(call, taken, window_ms)
+function intake.remember(call, taken)
   for digest, fingerprint in pairs(taken.fingerprints) do
-    redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', window_ms)
+    redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', taken.idempotency_window_ms)
   end
-  client_quota.store(taken.quota)
+  if taken.quota then client_quota.store(taken.quota) end
 end
 
 return intake

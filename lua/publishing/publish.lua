@@ -21,12 +21,12 @@ local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
 return function(call, args)
-  local taken, outcomes, subscribers = intake.begin(call, args), {}, {}
+  local taken, outcomes, subscribers = intake.begin(args), {}, {}
   for publication in args.publications do
     local i = #outcomes + 1
     outcomes[i], subscribers[i] = intake.take(call, taken, publication)
   end
   storing.store(call, args.uid_seed, taken)
-  if not call.failure then intake.remember(call, taken, args.idempotency_window_ms) end
+  if not call.failure then intake.remember(call, taken) end
   return { outcomes = outcomes, subscribers = subscribers, added = storing.added(taken) }
 end

@@ -15,6 +15,7 @@ bulk.LONG_VALUE = ('-'):rep(65)
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
 -- Returns the last reply, or nothing if there are no values.
 function bulk.command(command, name, values)
+  if #values <= bulk.MAX_VALUES then return #values > 0 and redis.call(command, name, unpack(values)) or nil end
   local reply
   for from = 1, #values, bulk.MAX_VALUES do
     reply = redis.call(command, name, unpack(values, from, math.min(from + bulk.MAX_VALUES - 1, #values)))

@@ -23,9 +23,12 @@ end
 -- the first error that `calls.try` caught.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
-  local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }
-  call.now_ms = math.floor(call.now_us / 1000)
-  call.accepted_us, call.accepted_ms = call.now_us, call.now_ms
+  local now_us = time[1] * 1000000 + time[2]
+  local now_ms = math.floor(now_us / 1000)
+  local call = {
+    keys = keys, now_us = now_us, now_ms = now_ms, accepted_us = now_us, accepted_ms = now_ms,
+    wakes = {}, first_due_ms = {},
+  }
   local result = script(call, args)
   for kind in pairs(call.wakes) do
     announce(keys.wake(kind))
