@@ -29,7 +29,7 @@ values:
   left         the number of jobs that are still ready
   now_ms       the time by Redis's clock
   acks         held (1 or 0), number of events removed; for each finished job
-  subscribers  token, list of the values of DELIVERY_FIELDS (lane_entry.lua); for each subscriber
+  subscribers  token, list of the values of DELIVERY_FIELDS (grants.lua); for each subscriber
   grants       lists of worker, lease, batch, drop notice; the last two only for deliveries. The batch is a list
                of subscriber, time of creation, attempts, number of events, number of pieces. The notice is a
                list of field, value, …
@@ -104,7 +104,7 @@ return function(call, args)
   end
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
-  local left = lanes.count_ready(call, q, args.kind)
+  local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.sharing)
   -- Other workers are woken if waiting jobs came back and this call leaves ready jobs. A quarantine leaves all of them,
   -- because it takes only suspects.
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end

@@ -21,7 +21,8 @@ choosing.START = batches.HEADER + 10
 -- call pops that many instant jobs at a time into `popped`.
 --
 -- `sharing` has, for each share (lanes.lua), how many of the jobs that wait for it the call may still take: those that
--- waited at its start. `may_have_history` is false if the batch of the next job surely has no history of attempts.
+-- waited at its start. `is_exhausted` is true as soon as no job is left that could be tried. `may_have_history` is false
+-- if the batch of the next job surely has no history of attempts.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }

@@ -77,11 +77,12 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Updates a subscriber after its batches were accepted. Returns a true value if they ended its trial.
-local function settle_subscriber(call, token, sum, args)
+-- Updates a subscriber after its batches were accepted. Returns a true value if they ended its trial. `may_have_notice`
+-- is false if none of the batches carried a drop notice.
+local function settle_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
-  drop_notices.forget(call, token, sum.bids)
+  if may_have_notice then drop_notices.forget(call, token, sum.bids) end
   local exists, recovered = subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms, args.slow_ms)
   if exists then delivery_log.append(call, 'taken', token, sum.records, args.delivery_log) end
   return recovered
@@ -96,15 +97,19 @@ local function end_retries(call, token, sum)
   end
 end
 
--- Deletes the lists of the finished batches, and the histories of their failed attempts. Usually no batch has a
--- history, and a single command shows this.
+-- Deletes the lists of the finished batches, and the histories of their failed attempts. Usually no batch has a history
+-- or carries a drop notice, and a single command shows this. Returns true if one may carry a notice.
 local function delete_lists(call, collected)
-  local attempts, count = collected.attempts, #collected.attempts
+  local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
-  for token in pairs(collected.taken) do attempts[#attempts + 1] = call.keys.batches_retrying(token) end
-  if redis.call('EXISTS', unpack(attempts)) == 0 then return end
+  for token in pairs(collected.taken) do
+    rare[#rare + 1] = call.keys.batches_retrying(token)
+    rare[#rare + 1] = call.keys.drop_notice_carried(token)
+  end
+  if redis.call('EXISTS', unpack(rare)) == 0 then return false end
   for token, sum in pairs(collected.taken) do calls.try(call, end_retries, token, sum) end
-  redis.call('UNLINK', unpack(attempts, 1, count))
+  redis.call('UNLINK', unpack(rare, 1, count))
+  return true
 end
 
 -- Makes waiting jobs of a subscriber ready, after `ended` of its deliveries have ended.
@@ -125,11 +130,11 @@ local function settle(call, collected, args)
   redis.call('HDEL', keys.leases(), unpack(collected.workers))
   redis.call('SREM', keys.jobs_index(args.q), unpack(collected.jobs))
   if #collected.bids > 0 then redis.call('ZREM', keys.batches_index(), unpack(collected.bids)) end
-  if #collected.lists > 0 then delete_lists(call, collected) end
+  local may_have_notice = #collected.lists > 0 and delete_lists(call, collected)
   if #collected.bids > 0 and next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
   local left, recovered, tokens = lanes.leave_all(call, collected.workers, collected.lanes), {}, {}
   for token, sum in pairs(collected.taken) do
-    recovered[token] = calls.try(call, settle_subscriber, token, sum, args)
+    recovered[token] = calls.try(call, settle_subscriber, token, sum, args, may_have_notice)
     tokens[#tokens + 1] = token
   end
   delivery_log.follow(call, 'taken', tokens, args.delivery_log)
@@ -145,8 +150,8 @@ end
 --   - true if waiting jobs became instant. No worker is woken for these jobs, so the caller must assign them to
 --     workers, or wake workers
 function finishing.finish_all(call, args, finished)
+  if #finished == 0 then return {}, false end
   local workers, bids, removed = {}, {}, {}
-  if #finished == 0 then return removed, false end
   for i, each in ipairs(finished) do
     workers[i] = each.worker
     bids[#bids + 1] = each.bid

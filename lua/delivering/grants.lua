@@ -15,6 +15,10 @@ local pieces = include('delivering/pieces')
 local uids = include('store/uids')
 local grants = {}
 
+-- Fields of a subscriber's hash that a delivery needs, in the order in which acquire returns their values. The loader
+-- of the scripts makes the module from DELIVERY_FIELDS in src/store/contracts/delivering.ts.
+local DELIVERY_FIELDS = include('store/delivery_fields')
+
 -- Maximum events and bytes in the reply of one script call. They bound the time for which the call blocks Redis. The
 -- last batch in the reply may exceed them.
 local MAX_REPLY_EVENTS = 5000
@@ -143,10 +147,10 @@ local function describe_subscribers(call, given)
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
       -- The time is formatted once as text, because converting a Lua number takes Redis half a microsecond.
-      local now = string.format('%d', call.now_ms)
-      if is_attempted then redis.call('HSET', call.keys.subscriber(token), 'last_attempted_at', now) end
+      local subscriber, now = call.keys.subscriber(token), string.format('%d', call.now_ms)
+      if is_attempted then redis.call('HSET', subscriber, 'last_attempted_at', now) end
       described[#described + 1] = token
-      described[#described + 1] = lane.delivery_fields
+      described[#described + 1] = redis.call('HMGET', subscriber, unpack(DELIVERY_FIELDS))
     end
   end
   return described
@@ -155,6 +159,7 @@ end
 -- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns a flat list of
 -- the subscribers of the granted batches: token, list of its fields, token, …
 function grants.settle(call, given)
+  if #given.list == 0 then return {} end
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then
     local first, numbers = leases.draw(call, #unleased), {}

@@ -10,36 +10,28 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Fields of a subscriber's hash that a delivery needs, in the order in which acquire returns their values. The loader
--- of the scripts makes the module from DELIVERY_FIELDS in src/store/contracts/delivering.ts.
-lane_entry.DELIVERY_FIELDS = include('store/delivery_fields')
--- Fields of a subscriber's hash that decide whether a delivery may begin, and how large it may be.
-local ENTRY_FIELDS = {
-  'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',
-}
--- The fields of both lists, first those that a delivery needs. The lists are joined without `unpack` and `ipairs`,
--- because Redis has no such functions while FUNCTION LOAD runs this code.
-local LANE_FIELDS = {}
-for i = 1, #lane_entry.DELIVERY_FIELDS do LANE_FIELDS[i] = lane_entry.DELIVERY_FIELDS[i] end
-for i = 1, #ENTRY_FIELDS do LANE_FIELDS[#LANE_FIELDS + 1] = ENTRY_FIELDS[i] end
-
 -- Creates the working state of a script call that begins deliveries. `lanes` has what was read of each subscriber's
 -- lane, and `entered` is the number of deliveries that began. `args` has lane_limit, lane_limit_max and kind.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns a table about a subscriber's lane: the LANE_FIELDS of its hash, and `in_flight`, the number of its deliveries
--- in flight. `in_flight` includes deliveries that this script call has begun but not yet stored.
+-- Returns a table about a subscriber's lane: the fields of its hash that decide whether a delivery may begin, and how
+-- large it may be, and `in_flight`, the number of its deliveries in flight. `in_flight` includes deliveries that this
+-- script call has begun but not yet stored.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
-  lane = { token = token }
-  local values = redis.call('HMGET', call.keys.subscriber(token), unpack(LANE_FIELDS))
-  for i, name in ipairs(LANE_FIELDS) do lane[name] = values[i] end
-  lane.trial_job = lane.probe
-  lane.delivery_fields = { unpack(values, 1, #lane_entry.DELIVERY_FIELDS) }
-  lane.in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0
+  local callback, throttled_until, sent, trial_job, paused_at, ordered, max_in_flight, slow, max_events, max_bytes =
+    unpack(redis.call(
+      'HMGET', call.keys.subscriber(token), 'callback', 'throttled_until', 'sent', 'probe', 'paused_at', 'ordered',
+      'max_in_flight', 'slow', 'max_events', 'max_bytes'
+    ))
+  lane = {
+    token = token, callback = callback, throttled_until = throttled_until, sent = sent, trial_job = trial_job,
+    paused_at = paused_at, ordered = ordered, max_in_flight = max_in_flight, slow = slow, max_events = max_events,
+    max_bytes = max_bytes, in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0,
+  }
   reader.lanes[token] = lane
   return lane
 end

@@ -30,9 +30,8 @@ local PART_FOR_SINGLE = 1 / 4
 
 -- Returns the Redis keys of all shares, as several return values. The function `key` makes the key of one share.
 local function of_all(key)
-  local names = {}
-  for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
-  return unpack(names)
+  local slow, failing, joins = unpack(lanes.SHARES)
+  return key(slow), key(failing), key(joins)
 end
 
 -- Returns how many subscribers have exactly one worker in the slow share (the workers that deliver to slow or new
@@ -116,13 +115,14 @@ function lanes.share_jobs(call)
 end
 
 -- Returns how many jobs of a queue a worker of this `kind` can acquire now. A quarantine acquires only the jobs of
--- suspects, and all other workers only the other jobs.
-function lanes.count_ready(call, q, kind)
+-- suspects, and all other workers only the other jobs. `waiting` is the result of `lanes.share_jobs`, if the caller has
+-- it: it may lack jobs for which a share has no room.
+function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
   if q ~= 'main' then return ready end
-  for share, waiting in pairs(lanes.share_jobs(call)) do
-    if waiting > 0 then ready = ready + math.max(0, math.min(waiting, lanes.share_room(call, share))) end
+  for share, count in pairs(waiting or lanes.share_jobs(call)) do
+    if count > 0 then ready = ready + math.max(0, math.min(count, lanes.share_room(call, share))) end
   end
   return ready
 end

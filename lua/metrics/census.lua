@@ -4,9 +4,9 @@ census: read the figures of some subscribers, as one step of a scan over all. `p
 is `0` at the beginning and at the end. Changes nothing.
 
 A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_age_ms` is the age of
-the oldest queued batch, 0 if there is none. One
-whose keys another program has written is left out. A subscriber without `health_points` is in perfect health. The first call
-also returns the standings that the last sample stored: figures and rates of each subscriber.
+the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health. A subscriber
+whose keys another program has written is left out. The first call also returns the standings that the last sample
+stored: figures and rates of each subscriber.
 ]]
 local calls = include('store/calls')
 
