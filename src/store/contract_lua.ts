@@ -70,16 +70,13 @@ function readRecord(shape: RecordShape, target: string): string[] {
 
 function readList(shape: Shape, target: string): string[] {
   if (shape === 'slice')
-    return [
-      `${target} = { list = argv, first = at + 1, last = at + tonumber(argv[at]) }`,
-      `at = ${target}.last + 1`,
-    ];
+    return [`${target} = { list = argv, first = at + 1, last = at + argv[at] }`, `at = ${target}.last + 1`];
   if (isEach(shape)) return readEach(shape.each, target);
   if (!isList(shape)) throw new Error('a record of arguments holds single values and lists');
   const [item] = shape;
   return [
     'do',
-    'local list, length = {}, tonumber(argv[at])',
+    `local list, length = {}, ${converted('number', 'argv[at]')}`,
     'at = at + 1',
     'for i = 1, length do',
     'local item',
@@ -103,7 +100,7 @@ function readEach(shape: RecordShape, target: string): string[] {
   const singles = fields.slice(0, -slices.length || undefined);
   const empty = slices.map(([name]) => `${snakeCase(name)} = { list = argv, first = 0, last = 0 }`);
   return [
-    `local left, item = tonumber(argv[at]), { ${[...singles.map(([name]) => `${snakeCase(name)} = false`), ...empty].join(', ')} }`,
+    `local left, item = ${converted('number', 'argv[at]')}, { ${[...singles.map(([name]) => `${snakeCase(name)} = false`), ...empty].join(', ')} }`,
     'at = at + 1',
     `${target} = function()`,
     'if left == 0 then return end',
@@ -115,7 +112,7 @@ function readEach(shape: RecordShape, target: string): string[] {
     `at = at + ${singles.length}`,
     ...slices.flatMap(([name]) => [
       `local slice = item.${snakeCase(name)}`,
-      'slice.first, slice.last = at + 1, at + tonumber(argv[at])',
+      'slice.first, slice.last = at + 1, at + argv[at]',
       'at = slice.last + 1',
     ]),
     'return item',
@@ -125,7 +122,9 @@ function readEach(shape: RecordShape, target: string): string[] {
 
 /** Returns a Lua expression that converts an item of ARGV to a Lua value of this kind. */
 function converted(kind: string, argument: string): string {
-  if (kind === 'number' || kind === 'number?') return `tonumber(${argument})`;
+  // An addition makes a number of the text in half the time that `tonumber` takes, but refuses an empty text.
+  if (kind === 'number') return `(${argument} + 0)`;
+  if (kind === 'number?') return `tonumber(${argument})`;
   if (kind === 'flag') return `${argument} == '1'`;
   return kind.endsWith('?') ? `${argument} ~= '' and ${argument} or nil` : argument;
 }
