@@ -34,6 +34,39 @@ describe('each page', () => {
     }
   });
 
+  test('fits a narrow screen with the longest names', async (t) => {
+    const subscriber = await bus.client('s'.repeat(42));
+    const [paid, packed, name] = ['p'.repeat(64), 'q'.repeat(64), 'n'.repeat(50)];
+    const { callback } = await bus.receiver(t);
+    const topics = [paid, packed];
+    await subscriber.call('POST', '/subscription', { topics, callback, uuid: 'me', timeout: 500 });
+    const [source, then] = [{ topic: packed, count: 2 }, { topic: 'z'.repeat(64) }];
+    await subscriber.call('PUT', `/joins/${name}`, { sources: [{ topic: paid }, source], by: 'url', then });
+    await subscriber.call('PUT', `/triggers/${name}`, {
+      ...{ topic: paid, schedule: { cron: '0 3 * * *', timezone: 'Europe/London' } },
+      event: { type: 'noop', url: 'https://shop.example.com/report' },
+    });
+    await subscriber.publish(paid, { url: 'https://shop.example.com/1' });
+    let batch: { id: string } | undefined;
+    await until(async () => {
+      const path = `/deliveries?subscriber=${subscriber.token}`;
+      [batch] = (await bus.root.call('GET', path)) as { id: string }[];
+      return batch;
+    });
+    const visit = await as(root, '/console', { width: 360 });
+    const client = `client=${subscriber.token}`;
+    for (const path of [
+      ...PATHS,
+      ...[`/console/topics/${paid}`, `/console/subscribers/${subscriber.token}`],
+      ...[`/console/joins/${name}?${client}`, `/console/triggers/${name}?${client}`],
+      `/console/deliveries/${batch?.id}`,
+    ]) {
+      assert.equal((await visit.page.goto(bus.url + path))?.status(), 200, path);
+      const overflow = await visit.page.evaluate('document.documentElement.scrollWidth - innerWidth');
+      assert.ok(Number(overflow) <= 0, `${path} is ${overflow} pixels too wide`);
+    }
+  });
+
   test('of the API wraps its lines to paste', async () => {
     const visit = await browser.page();
     await visit.page.goto(`${bus.url}/docs`);
