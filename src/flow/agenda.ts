@@ -25,8 +25,8 @@ interface AgendaParts {
 }
 
 /**
- * Returns the functions that the scheduler of a partition calls for what is due, except jobs: `delayed` publishes
- * delayed events, `joins` expires join keys, and `triggers` fires triggers.
+ * Returns the functions with which the scheduler of a partition publishes what is due: `delayed` publishes delayed
+ * events, `joins` expires join keys, and `triggers` fires triggers.
  */
 export function agendaOf({ config, partitions, outbox, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);

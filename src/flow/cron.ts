@@ -24,13 +24,13 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  * The times of a cron expression in a time zone. When the clocks go forward, some local times are skipped. When they go
  * back, some local times are repeated.
  * - A *fixed-time* expression has one second, one minute and one hour, such as `30 2 * * *` (2:30:00). It fires only
- *   once at a repeated time, the first time. Instead of at a skipped time, it fires when the clocks go forward.
+ *   once at a repeated time, the first time. If its time is skipped, it fires when the clocks go forward.
  * - Any other expression fires twice at a repeated time, and not at a skipped time.
  *
  * The library croner can handle time zones, but too slowly and not always right: `* * 2 * 3 SUNL` in Berlin takes 80 s,
  * and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So this class asks croner
- * for local times, without a zone, and converts them. If the offset of the zone changes before the time of an
- * expression that is not fixed-time, the class asks croner again from that change on.
+ * for local times, without a zone, and converts them. For an expression that is not fixed-time, if the offset of the
+ * zone changes before the time that croner found, this class asks croner again from that change on.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -100,7 +100,7 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // If not, `next` is a local time that comes twice. Its first time, at which the trigger fires, was before
+      // Otherwise the local time `next` comes twice. The trigger fired when it came first, which was not after
       // `afterMs`.
       if (atMs > afterMs) return atMs;
       local = next;

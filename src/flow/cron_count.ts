@@ -15,8 +15,7 @@ export interface DayTimes {
 
 /**
  * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Counts by days, because finding a
- * single time takes 100 µs. For a thousand triggers that fire every minute, that would be 144 s after a day without
- * workers.
+ * single time takes 100 µs. After a day without workers, a thousand triggers that fire every minute would take 144 s.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -30,7 +29,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns when the offset `offsetMs`, which the zone has at `fromMs`, ends; `upToMs` + 1 if it lasts up to `upToMs`.
+ * Returns when the zone's offset changes from `offsetMs`, its value at `fromMs`; `upToMs` + 1 if it stays until
+ * `upToMs`.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

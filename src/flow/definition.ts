@@ -21,8 +21,8 @@ const BEFORE_ID = '{"id":"';
 
 /**
  * Returns a trigger's definition as the text that Redis stores: six lines, which `lua/flow/triggers.lua` splits.
- * `revision` is an id that no other definition has. When the trigger fires, the event's JSON is made of its id, `head`,
- * its time, and `tail`.
+ * `revision` is an id that no other definition has. When the trigger fires, the script makes the event's JSON of the
+ * event's id, `head`, the event's time, and `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

@@ -23,11 +23,11 @@ import type { TriggerName } from './stored_trigger.ts';
 const FIRED_PER_CALL = 100;
 /** Once the triggers of a script call have this many due times together, no further trigger is added to the call. */
 const MAX_TIMES = 200;
-/** Maximum time for computing due times. Then the script call fires triggers for those that are computed so far. */
+/** Maximum time for computing due times. Then the script call fires the triggers whose times are computed so far. */
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */
 const TURN_MS = 5;
-/** Minimum time between two log lines about the same trigger whose times cannot be computed. It is tried each second. */
+/** Minimum time between two log lines about a trigger whose times cannot be computed. The bus tries it each second. */
 const TELL_EVERY_MS = 3_600_000;
 const MAX_TOLD = 1000;
 
@@ -44,8 +44,9 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * The rates of clients, which are in the control partition. Undefined for triggers of that partition. Clients are
-   * charged after their events are published, so they exceed their rates for a moment at most.
+   * The rates of clients, which the control partition stores. Undefined if this is the control partition: then the
+   * script charges the clients itself. Otherwise clients are charged after their events are published, and exceed their
+   * rates for a moment at most.
    */
   controlRates?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -55,8 +56,8 @@ interface DueTriggersParts {
 }
 
 /**
- * Fires the due triggers of a partition. Clients take turns. Several processes may do so at the same time, because the
- * script accepts each due time only once.
+ * Fires the due triggers of a partition. Clients take turns. Several processes may fire triggers at the same time,
+ * because the script accepts each due time only once.
  */
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
@@ -83,7 +84,7 @@ export class DueTriggers {
     for (const trigger of moving) this.#bring(trigger);
   }
 
-  /** Does not wait: while the partition of this trigger's topic is away, other triggers go on. */
+  /** Starts the move without waiting for its end: if the other partition is away, the other triggers still fire. */
   #bring(trigger: TriggerName): void {
     const { partition, partitions, log } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) => {
@@ -152,7 +153,7 @@ export class DueTriggers {
     }
   }
 
-  /** Does not wait for the control partition: while it is away, triggers go on. */
+  /** Charges clients without waiting for the control partition: while it is away, triggers still fire. */
   #charge(spent: Fired['spent']): void {
     const { controlRates, log } = this.#parts;
     for (const { client, events, bytes } of spent)

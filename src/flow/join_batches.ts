@@ -31,7 +31,7 @@ import {
 const MAX_COUNTED_PER_CALL = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/** The attempt that the delivery log shows for a batch of a join, for which the bus sends no request. */
+/** The attempt that the delivery log shows for a batch of a join. The bus sends no request, so there is no status. */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_ROOM = triedAgainIn(1000);
@@ -119,8 +119,8 @@ export class JoinBatches {
 
   /**
    * Calls the script `join_events` for the next events. Example: a join waits for an order and its payment. The script
-   * notes which has come, and publishes when both have. Returns 'no_room', and counts nothing, while Redis is short of
-   * memory, or an outbox in another partition is full.
+   * notes which of the two has come, and publishes an event when both have. Returns 'no_room', and counts nothing,
+   * while Redis is short of memory, or an outbox in another partition is full.
    */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_room'> {
     const { guard, partitions, settings } = this.#parts;
@@ -157,7 +157,8 @@ export class JoinBatches {
 
   /**
    * If the topic of `then` lives in another partition, creates it there if it is missing, with the join's client as its
-   * publisher. The script `join_events` sees only one partition. Returns the reason for a refusal, otherwise undefined.
+   * publisher. The script `join_events` cannot do so, as it sees only one partition. Returns the reason for a refusal,
+   * otherwise undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -169,7 +170,7 @@ export class JoinBatches {
     return outcome === 'ok' ? undefined : outcome;
   }
 
-  /** Makes a dead letter of a batch whose join may not publish. The owner can retry it when the join may. */
+  /** Makes a dead letter of a batch whose join may not publish. Its owner can retry it when the join may do so. */
   async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
     const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);
     const { publicNames, log } = this.#parts;

@@ -17,19 +17,19 @@ import {
   readJoin,
 } from './join_store.ts';
 
-/** Maximum joins of which one call closes expired join keys. */
+/** Maximum joins that one call handles. It closes their expired join keys. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys that are read. MAX_JOINS of them are handled, one of each client in turn; the
- * first MAX_JOINS could all belong to one client.
+ * Maximum joins with expired join keys that are read. MAX_JOINS of them are handled, one of each client in turn. If
+ * only MAX_JOINS were read, all of them could belong to one client.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
 /**
- * Stands for the rules of a join that is gone. The script needs some, although it only removes the join from its
- * schedule.
+ * Stands for the rules of a join that is gone. The script needs rules as an argument, although it only removes such a
+ * join from its schedule.
  */
 const NO_RULES: JoinRules = {
   sources: [],
@@ -90,7 +90,7 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 /**
  * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
  * Otherwise a join key could expire although an accepted event completes it. Returns the time (ms) at which the wait
- * began. Later events may still be under way. Returns undefined if there are no other partitions.
+ * began; events that were accepted later may still be missing. Returns undefined if there are no other partitions.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -111,7 +111,7 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const movedUntilMs = join && (await moveWhatIsAccepted(parts, join));
   const to = join?.rules.on_expiry?.topic;
   const isFull = join && to !== undefined && (await areFullElsewhere(join, [to], settings, partitions));
-  // With a limit of 0 the script closes no key, and looks at the join again after a second.
+  // If the limit is 0 bytes, the script closes no key, and looks at the join again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const known = join ?? { token, rules: NO_RULES, version: '', countsAfter: 0 };
   const reply = await partition.run('expire_keys', {

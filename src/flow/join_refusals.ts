@@ -25,8 +25,8 @@ export function forbidden(detail: string, field?: string): BusError {
 type Refusal = Exclude<Reply<'put_join'>['outcome'], 'created' | 'changed'>;
 
 /**
- * Returns the error for a join that the script has refused for a limit, or for one of its topics: then `topic` is that
- * topic.
+ * Returns the error for a join that the script has refused. If the reason is one of the join's topics, `topic` names
+ * it.
  */
 export function refused(outcome: Refusal, topic: string, { sources, then }: JoinRules): BusError {
   const outlet = { members: { field: then.topic === topic ? 'then.topic' : 'on_expiry.topic' } };

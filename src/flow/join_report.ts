@@ -34,8 +34,8 @@ export const JOIN_REPORT = z
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
- * An open join key, as the API shows it. `counts` has how many of its events were counted for each source topic, and
- * `events` the ids of the latest.
+ * An open join key, as the API shows it. For each source topic, `counts` has the number of its events that were
+ * counted, and `events` the ids of the latest.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),
@@ -115,7 +115,7 @@ export async function readOpenKeys(
     // The join key was completed or expired after `places` was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
-    // Topics that are no longer sources are left out, and so are counts from before a source left and came back.
+    // Leaves out topics that are no longer sources, and what was counted before a topic left the sources and came back.
     const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt[topic])] as const);
     return {
       key,

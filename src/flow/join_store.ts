@@ -86,9 +86,9 @@ export function outletsOf({ then, on_expiry }: JoinRules): string[] {
 }
 
 /**
- * Returns true if one of these topics is in another partition that takes no events for it now, because its outbox for a
- * partition with subscribers is full. Ignores partitions that are away: events for them wait in an outbox of the join's
- * own partition, whose size the scripts check.
+ * Returns true if one of these topics is in another partition that takes no events of this topic now, because one of
+ * the outboxes there is full. Ignores partitions that are away: events for them wait in an outbox of the join's own
+ * partition, whose size the scripts check.
  */
 export async function areFullElsewhere(
   { token }: Join,

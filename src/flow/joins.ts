@@ -83,8 +83,8 @@ export class Joins {
   }
 
   /**
-   * Makes the client the publisher of these topics; with `judgesOnly`, changes nothing. Returns a refusal, or
-   * undefined.
+   * Makes the client the publisher of these topics. If `judgesOnly` is true, only checks whether it can be. Returns a
+   * refusal, or undefined.
    */
   async #claim(
     client: string,

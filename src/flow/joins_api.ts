@@ -50,9 +50,9 @@ export function joinsApi({ joins, clients, pages, publicNames, removeJoin }: Joi
     return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');
   };
   /**
-   * Removes the new join again if its client was removed during the request, or got scopes that do not permit it.
-   * Forbidden joins are removed with or after the change that forbids them. So either that removal finds the new join,
-   * or this function sees the change.
+   * Removes the new join again if its client was removed during the request, or got scopes that do not permit the join.
+   * A change of a client removes forbidden joins when it is stored, or later. So either it finds the new join, or this
+   * function sees the change.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

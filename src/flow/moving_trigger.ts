@@ -7,9 +7,9 @@ import type { TriggerName } from './stored_trigger.ts';
 
 /**
  * Brings a moving trigger of the partition `from` to the partition of its topic, with its counts and times. A repeat is
- * harmless, also after a call that was cut off, and several processes may do this at once. Returns false if the trigger
- * stays, because the other partition does not know its client. Throws StorageUnavailable if it stays because the calls
- * took too long.
+ * harmless, also after a call that was cut off, and several processes may call this at once. Returns false if the
+ * trigger stays, because the other partition does not know its client. Throws StorageUnavailable if the trigger stays
+ * because the calls took too long.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,

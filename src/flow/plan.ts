@@ -1,8 +1,8 @@
 import type { Times } from './times.ts';
 
 /**
- * If the stored due time of a trigger is at most this old, the trigger fires for it and for all since then. Otherwise
- * `catch_up` decides, which is for outages, not for short restarts of the workers.
+ * If the stored due time of a trigger is at most this old, the trigger fires for it and for all later ones up to now.
+ * Otherwise `catch_up` decides: it is meant for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
 /** Maximum due times for which a trigger with `catch_up: all` fires. If it missed more, it fires for the newest. */
@@ -19,7 +19,7 @@ export type CatchUp = (typeof CATCH_UPS)[number];
 
 /**
  * What a trigger does with its due times, from the stored one up to now. It fires for a due time, or misses it for
- * ever.
+ * good.
  */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
@@ -47,7 +47,7 @@ interface Due {
 }
 
 /**
- * Decides for which due times a trigger fires now. If they are too many for one script call, the next one goes on at
+ * Decides for which due times a trigger fires now. If they are too many for one script call, the next call begins at
  * `nextMs`, which is stored as the due time.
  */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {

@@ -69,8 +69,8 @@ export class Triggers {
 
   /**
    * Creates or replaces a trigger, which publishes to `topic` from then on. `decide` gets the stored trigger, if there
-   * is one, and Redis's time, and returns what to store. It is called again if another request comes between. `isFixed`
-   * is true for a client from ROUTEMASTER_CLIENTS, which Redis does not store.
+   * is one, and Redis's time, and returns what to store. It is called again if another request changes the trigger
+   * meanwhile. `isFixed` is true for a client from ROUTEMASTER_CLIENTS, which Redis does not store.
    */
   async put(
     trigger: TriggerName,
@@ -135,9 +135,9 @@ export class Triggers {
   }
 
   /**
-   * Removes the trigger from all partitions that have it, except the first: two calls at once, with topics in two
-   * partitions, may have put it in both. Looks again afterwards, as the one that was kept may have been moved
-   * meanwhile. Returns false if no partition has it any more.
+   * Keeps the trigger in only one of the partitions that have it: two calls at once, with topics in two partitions, may
+   * have put it in both. Looks again after each removal, as a move may have changed the partitions meanwhile. Returns
+   * false if no partition has the trigger any more.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
@@ -154,7 +154,7 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // A worker that ends a move may have brought the trigger to a partition that was asked before.
+      // Meanwhile a worker may have moved the trigger to a partition that did not have it when it was asked.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }

@@ -8,8 +8,8 @@ import type { Wanted } from './triggers.ts';
 
 /**
  * Returns what to store when a client creates or changes a trigger. If the schedule stays the same, so does the stored
- * due time, even one that has passed during a pause. Otherwise it is the first time after now. Throws bad_trigger if
- * there is none.
+ * due time, even if it passed while the trigger was paused. Otherwise the due time is the first one after now. Throws
+ * bad_trigger if there is none.
  */
 export function wanted(
   body: TriggerBody,

@@ -9,7 +9,8 @@ const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 /** A time zone. Its offset is local time minus UTC. */
 export class Zone {
   /**
-   * The name that `Intl` gives the zone, however callers spell it. So the map `zones` has only some hundred entries.
+   * The zone's name as `Intl` spells it, whatever spelling a caller uses. So the map `zones` has only some hundred
+   * entries.
    */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
