@@ -19,14 +19,14 @@ const COMPLAIN_EVERY_MS = 60_000;
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * What one script call has dropped of one subscriber: `events` in all, of which `queued` came from the queue, and the
+ * What one script call has dropped of one subscriber: `events` in all. Of these, `queued` came from the queue, and the
  * rest from dead letters.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * The batch that the last script call left half counted. A batch is dropped when its events are counted by topic, which
- * takes several calls if it is large.
+ * The batch that the last script call left half counted. Before a batch is dropped, its events are counted by topic. If
+ * the batch is large, this takes several calls.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
@@ -38,12 +38,12 @@ type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy:
 
 /**
  * The `autodrop` job: when Redis stores more than the high mark, frees memory, if possible down to the low mark. Drops
- * records of the delivery log first, then dead letters and batches, and delayed events last. If even that would not
- * free enough (see shortage.ts), only drops records, and logs an error.
+ * records of the delivery log first, then dead letters and batches, and delayed events last. If dropping all of these
+ * would not free enough (see shortage.ts), drops only records, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
- * `oldest` takes the oldest of all clients. Each job drops only data of its own partition, but takes the others in the
- * same Redis into account.
+ * `oldest` takes the oldest of all clients. Each job drops only data of its own partition, but counts what the other
+ * partitions in the same Redis hold.
  */
 export class Autodrop {
   readonly #parts: AutodropParts;
@@ -91,7 +91,7 @@ export class Autodrop {
   }
 
   /**
-   * If Redis is short of memory, drops records of the delivery log. Returns the shortage that is left, or undefined.
+   * If Redis is short of memory, drops records of the delivery log. Returns the shortage that remains, or undefined.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
@@ -103,8 +103,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, even if Redis still reports
-   * too much memory: for a second, that can include a large buffer of a connection. The caller measures again later.
+   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, even if Redis still
+   * reports too much memory: for a second, that figure can include a large buffer of a connection. The caller measures
+   * again later.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -143,8 +144,8 @@ export class Autodrop {
   }
 
   /**
-   * Logs that Redis is short of memory because of data that autodrop cannot drop, and what the operator should do. Logs
-   * this at most once a minute.
+   * Logs, at most once a minute, that Redis is short of memory because of data that autodrop cannot drop, and what the
+   * operator should do.
    */
   async #complain({ memory, droppableBytes, outboxBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
@@ -172,14 +173,14 @@ export class Autodrop {
 
 /**
  * Returns what the next script call drops: half of what is left of the plan, at most MAX_SLICE batches and dead
- * letters. The memory is measured after each call, and half may be enough.
+ * letters. Half may be enough: the memory is measured after each call.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sumOf(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
 }
 
 /**
- * Returns what is left of the plan, a list of cuts, after a script call. A cut ends when it is carried out, or can drop
+ * Returns the cuts of the plan that are left after a script call. A cut ends when it is carried out, or can drop
  * nothing more (`isSpent`), for example because workers are delivering the rest.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {

@@ -9,13 +9,13 @@ import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Maximum time for which a bulk job works without a break, and the length of the break, in which other jobs run. */
+/** A bulk job works for up to TURN_MS, then pauses for REST_MS, in which other jobs run. */
 const TURN_MS = 200;
 const REST_MS = 20;
 /** Wait of a bulk job while Redis is short of memory, because retries take memory. */
 const SHORT_MS = 5000;
 /**
- * Maximum dead letters that one script call counts (COUNTED), and retries or purges (CHANGED). Either takes Redis a few
+ * Maximum dead letters that one script call counts (COUNTED), or retries or purges (CHANGED). Each takes Redis a few
  * milliseconds.
  */
 const COUNTED = 1000;
@@ -51,8 +51,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // `next`: another subscriber's dead letters follow. `lost`: nothing was changed, because another worker has
-        // made this step, or the bulk was cancelled or replaced. After both, the stored progress is read again.
+        // `next`: the dead letters of another subscriber follow. `lost`: nothing was changed, because another worker
+        // has made this step, or the bulk was cancelled or replaced. In both cases, the stored progress is read again.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -76,7 +76,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 
 /**
  * Returns what this partition stores of a bulk: its subscribers (`queues`), and the index of the next one (`queue`).
- * Returns undefined if it is neither counting nor running, or was replaced by a newer one.
+ * Returns undefined if the bulk is neither counting nor running, or a newer bulk has replaced it.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

@@ -9,8 +9,8 @@ export interface Holding {
 }
 
 /**
- * A request to drop up to `maxDeleted` dead letters and batches of the subscriber `token`, or of all subscribers: first
- * the oldest dead letters, then the oldest batches.
+ * An order to drop up to `maxDeleted` dead letters and batches, of the subscriber `token`, or of all if it is
+ * undefined: first the oldest dead letters, then the oldest batches.
  */
 export interface Cut {
   token?: string;
@@ -40,8 +40,8 @@ export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[]
 }
 
 /**
- * Returns the fair share: the bytes that each client may keep so that `freeBytes` become free when those that hold more
- * are cut down to it. It is 0 if everything must be dropped.
+ * Returns the fair share: the bytes that each client may keep. If each client that holds more is cut down to it,
+ * `freeBytes` become free. It is 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;

@@ -20,8 +20,8 @@ export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
   /**
-   * Lets the sweeps of this process run one at a time. A sweep rests for as long as each command took. Several at once
-   * would use each other's rests, and Redis would always be busy.
+   * Lets the sweeps of this process run one at a time. After each command, a sweep rests for as long as the command
+   * took. If several ran at once, each would run in the rests of the others, and Redis would always be busy.
    */
   turns: OwnerLimit;
   /**

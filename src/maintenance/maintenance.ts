@@ -21,8 +21,8 @@ import { sweepJob } from './sweep_job.ts';
 const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
- * Time within which the partitions start their tickers, one after the other, so that their jobs are not queued
- * together. The tickers of urgent jobs start at once.
+ * The partitions start their tickers one after the other within this time, so that their jobs are not queued together.
+ * The tickers of urgent jobs start at once.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
@@ -48,8 +48,8 @@ export class Maintenance {
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
   /**
-   * Watches for Ruby processes. Undefined if the bus has several partitions, since only one with a single partition can
-   * have taken over a Redis.
+   * Watches for Ruby processes. Undefined if the bus has several partitions, since only a bus with a single partition
+   * can have taken over a Redis.
    */
   readonly #rubyWatch: RubyWatch | undefined;
   readonly #tickersBeginMs: number;
@@ -132,8 +132,8 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
 }
 
 /**
- * Logs that the ACL of Redis forbids a command that a job needs. Its next tick is soon enough to try again. Throws any
- * other error.
+ * Logs that the ACL of Redis forbids a command that a job needs. The job runs again at its interval. Throws any other
+ * error.
  */
 function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
   if (!(error instanceof StorageForbidden)) throw error;
@@ -144,8 +144,8 @@ function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
 }
 
 /**
- * Queues a job at once, and then at its interval. A queue never has the same job twice, so several processes may do
- * this.
+ * Queues a job at once, and then at its interval. Several processes may do this, because a queue never has the same job
+ * twice.
  */
 function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
   const tick = () => {

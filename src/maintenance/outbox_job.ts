@@ -8,13 +8,13 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which one run of an outbox job moves entries that were set aside. Then it goes back to the queue, so
- * that the worker can run other jobs.
+ * Maximum time for which one run of an outbox job moves entries that were set aside. Then the job goes back to the
+ * queue, so that the worker can run other jobs.
  */
 const TURN_MS = 500;
 /**
- * After a fault of the bus, an outbox job runs again in ten seconds. Its entries must not be lost, so it is never given
- * up. The fault may last, and each attempt logs it.
+ * After a fault of the bus, an outbox job runs again in ten seconds, and not earlier, because each attempt logs the
+ * fault. It is never given up, because its entries must not be lost.
  */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
@@ -29,9 +29,9 @@ interface OutboxJobParts {
 }
 
 /**
- * The job `outbox`: moves the entries in its partition's outbox to the partitions that they are for. Entries that one of
- * these does not apply in time are set aside in a list, which has a job of its own. The argument of that job is the
- * position of the late partition in `Partitions.all`.
+ * The job `outbox`: moves the entries in its partition's outbox to the partitions that they are for. If one of these
+ * does not apply its entries in time, they are set aside in a list, which has a job of its own. The argument of that
+ * job is the position of the late partition in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

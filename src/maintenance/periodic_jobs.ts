@@ -55,15 +55,16 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Makes due jobs instant if the scheduler cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Gives back the jobs that killed workers held. The job is urgent: a starting process queues it in all partitions
-    // at once. Otherwise it would never run if each process is killed a few seconds after its start.
+    // Gives back the jobs that killed workers held. It is urgent: if each process is killed a few seconds after its
+    // start, the job would never run otherwise.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
       isUrgent: true,
       run: () => scrubDead(parts),
     },
-    // A sweep can take minutes, so it ends early when the process begins to stop. The next one checks everything again.
+    // A sweep can take minutes, so it ends early when the process begins to stop. The next sweep checks everything
+    // again.
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,
@@ -73,8 +74,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
 }
 
 /**
- * Corrects this partition's copies of clients by the clients in the control partition. If the scopes of a client are
- * corrected and do not permit one of its joins, the join is removed, and its dead letters are deleted.
+ * Makes this partition's copies of clients equal to the originals in the control partition. If new scopes forbid a join
+ * of the client, the join is removed, and its dead letters are deleted.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

@@ -12,7 +12,7 @@ const TELL_EVERY_MS = 2000;
 interface RehearsalParts {
   policy: CallbackPolicy;
   leaseMs: number;
-  /** Length below which the report lists a token as too short. */
+  /** The minimum length of tokens in characters. The report lists shorter tokens. */
   minTokenLength: number;
   /** Called every few seconds with a line that describes the progress. */
   tell: (progress: string) => void;

@@ -9,9 +9,9 @@ interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
   /**
-   * Runs a sweep, with the number of living Ruby workers. A Ruby worker would delete a delivery job that the sweep
-   * repairs, because it does not find the batch. So if there are any, such a job goes into a list that only this bus
-   * reads.
+   * Runs a sweep. `rubyWorkers` is the number of living Ruby workers. They do not find the batch of a delivery job of
+   * this bus, and would delete the job. So if there are any, the sweep puts the delivery jobs that it repairs into a
+   * list that only this bus reads.
    */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
@@ -19,7 +19,8 @@ interface RubyWatchParts {
 
 /**
  * Watches for processes of the Ruby Routemaster that still use their Redis after the takeover. If there is one, logs an
- * error and sweeps at once, which repairs what it did. This is no job of `aux`, because a Ruby worker would take that.
+ * error, and sweeps at once to repair what the process did. This is no job of `aux`, because a Ruby worker would take
+ * it.
  */
 export class RubyWatch {
   readonly #parts: RubyWatchParts;

@@ -68,7 +68,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
   };
 }
 
-/** Logs which partitions are missing in the figures, whenever that has changed. */
+/** Logs which partitions are missing in the figures, whenever the list of these changes. */
 class MissingPartitions {
   readonly #log: Log;
   #before = '';
@@ -88,8 +88,8 @@ class MissingPartitions {
 }
 
 /**
- * Returns the totals of each partition, if there are several. A partition that cannot be reached keeps those of the
- * previous sample. Otherwise the totals of the bus would fall meanwhile, and its history would jump later.
+ * Returns the totals of each partition, if there are several. A partition that cannot be reached keeps the totals of
+ * the previous sample. Otherwise the totals of the bus would fall meanwhile, and its history would jump later.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -172,7 +172,7 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
   return { bus, topics, subscribers };
 }
 
-/** Returns the samples to store: that of the bus, and those of the `limit` busiest subscribers and topics. */
+/** Returns the samples to store: one of the bus, and one of each of the `limit` busiest subscribers and topics. */
 function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number): Sample[] {
   return [
     { figures: inOrder('bus', bus) },
@@ -196,7 +196,7 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
   return entry;
 }
 
-/** Adds a value to the figure `name` of several samples. Skips undefined: a counter may have no topic, for example. */
+/** Adds a value to the figure `name` of several records. Skips undefined: a counter may have no topic, for example. */
 function add<Name extends string>(
   name: Name,
   value: number,
@@ -205,7 +205,7 @@ function add<Name extends string>(
   for (const figures of all) if (figures) figures[name] = (figures[name] ?? 0) + value;
 }
 
-/** Returns samples of the `limit` topics or subscribers with the largest `size`, without those of size 0. */
+/** Returns the samples of the `limit` topics or subscribers with the largest `size`. Leaves out those of size 0. */
 function busiest<K extends 'topic' | 'subscriber'>(
   all: Map<string, Figures<K>>,
   kind: K,

@@ -59,8 +59,8 @@ export class Scheduler {
   }
 
   /**
-   * Promotes the due jobs, and begins to publish the due entries of the agenda. Returns the ms to sleep until the next deadline,
-   * rounded up, so that the next search is not too early.
+   * Promotes the due jobs, and begins to publish the due entries of the agenda. Returns the ms to sleep until the next
+   * deadline, rounded up, so that the next search is not too early.
    */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, log } = this.#parts;
@@ -78,7 +78,7 @@ export class Scheduler {
 
   /**
    * Begins to publish the due entries of one kind. Returns the ms until the first is due, or Infinity if there is none.
-   * Returns Infinity too while entries are being published, because the end of that wakes the scheduler.
+   * Also returns Infinity while entries are being published: when that ends, the scheduler is woken.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

@@ -17,14 +17,14 @@ const TELL_EVERY_MS = 2000;
 /**
  * Checks that the bus can use this Redis. Upgrades its data, or takes over the data of a Ruby Routemaster. An upgrade
  * waits until no worker of the previous release has renewed its lease for `leaseMs`. Several processes may call this at
- * once. Throws BootError if a person must act, and StorageUnavailable if waiting may help.
+ * once. Throws BootError if a person must act, and StorageUnavailable if a later call may succeed.
  */
 export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<void> {
   await checkServer(partition, log);
   await partition.prepare();
   await tryScripts(partition);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
-  // `!(… <= …)` is true also for a value that is no number, which another program must have written.
+  // `!(… <= …)` is also true for a value that is not a number. Only another program can have written such a value.
   if (found !== null && !(Number(found) <= SCHEMA)) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
@@ -41,7 +41,8 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * True if the bus took this Redis over from the Ruby Routemaster. False if an old release did, which did not record it.
+ * True if the bus took this Redis over from the Ruby Routemaster. False if an old release of the bus took it over,
+ * because such releases did not record it.
  */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;
@@ -104,8 +105,8 @@ export function policyProblem(policy: string | undefined): string | undefined {
 }
 
 /**
- * Throws BootError if the server cannot run the bus's scripts. Some servers resemble Redis, but would fail at later
- * calls.
+ * Throws BootError if the server cannot run the bus's scripts. Some servers resemble Redis, but would fail when the bus
+ * uses them.
  */
 async function tryScripts(partition: Partition): Promise<void> {
   const advice =

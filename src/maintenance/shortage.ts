@@ -31,8 +31,8 @@ export interface Shortage extends Holdings {
 
 /**
  * Returns the memory of Redis if it stores more than `mark` bytes (by default the high mark) both now and a second
- * later, and otherwise undefined. The buffers of connections may look like stored data for a second. Throws
- * StorageUnavailable or StorageFull.
+ * later. Otherwise returns undefined. It measures twice because the buffers of connections can look like stored data
+ * for a second. Throws StorageUnavailable or StorageFull.
  */
 export async function lastingShortage(
   partition: Partition,
@@ -77,8 +77,8 @@ async function bytesForOthers(partition: Partition): Promise<number> {
 }
 
 /**
- * Returns the bytes of the entries that a partition has yet to move to others. They are in its outbox, or set aside for
- * those of the `others` that did not apply them in time.
+ * Returns the bytes of the entries that a partition has yet to move to the `others`. The entries are in its outbox, or,
+ * if a partition did not apply them in time, set aside in a list for that partition.
  */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));

@@ -12,7 +12,8 @@ const LOST =
   'Redis, or start any process of the bus again to go on without the data.';
 
 /**
- * Maximum time for which requests wait to learn whether Redis has its data. If there are several Redises, one may hang.
+ * Maximum time for which requests wait to learn whether Redis still has the data of the bus. It is short, because one
+ * of several Redises may hang.
  */
 const PATIENCE_MS = 100;
 
@@ -43,8 +44,8 @@ export class StorageWatch {
 }
 
 /**
- * Refuses requests after a Redis has come back without the data of the bus, until a starting process prepares it as a
- * new one. Otherwise events would be accepted for nobody, and clients would be told that they do not exist.
+ * Refuses requests after a Redis has come back without the data of the bus, until a starting process prepares it like a
+ * new Redis. Otherwise the bus would accept events for no subscriber, and tell clients that they do not exist.
  */
 export class LossGuard {
   readonly #buses: readonly Partitions[];
@@ -54,8 +55,8 @@ export class LossGuard {
   #looking: Promise<unknown> | undefined;
 
   /**
-   * Each connection of this process has its own Partitions object. `buses` has them all, because any of these
-   * connections may come back first.
+   * Each connection of this process has its own Partitions object. `buses` has them all, because any of the connections
+   * may be the first that comes back.
    */
   constructor(buses: readonly Partitions[], log: Log) {
     this.#buses = buses;
@@ -63,8 +64,8 @@ export class LossGuard {
   }
 
   /**
-   * Returns a promise if this process has connected to Redis since the last call, or if the data was lost. The promise
-   * rejects with StorageUnavailable if the data is lost. Otherwise returns undefined.
+   * Returns undefined, unless this process has connected to Redis since the last call, or the data was lost. Then
+   * returns a promise, which rejects with StorageUnavailable if the data is lost.
    */
   check(): Promise<void> | undefined {
     const connections = sumOf(this.#buses.map(({ control }) => control.connections));
@@ -83,7 +84,7 @@ export class LossGuard {
     const asked = this.#buses.flatMap(({ all }) =>
       all.map((each) => each.command((redis, keys) => redis.exists(keys.schema()))),
     );
-    // A Redis that does not answer is looked at when the process has connected to it again.
+    // A Redis that does not answer is checked later, when the process has connected to it again.
     const found = (await Promise.allSettled(asked)).flatMap((each) =>
       each.status === 'fulfilled' ? [each.value] : [],
     );

@@ -16,8 +16,8 @@ interface CrossingParts {
  * - A topic must have a mark for each other partition with subscribers of the topic, and no further marks.
  * - An outbox that is not empty must have a job.
  *
- * These repairs are no findings: a change of subscriptions that was cut off may leave a surplus mark, and the other
- * faults arise only if a Redis loses writes.
+ * These repairs are not reported as findings: a change of subscriptions that was cut off may leave a surplus mark, and
+ * the other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -68,7 +68,7 @@ async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts)
     [keys.outbox(), []],
     ...partitions.all.map(({ index }): [string, number[]] => [keys.outbox_aside(String(index)), [index]]),
   ];
-  // Usually all lists of outbox entries are empty, which a single command shows.
+  // Usually all lists of outbox entries are empty. A single command is enough to see this.
   if ((await walk.ask((redis) => redis.exists(...lists.map(([key]) => key)))) === 0) return;
   for (const [key, args] of lists) {
     const entries = await walk.ask((redis) => redis.llen(key));

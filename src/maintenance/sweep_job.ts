@@ -21,7 +21,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
       if (isWrongType(error)) log.error({ keys: await wrongTypes(partition) }, WRONG_TYPES);
       throw error;
     } finally {
-      // The findings of a failed sweep are reported too, because no later sweep will find what was repaired.
+      // Reports the findings of a failed sweep too, because what it has repaired, no later sweep will find.
       for (const { kind } of findings) recorder.swept(kind);
       await report(findings, publicNames, log);
     }

@@ -42,7 +42,7 @@ export class Seen {
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
 /** The keys that list a subscriber's batches or dead letters, by their names in LAYOUT. */
 const INDEXES = ['batches_queued', 'batches_retrying', 'batches_current', 'dead_letters_of'] as const;
-/** The keys that list those of all subscribers. */
+/** The keys that list the batches or dead letters of all subscribers. */
 const COMMON_INDEXES = [
   ...(['batches_open', 'batches_room', 'batches_closed'] as const),
   ...(['batches_index', 'dead_letters_index'] as const),
@@ -106,7 +106,7 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
 }
 
 /**
- * Returns the name of a trigger as `triggers:due` has it: `NAME CLIENT`. `key` is what the key of the trigger ends in:
+ * Returns the name of a trigger as `triggers:due` has it: `NAME CLIENT`. `key` is the end of the trigger's key:
  * `CLIENT:NAME`.
  */
 function memberOf(key: string): string {
@@ -115,7 +115,8 @@ function memberOf(key: string): string {
 }
 
 /**
- * Collects batches that seem to have no job. Batches and jobs are not read at the same moment, so some may have one.
+ * Collects batches that seem to have no job. Some may have one, because batches and jobs are not read at the same
+ * moment.
  */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {

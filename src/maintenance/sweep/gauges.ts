@@ -3,8 +3,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Maximum script calls for one subscriber, each of which counts 2,000 batches. If more are needed, the gauges are left
- * to the next sweep.
+ * Maximum script calls for one subscriber. Each counts 2,000 batches. If more calls are needed, the next sweep corrects
+ * the gauges.
  */
 const MAX_CALLS = 1000;
 

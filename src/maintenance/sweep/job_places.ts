@@ -20,8 +20,8 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs in all places of a queue, in the order in which jobs go through them, so that few moving jobs are
- * missed. `waiting` has the subscribers with waiting jobs.
+ * Yields the jobs in all places of a queue. The order of the places is the order in which jobs go through them, so that
+ * few moving jobs are missed. `waiting` has the subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;
@@ -45,7 +45,7 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
   }
 }
 
-/** Returns those of the jobs whose batch no longer exists. */
+/** Returns the jobs whose batch no longer exists. */
 export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]> {
   const deliveries = jobs.filter((job) => deliveredBy(job) !== '');
   const gone: Buffer[] = [];

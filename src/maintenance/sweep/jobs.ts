@@ -57,8 +57,8 @@ export class JobSweep {
   }
 
   /**
-   * Returns the jobs in the index that this sweep checks. The map has, for each job, in how many places it was found:
-   * none yet. Repairs jobs whose batch is gone.
+   * Returns the jobs in the index that this sweep checks. The map has for each job the number of places in which it was
+   * found, which is still 0. Repairs jobs whose batch is gone.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -110,7 +110,8 @@ export class JobSweep {
 
   /**
    * Has a script repair `suspects`: jobs that seem to be in no place, in several, or not in the index. Reads the index
-   * again first, and repairs only suspects that are in it now (`indexed` is 1), or only the others (0).
+   * again first. If `indexed` is 1, repairs only suspects that are in the index now; if it is 0, only the other
+   * suspects.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

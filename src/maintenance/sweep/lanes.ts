@@ -30,8 +30,8 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 
 /**
  * Restarts the deliveries to subscribers whose jobs all wait. A waiting job comes back when another job of its
- * subscriber ends, but here none can. So the script makes one of them instant, unless the subscriber is paused. It does
- * the same if a subscriber waits for its trial job, which alone may run, and this job is gone.
+ * subscriber ends, but here no job can end. So the script makes a waiting job instant, unless the subscriber is paused.
+ * It does the same if a subscriber waits for its trial job, the only one that may run, and this job is gone.
  */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });

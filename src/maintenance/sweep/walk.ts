@@ -12,7 +12,7 @@ import { type Finding, isFindingKind } from './finding.ts';
  * Maximum elements (keys, members, fields) that one command reads or one script call checks. 300 take Redis about 1 ms.
  */
 const ELEMENTS_PER_SLICE = 300;
-/** Minimum length of a rest. Timers are not precise enough for shorter rests, so these are added up. */
+/** Minimum length of a rest. Timers are too coarse for shorter rests, so those are added up to at least this. */
 const MIN_REST_MS = 5;
 
 /** The keys that exist once in a partition, such as `topics`. */
@@ -86,9 +86,9 @@ export class Walk {
   }
 
   /**
-   * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` are those of its key, as in
-   * `keys.topics_owned(token)`. Does not read those of SINGLE_KEYS that the scan of all keys did not find, which halves
-   * the commands for an idle partition.
+   * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` make its key: for example
+   * `keys.topics_owned(token)`. Does not read the SINGLE_KEYS that the scan of all keys did not find, which halves the
+   * commands for an idle partition.
    */
   async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
     const keyOf: (...parts: string[]) => string = this.partition.keys[name];
