@@ -5,8 +5,8 @@ import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * The numbers of keys of a bus: all keys that a scan found and, for each key name in COUNTED, its keys and their
- * elements.
+ * The numbers of keys of a bus: all keys that a scan found, and, for each key name in COUNTED, the number of its keys
+ * and of their elements.
  */
 export interface Census {
   keys: number;
@@ -17,7 +17,8 @@ type Unit = 'keys' | 'elements' | 'events';
 
 /**
  * What a move counts in source and target, to compare the numbers. A row has a text for the operator, a key name, and
- * the unit: these keys, their elements, or the events in them. Data that may expire during the move is not counted.
+ * what is counted: the keys of this name, their elements, or the events in them. Data that may expire during the move
+ * is not counted.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -50,7 +51,7 @@ const COUNTED_NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => na
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'EXISTS' };
 const HEADER_LENGTH = 3;
 
-/** Counts the keys of partitions that are in the same Redis, by one scan of this Redis. Adds the numbers to `into`. */
+/** Counts the keys of partitions of the same Redis, by one scan of this Redis. Adds the numbers to `into`. */
 export async function countKeys(
   partitions: readonly Partition[],
   into: Census = { keys: 0, counts: new Map() },

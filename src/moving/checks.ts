@@ -28,7 +28,7 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
   await refuseRunning(source, leaseMs);
 }
 
-/** Throws BootError if a worker gave a sign of life within the last `leaseMs`: then the bus may still be running. */
+/** Throws BootError if a worker gave a sign of life within the last `leaseMs`: the bus may still be running. */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const [seconds, micros] = await source.command((redis) => redis.time());
   const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
@@ -62,8 +62,8 @@ export async function scriptCallers({ control: source }: Partitions): Promise<st
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty. It may have what an earlier run of the same move has
- * written.
+ * Throws BootError unless the target can hold a bus and is empty. What an earlier run of the same move has written does
+ * not count.
  */
 export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
@@ -125,8 +125,8 @@ export async function readCount({
 }
 
 /**
- * Returns the `run_id` of the Redis of these partitions. It changes when that Redis restarts. Scan cursors are not
- * valid after that.
+ * Returns the `run_id` of the Redis of these partitions. It changes when that Redis restarts, and the cursors of scans
+ * are no longer valid then.
  */
 export async function runOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';

@@ -6,8 +6,8 @@ import { readMove } from './stored_move.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Deletes the data of a bus that was moved. Keeps the key `move`, so that no process starts on it. Returns the
- * number of deleted keys. Throws BootError unless the move is finished.
+ * Deletes the data of a bus that was moved. Keeps the key `move`, which prevents processes from starting on this bus.
+ * Returns the number of deleted keys. Throws BootError unless the move is finished.
  */
 export async function deleteMoved({ partitions }: Side): Promise<number> {
   const { control: source } = partitions;

@@ -4,14 +4,14 @@ import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Keys are copied in groups of up to GROUP_BYTES, which are in memory at a time. A key of more than PIECE_BYTES is read
- * in pieces of about that size. The sizes of keys are estimates of Redis.
+ * Keys are copied in groups of up to GROUP_BYTES; one group is in memory at a time. A key of more than PIECE_BYTES is
+ * read in pieces of about that size. The sizes of keys are estimates of Redis.
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
 /**
- * Number of elements to read at once from a key of at most PIECE_BYTES (1 MB). Such a key has fewer elements, so one
- * command reads the whole key.
+ * Number of elements to read at once from a key of at most PIECE_BYTES (1 MB). Such a key has fewer elements than this,
+ * so one command reads the whole key.
  */
 const WHOLE = 1_000_000;
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };

@@ -20,8 +20,8 @@ import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts'
 /** Number of topics for which marks (TopicMarks) are set at a time. */
 const TOPICS_PER_SCAN = 300;
 /**
- * The cursor when everything is copied and compared. From then on the target may be in use, so a repeated run copies
- * nothing.
+ * Stored as the cursor of a move when everything is copied and compared. From then on the target may be in use, so a
+ * repeated run copies nothing.
  */
 const COPIED = 'copied';
 
@@ -30,8 +30,8 @@ interface Move {
   target: Side;
   leaseMs: number;
   /**
-   * True if the move may begin although other connections run scripts in the source's Redis, since the user has said
-   * that they belong to another bus.
+   * True if the move may begin although other connections run scripts in the source's Redis: the user has said that
+   * they belong to another bus.
    */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
@@ -39,7 +39,7 @@ interface Move {
   log: Log;
 }
 
-/** For each kind of data, such as topics, how many source and target have. Empty if an earlier run found them equal. */
+/** How many of each kind of data, such as topics, source and target have. Empty if an earlier run found them equal. */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
@@ -51,7 +51,7 @@ export function move(parts: Move): Promise<Comparison> {
   return moveAll(parts).catch((error: unknown) => explain(error, parts.source));
 }
 
-/** Throws a BootError that says what to do about the error of a move. If nothing is known, throws the error itself. */
+/** Throws a BootError that says what to do about the error of a move. Without such advice, throws the error itself. */
 function explain(error: unknown, { partitions }: Side): Promise<never> {
   const cause = { cause: error };
   if (error instanceof StorageFull)
@@ -104,7 +104,7 @@ async function refuseCallers(source: Side): Promise<void> {
   );
 }
 
-/** Returns this move as it is stored if it was begun before. Otherwise returns a new one. */
+/** Returns this move as an earlier run stored it. If no run has begun it, returns a new one. */
 async function begunOrNew({ source, target }: Move): Promise<StoredMove> {
   const partitions = target.partitions.all.length;
   const stored = await readMove(source.partitions.control);

@@ -7,8 +7,8 @@ import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } fr
 
 /**
  * The owner of a key, or of an element of a key, which decides to which partitions it is copied. The data of a batch
- * goes with its subscriber, that of a worker with the batch that it delivers, and that of a trigger with its topic.
- * `control` stands for the control partition, `all` for every partition, and `nobody` for none.
+ * goes with its subscriber, the data of a worker with the batch that it delivers, and the data of a trigger with its
+ * topic. `control` stands for the control partition, `all` for every partition, and `nobody` for none.
  */
 export type Owner =
   | { subscriber: string }
@@ -96,8 +96,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The Redis key of an idempotency key has only a digest, so the partition of its topic is unknown. All partitions get
-  // a copy. They also get the quota.
+  // The Redis key of an idempotency key has only a digest, so its topic is unknown. All partitions get a copy of it,
+  // and of the quota.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -165,7 +165,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   ruby_watched: passing,
 };
 
-/** The fields of a client that every partition gets. The others, such as digests of secrets, stay in `control`. */
+/** The fields of a client that every partition gets. Only `control` has the others, such as digests of secrets. */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 
 function isSecret(field: string): boolean {

@@ -4,8 +4,8 @@ import type { Partition } from '../store/partition.ts';
 const COUNT = 1000;
 
 /**
- * Yields the keys of a bus that begin with one of these prefixes, in groups, each with a cursor: a scan that begins
- * there (`at`) goes on behind the group. A key may come twice.
+ * Yields the keys of a bus that begin with one of these prefixes, in groups. Each group has a cursor (`at`): a scan
+ * from there goes on behind the group. A key may come twice.
  */
 export async function* scanned(
   partition: Partition,

@@ -42,15 +42,16 @@ export async function storeMove(source: Partition, { doneMs, ...stored }: Stored
 }
 
 /**
- * Throws BootError if this bus was moved, or is being moved: events that it accepted would be missing on the new bus.
+ * Throws BootError if this bus was moved, or is being moved: the new bus would not have the events that this one
+ * accepts.
  */
 export async function refuseMoved(partition: Partition): Promise<void> {
   const stored = await readMove(partition);
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // A target with the same prefix in the same Redis has replaced the stored number of partitions, so this bus would not
-  // start. On a cluster a target has another prefix.
+  // If the target has the same prefix in the same Redis, it has replaced the stored number of partitions, and this bus
+  // would not start. On a cluster a target has another prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

@@ -6,9 +6,9 @@ import { pairsOf, replies } from '../store/replies.ts';
 type Summed = Map<Partition, Map<string, number>>;
 
 /**
- * Computes a hash of totals for each new partition. It cannot be copied, because the data that it sums up is divided
- * among them. `source` is the old partition, and `of` the variable part of the key: a client's token in
- * `delayed:held:{token}`, and otherwise empty.
+ * Computes a hash of totals for each new partition. The old hash cannot be copied, because the data that it sums up is
+ * divided among the new partitions. `source` is the old partition, and `of` the variable part of the key: a client's
+ * token in `delayed:held:{token}`, otherwise empty.
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 

@@ -25,7 +25,7 @@ export class Whereabouts {
    * - a subscriber, topic, batch, worker or trigger: one partition;
    * - `all`: every partition, and `control`: the control partition;
    * - `nobody`, or a worker that holds no job: none;
-   * - a batch or trigger that no longer exists: the control partition, where a sweep removes what remains of it.
+   * - a batch or trigger that no longer exists: the control partition, where a sweep removes its remains.
    */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {
     const { all, control } = this.#partitions;
@@ -61,7 +61,7 @@ export class Whereabouts {
     return tokens;
   }
 
-  /** Returns, for each of these workers that holds a job, the id of the batch that it delivers. */
+  /** For each of these workers that holds a job, returns the id of the batch that the worker delivers. */
   async #batchesHeldBy(workers: ReadonlySet<string>): Promise<Map<string, string>> {
     const { keys } = this.#source;
     const all = [...workers];
@@ -89,7 +89,7 @@ export class Whereabouts {
   }
 }
 
-/** Returns the id of the owner in a list, which is empty if the owner is of another kind. */
+/** Returns a list with the id of the owner if it is of this kind, otherwise an empty list. */
 function idIfKind(owner: Owner, kind: 'worker' | 'batch'): string[] {
   if (typeof owner !== 'object') return [];
   if (kind === 'worker') return 'worker' in owner ? [owner.worker] : [];
