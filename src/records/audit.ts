@@ -39,7 +39,7 @@ interface AuditParts {
 
 /**
  * Records who has changed what. Each call of a route with an `action` becomes a line of the log, and an entry of a
- * Redis stream, which keeps the newest `auditEntries`. Records no bodies, and clients by their public names.
+ * Redis stream, which keeps the newest `auditEntries` entries. Names clients by their public names, and has no bodies.
  */
 export class Audit {
   readonly #parts: AuditParts;
@@ -63,9 +63,9 @@ export class Audit {
   }
 
   /**
-   * Returns up to `limit` matching entries that are older than `before`, newest first. `looked` counts the searched
-   * entries, MAX_SEARCHED at most, so a page may be short although more entries match. `next` is the `before` of the
-   * next page, or undefined on the last one.
+   * Returns up to `limit` matching entries that are older than `before`, newest first. `looked` is the number of
+   * searched entries. It is limited to MAX_SEARCHED, so a page may be short although more entries match. `next` is the
+   * `before` of the next page, or undefined on the last one.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -160,7 +160,7 @@ export class AuditedCall {
       );
   }
 
-  /** Settles with the result or the error of the call. Begins to write the entry, but does not wait for that. */
+  /** Settles with the result or the error of the call. Begins to write the entry, but does not wait for the writing. */
   async of(calling: Promise<Answer>): Promise<Answer> {
     try {
       const answer = await calling;

@@ -9,8 +9,8 @@ import { type Delivery, deliveryOf } from './delivery.ts';
 const MAX_BATCHES_PER_CALL = 100;
 
 /**
- * The place of a batch in a listing, which is sorted by `placeMs`, then by id. `placeMs` is when the batch ended or, if
- * it has not ended, was opened: ms with three decimals.
+ * The place of a batch in a listing, which is sorted by `placeMs`, then by id. `placeMs`, in ms with three decimals, is
+ * when the batch ended or, if it has not ended, when it was opened.
  */
 export interface DeliveryPlace {
   placeMs: number;
@@ -58,8 +58,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A script call returns fewer batches than asked for if no more follow, or if it has looked at 2,000. The page
-      // ends in both cases, so that it takes few calls.
+      // A script call returns fewer batches than asked for if no more follow, or after it has looked at 2,000. In both
+      // cases the page ends, so that it takes few calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }

@@ -50,8 +50,8 @@ export type Delivery = z.infer<typeof DELIVERY>;
 type Entry = Reply<'list_deliveries'>['entries'][number];
 
 /**
- * A record in the delivery log (lua/records/delivery_log.lua). After the fields of all records come those of an
- * accepted batch (`Taken`) or of a dropped one (`Dropped`).
+ * A record in the delivery log (lua/records/delivery_log.lua). The fields of all records come first, then the fields of
+ * an accepted batch (`Taken`) or of a dropped one (`Dropped`).
  */
 type Record = [
   endedAtUs: number,
@@ -94,8 +94,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // `began` is when a first attempt that is still running began. `first` is when one that has failed began. Both are
-  // undefined if, for example, a Ruby Routemaster made the attempt.
+  // `began` is when the first attempt began, if it is still running. `first` is when it began, if it has failed. Both
+  // are undefined if, for example, a Ruby Routemaster made the attempt.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

@@ -4,8 +4,8 @@ import type { Commands } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * A call returns the jobs found so far after it has asked about this many workers or subscribers. 1,000 take Redis
- * about a millisecond.
+ * After a call has asked this many workers or subscribers for their jobs, it returns the jobs found so far. 1,000 take
+ * Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
 /** Number of workers or subscribers that one SSCAN reads. A call may send several. */
@@ -38,8 +38,8 @@ interface JobSlice {
 }
 
 /**
- * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers, from the position
- * `after` on. It may return fewer jobs although more follow (see MAX_LOOKED_THROUGH).
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers, from behind the
+ * position `after`. It may return fewer jobs although more follow (see MAX_LOOKED_THROUGH).
  */
 export type JobPlace = (
   redis: Commands,
@@ -56,9 +56,9 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
-  // Jobs enter this list at the left and leave it at the right. It is read from the left, so a job that enters between
-  // two pages makes the later page repeat one job. Read from the right, a job that leaves would make the later page
-  // miss one.
+  // Jobs enter this list at the left and leave it at the right. It is read from the left: a job that enters between two
+  // pages makes the later page repeat one job. If it were read from the right, a job that leaves would make the later
+  // page miss one.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -85,8 +85,8 @@ function scheduled(q: QueueName): JobPlace {
 
 /**
  * Reads the waiting jobs of all subscribers, one subscriber after the other. A position is the SSCAN cursor in the set
- * of subscribers, and the last subscriber that was read (see `step`). If some of its jobs are left, the position of its
- * last job follows (see `sorted`).
+ * of subscribers, and the last subscriber that was read (see `step`). If some jobs of this subscriber are left, the
+ * position of the last job that was read follows (see `sorted`).
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -157,8 +157,8 @@ async function heldJobs(
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and sorts them. A caller that uses only some of them remembers
- * `cursor` and the last name that it used. Later it repeats the SSCAN, and skips the names up to that one.
+ * Reads some names of a set by one SSCAN from `cursor`, and sorts them. A caller that uses only some of the names
+ * remembers `cursor` and the last name that it used. Later it repeats the SSCAN, and skips the names up to that one.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -192,7 +192,7 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 
 /**
  * Returns the rank at which the next read begins: behind the last job that was read. If that job is gone or has another
- * score (`isGone`), it is the rank of the first job with the former score or a higher one.
+ * score now (`isGone`), the read begins at the first job with the old score or a higher one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -43,7 +43,7 @@ interface JobFilter {
   state?: JobState | undefined;
 }
 
-/** Where a listing finds some of its jobs: those of one partition, queue and state. `read` reads them from Redis. */
+/** Where a listing finds some of its jobs: one partition, queue and state. `read` reads the jobs from Redis. */
 interface Source {
   partition: Partition;
   queue: QueueName;
@@ -67,8 +67,8 @@ export class Jobs {
 
   /**
    * Returns up to `max` jobs of a listing, from `place` on. `next` is where the next page begins, or undefined on the
-   * last one. `looked` is the number of workers and subscribers that were asked for jobs. It is limited, so a page may
-   * be short although more jobs follow. A job whose state changes meanwhile may be shown twice, or not at all.
+   * last one. `looked` is the number of workers and subscribers that were asked for jobs. This number is limited, so a
+   * page may be short although more jobs follow. A job whose state changes meanwhile may be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);

@@ -13,9 +13,9 @@ const WATCH_MS = 15_000;
 /** Maximum topics that are watched at a time. Redis keeps the newest KEPT events of each. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/** Maximum bytes of an event that is shown. Of a longer one, only the length is shown. */
+/** Maximum bytes of an event that is shown. If an event is longer, only its length is shown. */
 const MAX_EVENT_BYTES = 2000;
-/** Interval at which a process asks Redis which topics are watched, and sends the events of these to Redis. */
+/** Interval at which a process asks Redis which topics are watched, and sends Redis the events of these topics. */
 const INTERVAL_MS = 1000;
 /** Maximum events of a watched topic that a process notes in one interval. Further ones are only counted. */
 const MAX_NOTED = 25;
@@ -51,7 +51,7 @@ type Noted = Omit<TailEntry, 'event' | 'at'> & { text: string; atMs: number };
 /** The events of one watched topic in one interval, MAX_NOTED at most. */
 class Notes {
   readonly noted: Noted[] = [];
-  /** Number of events after the last one in `noted`, which had no room. */
+  /** Number of events that came after the last one in `noted`, and had no room there. */
   skipped: number;
 
   constructor(skipped = 0) {
@@ -79,7 +79,7 @@ export class Tail {
   readonly #log: Log;
   /**
    * The events that this process has accepted but not sent to Redis yet, by watched topic. The entry ALL_TOPICS exists
-   * even if nobody watches. It has the first events of a topic that somebody has just begun to watch.
+   * even if nobody watches. So the first events of a topic are there when somebody begins to watch it.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -117,8 +117,8 @@ export class Tail {
   }
 
   /**
-   * Sends the events of watched topics of the last second to Redis. If that fails, nobody sees them. No publisher waits
-   * for this method.
+   * Sends Redis what this process accepted for watched topics in the last second. If that fails, nobody sees these
+   * events. No publisher waits for this method.
    */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
@@ -151,7 +151,7 @@ export class Tail {
 
 /**
  * Returns the events of the last second for a watched topic, or all topics (`*`). A topic that nobody watched when the
- * second began has no entry in `notes`, so its events come from those of all topics.
+ * second began has no entry in `notes`. Its events are taken from the entry ALL_TOPICS.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

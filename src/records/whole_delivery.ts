@@ -5,7 +5,7 @@ const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
  * Yields the JSON of a batch with its events in pieces, because the events can be hundreds of megabytes. `bytes` and
- * `topics` are null if events are missing, because the batch was accepted or dropped meanwhile.
+ * `topics` are null if the batch was accepted or dropped meanwhile, so that events are missing.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
@@ -26,8 +26,8 @@ export async function* wholeJson(
 }
 
 /**
- * Counts the events of a batch by topic, and the bytes of their delivery. `of` returns null for both unless exactly
- * `expected` events were added.
+ * Counts the events of a batch by topic, and the bytes of their delivery. If not exactly `expected` events were added,
+ * `of` returns null for both.
  */
 class EventSum {
   #events = 0;
