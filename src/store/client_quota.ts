@@ -2,8 +2,8 @@
 const MAX_PART = 0.05;
 
 /**
- * Returns how many bytes of Redis a client may take: `max`, but at most MAX_PART of `redisMaxBytes`, the memory limit
- * of Redis (0 for none).
+ * Returns how many bytes of Redis a client may take: `max`, or MAX_PART of `redisMaxBytes` (the memory limit of Redis,
+ * 0 for none) if that is less.
  */
 export function clientBytes(max: number, redisMaxBytes: number): number {
   return redisMaxBytes === 0 ? max : Math.min(max, redisMaxBytes * MAX_PART);

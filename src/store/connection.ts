@@ -21,8 +21,7 @@ const REPLICATED_SILENCE_MS = 2000;
 /** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
-// `replyMapping` is left out because of ioredis's types: RedisOptions allows undefined for it, and its constructors do
-// not.
+// ioredis's RedisOptions allows undefined for `replyMapping`, but its constructors do not. So that option is left out.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -69,8 +68,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   redis.on('error', (error: Error & { command?: { name: string } }) => {
     // If Redis refuses SELECT, ioredis would go on with database 0, which may have another bus.
     if (error.command?.name === 'select') redis.disconnect(true);
-    // ioredis reports this error when this process itself closes a connection that is not ready yet. It needs no
-    // warning.
+    // This process itself closed a connection that was not ready yet, and ioredis reports that. It needs no warning.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: messageOf(error) }, 'Redis cannot be reached; trying again');
     away = true;
@@ -84,7 +82,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 
 /**
  * Returns a function that makes ioredis connect again if an error says that this Redis is now a replica. The sentinels
- * or the DNS name should then lead to the new master. The command that got the error fails.
+ * or the DNS name should then lead to the new master. The command that got the error still fails.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -99,8 +97,8 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
 }
 
 /**
- * Connects to Redis or, for a cluster, to each of its masters. Without a connection, commands fail at once. A
- * connection that is cut is made again.
+ * Connects to Redis or, for a cluster, to each of its masters. A connection that is cut is made again; until then,
+ * commands fail at once.
  */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   const address = addressOf(url);
@@ -109,8 +107,8 @@ export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
 
 /** Like `connect`, but connects only to a single Redis. Throws BootError for the URL of a cluster. */
 export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
-  // `maxRetriesPerRequest` must not be null: in ioredis 6, commands that are pending when the connection is
-  // cut would then never settle.
+  // `maxRetriesPerRequest` must not be null. Otherwise, in ioredis 6, commands that are pending when the connection is
+  // cut would never settle.
   return open(url, log, { enableOfflineQueue: false, maxRetriesPerRequest: 0 }, tls);
 }
 
@@ -123,10 +121,10 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
       connectTimeout: REPLICATED_SILENCE_MS,
     },
     clusterRetryStrategy: waitUpTo(REPLICATED_MAX_WAIT_MS),
-    // With a ready check, ioredis would drop its connection to a cluster that reports a failure. Without it, the
+    // With a ready check, ioredis would drop its connection to a cluster that reports a failure. Without the check, the
     // process works with the masters that are up.
     enableReadyCheck: false,
-    // The certificates of nodes are for their names, not for their addresses.
+    // The nodes are reached by their names, not their addresses, because their certificates are for the names.
     dnsLookup: (name, callback) => callback(null, name),
   });
   return new RedisCluster(cluster, log);

@@ -5,7 +5,7 @@ import { replies } from './replies.ts';
 /** Maximum commands of a pipeline; 500 take this process about 1 ms. */
 const COMMANDS_PER_PIPELINE = 500;
 
-/** Returns, for each topic with delayed events, their number. Throws StorageUnavailable if Redis is away. */
+/** Returns the number of delayed events of each topic that has any. Throws StorageUnavailable if Redis is away. */
 export function delayedCounts(partition: Partition): Promise<Map<string, number>> {
   return partition.command(async (redis, keys) => {
     const topics = await redis.zrange(keys.delayed_topics(), '0', '-1');

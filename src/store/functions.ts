@@ -6,13 +6,13 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** Time for which EVALSHA runs the scripts after Redis has refused functions. */
+/** After Redis has refused functions, calls run the scripts by EVALSHA for this time. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
 /**
- * Matches the error of a Redis that does not know FCALL, or whose ACL forbids it. If the ACL forbids a command inside
- * the function instead, the error has another text.
+ * Matches the error of a Redis that does not know FCALL, or whose ACL forbids FCALL. If the ACL forbids a command
+ * inside the function instead, the error has another text.
  */
 const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
@@ -98,7 +98,7 @@ export class Functions {
       await Promise.all(others.map((name) => redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
-      // If the error matches GONE, another process has removed the library first, which is fine.
+      // If the error matches GONE, another process removed the library first, so nothing is logged.
       if (!GONE.test(error.message)) this.#warn(error);
     }
   }

@@ -6,9 +6,9 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares: parts of the workers that all slow or new subscribers, all failing ones, and all joins may
- * hold together. Acquire and the listing of jobs go through the shares in this order. Scripts get the names as the
- * module `store/shares`.
+ * The names of the shares. A share is the part of the workers that all slow or new subscribers, all failing ones, or
+ * all joins may hold together. Acquire and the listing of jobs go through the shares in this order. Scripts get the
+ * names as the module `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
@@ -34,8 +34,8 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
 const UID = /^[\w-]{20}$/;
 
 /**
- * Returns the UID of the batch that a packed job delivers. Returns undefined for other jobs, and for jobs that were
- * packed in another way than by `packJob`.
+ * Returns the UID of the batch that a packed job delivers. Returns undefined for other jobs, and for jobs whose bytes
+ * differ from those that `packJob` makes.
  */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);

@@ -107,7 +107,7 @@ export const LAYOUT = {
 /**
  * The key that every script declares, after the prefix of its partition. On a cluster it leads the call to the
  * partition's master. It must never exist. While a cluster moves the partition to another master, key by key, the old
- * master answers ASK for a missing key, before the script begins. If the key existed, the script would begin there, and
+ * master answers ASK for a missing key, and the script does not begin. If the key existed, the script would begin, and
  * fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';

@@ -19,7 +19,7 @@ interface Audience {
   hear(channel: string, message: string): void;
   /**
    * Called each time Redis has confirmed that it now sends the messages on these channels. Earlier messages may be
-   * lost, so whoever depends on every message must look in Redis now.
+   * lost, so a listener that depends on every message must look in Redis now.
    */
   listens(): void;
 }
@@ -39,7 +39,7 @@ export class RedisListener implements Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping: NodeJS.Timeout;
 
-  /** Nobody else may use the connection `redis`: one that listens to channels accepts only PING. */
+  /** Nobody else may use the connection `redis`, because a connection that listens to channels accepts only PING. */
   constructor(redis: Redis) {
     this.#redis = redis;
     tell(redis, this.#audiences);
@@ -76,7 +76,7 @@ export class ClusterListener implements Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping = pinging(() => [...this.#redises.values()]);
 
-  /** Nobody else may use `cluster`, whose connections are closed when nobody listens any more. */
+  /** Nobody else may use `cluster`: its connections are closed when nobody listens any more. */
   constructor(cluster: RedisCluster) {
     this.#cluster = cluster;
   }
@@ -131,8 +131,8 @@ export class ClusterListener implements Listener {
 }
 
 /**
- * Subscribes to the channels of an audience: by SSUBSCRIBE if they have a hash tag, since scripts then use SPUBLISH
- * (lua/store/calls.lua).
+ * Subscribes to the channels of an audience. Uses SSUBSCRIBE if they have a hash tag, because scripts send messages on
+ * such channels by SPUBLISH (lua/store/calls.lua).
  */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);

@@ -7,8 +7,8 @@ import { slotOfKey } from './tags.ts';
 export type Connection = Redis | RedisCluster;
 
 /**
- * Maximum attempts of a call, which is tried again each time that the slot of its keys has moved. All together take
- * about a second.
+ * Maximum attempts of a call. It is tried again each time that the slot of its keys has moved. All attempts together
+ * take about a second.
  */
 const MAX_TRIES = 10;
 
@@ -28,14 +28,14 @@ const PASSING_WORDS = new Set([
   // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',
 ]);
-/** Matches the error of a command that the ACL forbids; Redis 7.0 has no NOPERM for one inside a script. */
+/** Matches the error of a command that the ACL forbids. Inside a script, the error in Redis 7.0 has no NOPERM. */
 const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 /** Matches the error of WAIT if Redis has become a replica just before. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**
- * For each connection, the number of times that it has connected to Redis since its first Master was made. Whenever it
- * grows, Redis may have failed, and lost data.
+ * For each connection, how often it has connected to Redis since its first Master was made. When this number grows,
+ * Redis may have failed, and lost data.
  */
 const made = new WeakMap<Redis, { count: number }>();
 
@@ -78,16 +78,16 @@ export class Master {
     return this.#connection instanceof RedisCluster;
   }
 
-  /** Returns the Redis that has `key`, even one that belongs to no partition. On a cluster it may be another master. */
+  /** Returns the Redis that has `key`, even if no partition has it. On a cluster it may be another master than this. */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);
   }
 
   /**
    * Calls `act` with the connection to the master, and returns its result. If the key's slot has moved to another
-   * master (MOVED), calls `act` again with that one, at most MAX_TRIES times in all. Throws StorageFull if Redis is out
-   * of memory, StorageForbidden if the ACL forbids a command, StorageUnavailable if Redis cannot be reached or is not
-   * ready, and any other error unchanged.
+   * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all. Throws StorageFull if Redis
+   * is out of memory, StorageForbidden if the ACL forbids a command, StorageUnavailable if Redis cannot be reached or
+   * is not ready, and any other error unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -122,7 +122,8 @@ function ownError(error: unknown, name: string, address: string | undefined): un
     new StorageUnavailable(cause, `${name} ${what}`, address ?? name);
   if (error instanceof StorageUnavailable) return error;
   if (!(error instanceof ReplyError)) return unavailable(error);
-  // ioredis adds the command to the error. It is removed, because errors are logged, and its arguments may be secret.
+  // ioredis adds the command to the error. It is removed here, because errors are logged, and a command may have
+  // secrets.
   delete (error as { command?: unknown }).command;
   const { message } = error as Error;
   if (FORBIDDEN.test(message)) return new StorageForbidden(error as Error, name, address ?? name);

@@ -35,12 +35,12 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/** Time between two reads of Redis's memory, which Redis frees in the background. */
+/** While Redis frees memory in the background, the time between two measurements. */
 export const FREEING_MS = 5;
 
 /**
- * Waits until Redis has freed the memory of what was dropped. Resolves with true if it still stores more than `target`
- * bytes then, and with false otherwise, or if `signal` is aborted.
+ * Waits until Redis has freed the memory of what was dropped, or `signal` is aborted. Resolves with true if Redis then
+ * still stores more than `target` bytes. Resolves with false if it does not, or if `signal` is aborted.
  */
 export async function staysAbove(
   target: number,
@@ -58,8 +58,8 @@ export async function staysAbove(
 }
 
 /**
- * Reads the memory of each Redis of the bus. Returns that of the fullest one, and the partitions whose Redis cannot be
- * reached. Throws StorageUnavailable if no Redis can be reached.
+ * Reads the memory of each Redis of the bus. Returns the memory of the fullest Redis, and the partitions whose Redis
+ * cannot be reached. Throws StorageUnavailable if no Redis can be reached.
  */
 export async function readFullestMemory(
   partitions: Partitions,
@@ -99,8 +99,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of Redis's memory are buffers. INFO has those for replicas and the AOF twice: in fields of
- * their own, and in `mem_not_counted_for_evict`, which may include more. The larger number is used.
+ * Returns how many bytes of Redis's memory are buffers. INFO has the buffers for replicas and the AOF twice: in fields
+ * of their own, and in `mem_not_counted_for_evict`, which may include more. The larger number is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -125,7 +125,7 @@ export function infoField(info: string, name: string): string | undefined {
 
 /**
  * Returns the high mark and the low mark, as the Ruby Routemaster had them. At the high mark `minFree` bytes are free,
- * and at the low mark twice as many. If `minFree` is a quarter of `max` or more, they are 90 % and 80 % of `max`.
+ * and at the low mark twice as many. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 % of `max`.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

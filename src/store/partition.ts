@@ -21,8 +21,8 @@ interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
   /**
-   * Returns the script and its modules as one text, and its digest, for EVALSHA and EVAL. This takes a third of a
-   * millisecond, and is needed only if Redis refuses functions.
+   * Returns the script and its modules as one text, and its digest, for EVALSHA and EVAL. It is a function because
+   * making them takes a third of a millisecond, and they are needed only if Redis refuses functions.
    */
   standalone: () => { lua: string; sha: string };
 }
@@ -84,8 +84,8 @@ export class Partition {
   }
 
   /**
-   * Number of times that this process has connected to Redis. Whenever it grows, Redis may have failed and lost data.
-   * So a caller that keeps data of Redis in memory must then read it again.
+   * Number of times that this process has connected to Redis. When it grows, Redis may have failed and lost data. So a
+   * caller that keeps data of Redis in memory must then read the data again.
    */
   get connections(): number {
     return this.master.connections;
@@ -102,21 +102,21 @@ export class Partition {
     return script.read(reply) as Reply<N>;
   }
 
-  /** Loads the functions of this release, and removes those of other releases, if Redis permits that. */
+  /** Loads the functions of this release. If Redis permits it, removes the functions of other releases. */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>
       Promise.all([this.#functions.load(redis), this.#functions.removeOthers(redis)]),
     );
   }
 
-  /** Returns the result of `command`, which is called again if the partition has moved to another master. */
+  /** Calls `command` and returns its result. If the partition has moved to another master, calls `command` again. */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));
   }
 
   /**
-   * Yields what a scan finds, some elements at a time; one may come twice. `next` sends the next command of the scan,
-   * such as SSCAN, with the given cursor.
+   * Yields what a scan finds, some elements at a time. An element may come twice. `next` sends the next command of the
+   * scan, such as SSCAN, with the given cursor.
    */
   async *scan<T>(
     next: (redis: Redis, keys: Keyspace, cursor: string) => Promise<[cursor: string, found: T[]]>,

@@ -29,7 +29,7 @@ export async function settlePartitionCount(
   const read = () => holder.call((redis) => redis.get(key));
   if (hasTags && (await read()) === null) {
     await refuseBesideOne(master, prefix);
-    // NX keeps the number that another process may have stored at the same moment.
+    // NX keeps a number that another process stored at the same moment.
     await holder.call((redis) => redis.set(key, wanted, 'NX'));
   }
   const stored = await read();
@@ -46,7 +46,7 @@ export async function settlePartitionCount(
 
 /**
  * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. With several
- * partitions keys have other names, so that data would never be delivered.
+ * partitions keys have other names, so the bus would never deliver that data.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

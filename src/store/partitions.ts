@@ -76,8 +76,8 @@ export class Partitions {
   }
 
   /**
-   * Returns the partition that has a subscriber. A join is stored with its client, because scripts check a new join
-   * against the client's others.
+   * Returns the partition that has a subscriber. A join is stored in the partition of its client, because scripts check
+   * a new join against the client's other joins.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));

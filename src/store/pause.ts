@@ -2,7 +2,7 @@
 export const PAUSERS = ['callback_gone', 'operator', 'subscriber'] as const;
 export type Pauser = (typeof PAUSERS)[number];
 
-/** Returns who has paused a subscriber, or null, by the fields of its hash. */
+/** Returns who has paused a subscriber, or null. The arguments are the fields of its hash. */
 export function pauserOf(pausedAt?: string | null, pausedBy?: string | null): Pauser | null {
   if (!pausedAt) return null;
   return pausedBy === 'operator' || pausedBy === 'subscriber' ? pausedBy : 'callback_gone';

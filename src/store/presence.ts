@@ -7,16 +7,16 @@ import type { Partition } from './partition.ts';
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**
- * Makes this process count as alive until the returned function is called. The process listens to a channel without
- * messages, and `countProcesses` counts the listeners. A killed process no longer listens.
+ * Makes this process count as alive until the returned function is called. The process listens to a channel on which
+ * nothing is sent, and `countProcesses` counts the listeners. A killed process no longer listens.
  */
 export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
   return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });
 }
 
 /**
- * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, as one for an older release
- * does. Throws StorageUnavailable.
+ * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, like an ACL for an older
+ * release. Throws StorageUnavailable.
  */
 export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
   const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));

@@ -11,8 +11,8 @@ const NO_ADDRESSES =
 
 /**
  * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster finds out which master has which slots,
- * but sends no commands: it would repeat a command whose reply was lost, although Redis may have applied it. Also,
- * pipelines, transactions, WAIT and commands without a key need the master of a certain partition.
+ * but sends no commands: it would repeat a command whose reply was lost, although Redis may have applied it. Besides,
+ * pipelines, transactions, WAIT and commands without a key must go to the master of a certain partition.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -41,7 +41,7 @@ export class RedisCluster {
   }
 
   /**
-   * Returns the connection to the master of a slot. Without a known master, throws, and begins to ask for the masters
+   * Returns the connection to the master of a slot. If no master is known, throws, and begins to ask for the masters
    * again.
    */
   masterOf(slot: number): Redis {
@@ -62,8 +62,8 @@ export class RedisCluster {
   }
 
   /**
-   * Asks a node which master has which slots, every REFRESH_MS at most. Resolves when one has answered, or none could
-   * be reached.
+   * Asks a node which master has which slots, at most once in REFRESH_MS. Resolves when a node has answered, or none
+   * could be reached.
    */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {
@@ -102,8 +102,8 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. The process then connects anew, so `connections` grows, and NonceKeys notices the possible
-   * loss.
+   * may have lost data. The process must connect to it anew then: `connections` grows, and NonceKeys notices the
+   * possible loss.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

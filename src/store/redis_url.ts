@@ -34,7 +34,7 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
   if (/^rediss?\+cluster:/i.test(url)) return inCluster(url);
-  // A host ends at such a character, so `URL` would take the part of a password before it for the host and the port.
+  // To `URL`, the host ends at such a character. So it would take the part of a password before it for host and port.
   if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
     refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
   // `URL` takes no user without a host.
@@ -58,8 +58,8 @@ export function usesTls(url: string): boolean {
 }
 
 /**
- * Returns the address in a `redis://` URL. Refuses a URL that ioredis would fail on. Also refuses a database that is
- * not a number, for which ioredis would use database 0.
+ * Returns the address in a `redis://` URL. Refuses a URL that ioredis would fail on, and a database that is not a
+ * number, because ioredis would use database 0 instead.
  */
 function atPort(url: string, { pathname, searchParams, username, password }: URL): Address {
   const refuse = refusing(AT_PORT);

@@ -15,9 +15,9 @@ export function isWrongType(error: unknown): boolean {
 }
 
 /**
- * Describes the keys whose type differs from LAYOUT, such as `batches:index:{token} is a string instead of a zset
- * (2 keys)`. The text has the patterns of the keys, because a token in a key can be a credential. Scans all keys once
- * for each type, so call it only after an error.
+ * Describes the keys whose type differs from LAYOUT, such as `batches:index:{token} is a string instead of a zset (2
+ * keys)`. The text has the patterns of the keys, because a token in a key can be a credential. Call this only after an
+ * error, because it scans all keys once for each type.
  */
 export async function wrongTypes(partition: Partition): Promise<string[]> {
   const { prefix } = partition;
@@ -39,7 +39,7 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Throws a BootError if a person must act before Redis does what failed with `error`: the ACL forbids a command, or keys
+ * Called with an `error` of Redis. Throws a BootError if a person must act first: the ACL forbids a command, or keys
  * have wrong types. Otherwise throws `error`.
  */
 export async function refuse(partitions: readonly Partition[], error: unknown): Promise<never> {

@@ -3,8 +3,8 @@ import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /**
- * Maximum time that WAIT waits for replicas. It must be shorter than the 5 s after which connection.ts closes a
- * connection without replies.
+ * Maximum time that WAIT waits for replicas. It must be less than 5 s: after 5 s without replies, connection.ts closes
+ * a connection.
  */
 const WAIT_MS = 1000;
 
@@ -34,14 +34,14 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have what Redis has
-   * written so far, for any connection. So a repeated publish, which writes nothing, waits for the writes of the first.
+   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have all that Redis has
+   * written so far for any connection. So a repeated publish, which writes nothing, waits for the writes of the first.
    * Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm, although Redis has run the
    * command.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // WAIT is sent without waiting for the reply, so both take a single round trip. Only an earlier WAIT that is still
-    // running delays it.
+    // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. Only an earlier WAIT that
+    // is still running delays it.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }
@@ -61,7 +61,7 @@ export class Replicas {
 
   /**
    * Sends one WAIT for all commands that were sent so far, after the last WAIT has ended. If each partition sent its
-   * own, Redis would run them in turn: without replicas, publishes to 16 partitions waited for half a minute.
+   * own WAIT, Redis would run these in turn: without replicas, publishes to 16 partitions waited for half a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

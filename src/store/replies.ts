@@ -4,8 +4,8 @@ interface Commands {
 }
 
 /**
- * Sends the commands and returns their replies. Throws the error of the first command that failed, because the error of
- * EXEC itself would not say why.
+ * Sends the commands and returns their replies. Throws the error of the first command that failed: it says why, and the
+ * error of EXEC does not.
  */
 export async function replies(commands: Commands): Promise<unknown[]> {
   const outcomes = await commands.exec().catch((error: { previousErrors?: Error[] }) => {
@@ -18,8 +18,8 @@ export async function replies(commands: Commands): Promise<unknown[]> {
 }
 
 /**
- * Makes an object from values of a hash. `names` are the names of their fields, in the same order. Leaves out missing
- * values: null in a reply of HMGET, and false in one that a script has packed.
+ * Makes an object from values of a hash. `names` has the names of the fields in the same order. Leaves out missing
+ * values, which are null in a reply of HMGET, and false in a reply that a script has packed.
  */
 export function namedFields<Name extends string>(
   names: readonly Name[],

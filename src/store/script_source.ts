@@ -22,7 +22,7 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
 const CALLS = 'store/calls';
 
 /**
- * Lua modules without a file in `lua/`. Their text is made of TypeScript constants, so that scripts use the same
+ * Lua modules without a file in `lua/`. Their text is made from TypeScript constants, so that scripts use the same
  * values.
  */
 const MADE = [
@@ -136,7 +136,7 @@ function includesOf(text: string): string[] {
 }
 
 /**
- * Adds a module to `into`, after the modules that it includes. Throws if it does not exist, or includes itself,
+ * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or includes itself,
  * directly or through others. `users` are the files that lead to it: each includes the next, and the last includes the
  * module.
  */
@@ -234,7 +234,7 @@ function keyFunction(name: string): string {
   return `do local start = prefix .. '${start}' keys.${name} = function(${parts.join(', ')}) ${body} end end`;
 }
 
-/** Returns the commands of Redis that scripts use, but for the UNLISTED. */
+/** Returns the commands of Redis that scripts use, except the UNLISTED. */
 function commandsIn(files: readonly FileText[]): string[] {
   const calls = /\b(?:redis\.p?call|bulk\.command|calls\.read)\('([A-Z]+)'/g;
   const used = files.flatMap(({ text }) => [...text.matchAll(calls)].map(([, name = '']) => name));

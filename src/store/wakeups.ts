@@ -6,7 +6,8 @@ const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
 
 /**
  * Listens for the announcements that the scripts of one partition make. When a lost connection is back, all listeners
- * are called, because announcements may have been missed. Even so, each must look in Redis at an interval.
+ * are called, because announcements may have been missed. Announcements can still be lost, so each listener must also
+ * look in Redis at an interval.
  */
 export class Wakeups {
   readonly #listeners = new EventEmitter<Record<Wake, []>>();

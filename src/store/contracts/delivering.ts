@@ -2,7 +2,7 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/** A job that a worker holds under a lease. A script with these arguments changes nothing if the lease has expired. */
+/** A job that a worker holds under a lease. If the lease has expired, a script with these arguments changes nothing. */
 export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
 /** The maximum number of records that the delivery log keeps. With 0 the log is off. */
@@ -45,7 +45,7 @@ const client = 'text?';
 
 /**
  * The arguments of one script call of a bulk, which looks at up to `max` dead letters. A bulk for certain subscribers
- * has a list of them: `token` is the one at the index `queue`. A bulk for all has no `token`, and `queue` is 0.
+ * has a list of them: `token` is the subscriber at the index `queue`. A bulk for all has no `token`, and `queue` is 0.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', max: 'number' } as const;
 /**

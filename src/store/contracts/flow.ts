@@ -4,8 +4,8 @@ import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
  * The arguments of scripts that publish for a join: to `thenTopic` when a key is complete, and to `expiryTopic`, if
- * given, when it is not complete within `withinMs`. `thenHome` and `expiryHome` are the indexes of these topics'
- * partitions, or undefined for that of the join. `version` is the time when the rules were last stored.
+ * given, when a key is still incomplete after `withinMs`. `thenHome` and `expiryHome` are the indexes of these topics'
+ * partitions, or undefined for the partition of the join. `version` is the time when the rules were last stored.
  */
 const join = {
   token: 'text',

@@ -10,8 +10,8 @@ const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /**
  * The slices of a subscriber's queue (or dead letters) that a sweep has counted so far. A slice ends at the score `to`,
- * where the next one begins. `members` is its number of batches, or -1 if one of them is open, so that it is counted
- * again. `events` is the number of its events.
+ * where the next slice begins. `members` is the number of its batches, or -1 if one of them is open: then the slice is
+ * counted again. `events` is the number of its events.
  */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 

@@ -1,9 +1,6 @@
 import type { Contract } from '../contract.ts';
 
-/**
- * The tokens of the subscribers whose batches a call may find. If the list is empty, it may find those of all
- * subscribers.
- */
+/** The tokens of the subscribers whose batches a call may find. An empty list stands for all subscribers. */
 const clients = ['text'] as const;
 
 /**

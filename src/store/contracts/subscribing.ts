@@ -2,8 +2,8 @@ import type { Contract } from '../contract.ts';
 import { series as counter } from './metrics.ts';
 
 /**
- * The counters of a topic or a subscriber. The script that removes the topic or subscriber adds them to totals, so that
- * sums do not shrink.
+ * The counters of a topic or a subscriber. The script that removes the topic or subscriber adds its counts to totals,
+ * so that sums do not shrink.
  */
 const series = [counter] as const;
 
