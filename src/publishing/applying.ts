@@ -14,8 +14,8 @@ import type { PublishFigures } from './publisher.ts';
 export const MAX_APPLIED_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits until a partition has applied entries, which normally takes milliseconds.
- * Without this limit, a Redis that hangs delays all: while three of eight Redises hung, events between two of the
- * others took 10.7 s at p99.
+ * Without this limit, a Redis that hangs delays the events for all others: while three of eight Redises hung, events
+ * between two of the others took 10.7 s at p99.
  */
 const PATIENCE_MS = 500;
 
@@ -69,8 +69,8 @@ export class Applying {
    * Asks the partition `to` to apply entries from the outbox of `home`. Resolves with the number of the last entry that
    * `to` has applied. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the script call gets no entries of other partitions. One that cannot be applied makes the whole call
-   *   fail.
+   * - `alone`: the script call gets no entries of other partitions. Otherwise an entry of another partition that cannot
+   *   be applied would make this call fail too.
    * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Until `to` has answered, further calls
    *   with `inTime` throw at once.
    */
@@ -85,7 +85,7 @@ export class Applying {
     if (inTime) return (await this.#inTime(to, applying)).last;
     const { last, refreshed } = await applying;
     // A topic whose last subscriber has left stays in the list of topics until its last mark (see `refreshed`) is
-    // removed. The caller may be deleting such a topic, so it must wait for this.
+    // removed. The caller may be deleting such a topic, so it must wait for this removal.
     await refreshed;
     return last;
   }
@@ -116,8 +116,8 @@ export class Applying {
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
     // `unused` has topics of other partitions without subscribers in this one. Those partitions still have marks of
-    // this partition, which `refresh` removes. This is not awaited here: one of those partitions may hang, and the
-    // results for the other outboxes must not wait.
+    // this partition, which `refresh` removes. The removal is not awaited here: one of those partitions may hang, and
+    // the results for the other outboxes must not wait.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));

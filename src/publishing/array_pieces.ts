@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A piece ends after the first element with which it has at least this many characters or commas. So parsing it takes
- * about 1 ms.
+ * A piece ends after the first element with which it has at least this many characters or commas. Parsing such a piece
+ * takes about 1 ms.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -59,7 +59,7 @@ export class ArrayPieces {
   /**
    * Guesses the next piece: more than CHARACTERS characters, up to the first `}` before a comma. The caller parses the
    * guess in brackets, and calls `take` if it is valid JSON. Otherwise, or without a guess (undefined), the caller
-   * calls `next`. That is slower, because it looks at each character, which takes a tenth of the time of parsing.
+   * calls `next`. That is slower, because `next` looks at each character, which takes a tenth of the time of parsing.
    */
   likely(): string | undefined {
     const from = this.#at + CHARACTERS;
@@ -67,15 +67,15 @@ export class ArrayPieces {
     return end < 0 ? undefined : this.#text.slice(this.#at, from + end + 1);
   }
 
-  /** Moves past a piece that `likely` returned and that has parsed, and the comma after it. */
+  /** Moves past the comma that follows a piece. `likely` must have returned the piece, and it must be valid JSON. */
   take(piece: string): void {
     this.#at += piece.length + 1;
   }
 
   /**
-   * Returns the next piece, whose elements have at most the size `max` each. If the first element is larger, returns
-   * only its beginning, with `isTooLong`. Yields an empty list after every CHARACTERS characters, so that other
-   * requests are served.
+   * Returns the next piece. Its elements have at most the size `max` each. If the first element is larger, returns only
+   * its beginning, with `isTooLong`. Yields an empty list after every CHARACTERS characters, so that other requests are
+   * served.
    */
   *next(max: MaxSize): Generator<[], Piece> {
     const from = this.#at;

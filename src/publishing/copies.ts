@@ -19,12 +19,12 @@ const COPIES_PER_EVENT = 50;
  */
 const MAX_COPIES = 200_000;
 /**
- * Redis stores this number of bytes in the time in which it stores one copy of a short event, so a long event counts as
- * several copies. With MAX_COPIES, all copies of one publication together have at most 80 MB. Before that, 5 MB for 250
- * subscribers made a Redis with a limit of 256 MB grow to 1.2 GB.
+ * Redis takes as long to store this number of bytes as to store one copy of a short event, so a long event counts as
+ * several copies. With MAX_COPIES, all copies of one publication together have at most 80 MB. Before that limit, 5 MB
+ * for 250 subscribers made a Redis with a limit of 256 MB grow to 1.2 GB.
  */
 const BYTES_PER_COPY = 400;
-/** Time for which a count of a topic's subscribers is used to decide about a publication. */
+/** Time for which a count of a topic's subscribers is used to check publications. */
 const FRESH_MS = 1000;
 /**
  * While this process has no fresh count of the subscribers of a topic, it does not know how many copies a publication
@@ -37,7 +37,7 @@ const MAX_TOPICS_REMEMBERED = 10_000;
 /** Limits the copies that one publication makes. Each event is copied for each subscriber of its topic. */
 export class Copies {
   readonly #partitions: Partitions;
-  /** For each topic, the number of its subscribers at its last publication, and when that was. */
+  /** For each topic, how many subscribers it had at its last publication, and when that was. */
   readonly #counts = new LRUCache<string, { subscribers: number; atMs: number }>({
     max: MAX_TOPICS_REMEMBERED,
   });
@@ -114,7 +114,7 @@ export class Copies {
   }
 }
 
-/** Returns the number of short events that Redis stores in the time that it takes to store these. */
+/** Returns how many short events Redis stores in the time that it takes to store the events of this publication. */
 function asEvents({ events }: Counted, bytes: number): number {
   return Math.max(events.length, bytes / BYTES_PER_COPY);
 }

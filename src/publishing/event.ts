@@ -13,7 +13,7 @@ export interface Event {
   data?: string | undefined;
 }
 
-/** An event that the publisher has given a time. Redis decides by its own clock whether the time has come. */
+/** An event for which the publisher gave a time. Redis decides by its own clock whether the time has come. */
 export interface TimedEvent {
   id: string;
   /** When to publish the event: `at` in ms since the Unix epoch, or `delay` in ms after Redis gets it. */
@@ -25,8 +25,8 @@ export interface TimedEvent {
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on its beginning: `{`, unlike
- * an event of an older release, and the topic as the second member.
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on its beginning: `{`, with
+ * which no event of an older release begins, and the topic as the second member.
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);
@@ -50,8 +50,8 @@ export function timedEvent(
 }
 
 /**
- * Returns the JSON text of an event in two parts, between which the timestamp is put when it is known. The timestamp of
- * a delayed event may be the time when it is due.
+ * Returns the JSON text of an event in two parts. The timestamp is put between them when it is known. A delayed event
+ * may get as its timestamp the time when it is due.
  */
 export function aroundTimestamp({
   id,

@@ -5,7 +5,7 @@ import type { EventDialect } from '../routing/dialect.ts';
 import { canParseUrl } from '../urls.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
-/** Maximum characters of the name of an unknown field that an error message repeats. */
+/** Maximum characters that an error message repeats of the name of an unknown field. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 /** The fields of an event that a publisher may send. */
@@ -16,7 +16,8 @@ export const MAX_DELAY_MS = 31_536_000_000;
 export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
-// Matches the ids `.` and `..`, which `fetch`, for example, removes from the path of a URL.
+// Matches the ids `.` and `..`. They are not allowed, because `fetch`, for example, removes them from the path of a
+// URL.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL without white space and control characters.
@@ -127,7 +128,7 @@ function readTimestamp(timestamp: unknown): number | undefined {
 
 /**
  * Returns the time at which an event is to be published; undefined means at once. Does not check whether `at` is more
- * than a year ahead: a script does that later, by Redis's clock.
+ * than a year ahead, because a script checks this later, by Redis's clock.
  */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;
@@ -149,7 +150,8 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
 }
 
 /**
- * Returns the timestamp that a client of the Ruby Routemaster means. It may send `false` for none, or a number as text.
+ * Returns the timestamp that a client of the Ruby Routemaster means. It may send `false` for no timestamp, or a number
+ * as text.
  */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;

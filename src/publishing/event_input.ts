@@ -13,7 +13,7 @@ import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDe
 export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event apart from its data. */
 const ENVELOPE_LENGTH = 16_384;
-/** Number of characters of NDJSON that are read, in about a millisecond, before other requests are served. */
+/** After reading this many characters of NDJSON, which takes about a millisecond, other requests are served. */
 const STEP_LENGTH = 16_384;
 
 /** The body of a request to publish. */
@@ -45,8 +45,8 @@ export function readEvents(body: EventBody): ReadEvent[] {
 export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
   const max = maxSizeIn(body);
-  // Reading the first character of a long text makes V8 copy it, which takes 3 to 5 ms for 5 MB. Other requests are
-  // served before and after that.
+  // Reading the first character of a long text makes V8 copy the text, which takes 3 to 5 ms for 5 MB. Other requests
+  // are served before and after the copying.
   yield;
   const isList = isNdjson || isArray(text);
   yield;
@@ -60,8 +60,8 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 }
 
 /**
- * Returns the maximum size of an event's text. Each delimiter is a byte of JSON, so with more of them the data has too
- * many bytes.
+ * Returns the maximum size of an event's text. Each delimiter takes a byte of JSON, so if there are more delimiters
+ * than bytes are allowed, the data is too long.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {

@@ -11,15 +11,15 @@ const MAX_ENTRIES = 500;
  */
 const READ_EVERY_MS = 20;
 /**
- * An outbox is busy if the entries that were read from it lately have a total weight of BUSY or more. The weight of an
- * entry is 1 when it is read, 0.37 after RECENT_MS, and 0.14 after twice this time.
+ * An outbox is busy if the entries that were lately read from it have a total weight of BUSY or more. The weight of an
+ * entry is 1 when it is read, 0.37 after RECENT_MS, and 0.14 after twice RECENT_MS.
  */
 const BUSY = 5;
 const RECENT_MS = 100;
 
 /**
- * The worker that holds the job of an outbox, as `lease` proves. It loses the job after `leaseMs` without a sign of
- * life.
+ * The worker that holds the job of an outbox under the lease `lease`. It loses the job after `leaseMs` without a sign
+ * of life.
  */
 interface OutboxHolder {
   worker: string;
@@ -31,7 +31,7 @@ interface OutboxHolder {
  * How emptying a list of entries has ended:
  * - `ended`: no entry was left, and the job for the list is deleted;
  * - `left`: entries may be left, because the caller asked to stop;
- * - `lost`: the worker no longer holds that job.
+ * - `lost`: the worker no longer holds the job for the list.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
@@ -50,10 +50,10 @@ interface Step {
 }
 
 /**
- * Empties outboxes, lists of what other partitions must apply (lua/publishing/outboxes.lua). The partition with the
- * outbox is called home. If a partition does not apply its entries in time, home sets them aside in a list for it
- * alone. Several processes may send entries at once, because a partition applies each entry once and in order, even if
- * it gets the entry twice.
+ * Empties outboxes: lists of what other partitions must apply (lua/publishing/outboxes.lua). The partition with the
+ * outbox is called home. If another partition does not apply its entries in time, home sets these entries aside in a
+ * list for that partition alone. Several processes may send entries at once, because a partition applies each entry
+ * once and in order, even if it gets the entry twice.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -63,8 +63,8 @@ export class Outbox {
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
-   * About how many bytes of entries that were set aside are moved at a time. It becomes 1 (one entry at a time) if
-   * Redis has no memory for more, and grows with each success.
+   * About how many bytes of entries that were set aside are moved at a time. If Redis has no memory for so many,
+   * becomes 1, which means one entry at a time. Grows with each success.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -82,8 +82,8 @@ export class Outbox {
       for await (const _ of this.#emptyAsideInSteps(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions that must first apply entries that were set aside. Those for `to` were moved above,
-      // but another process may have set some aside since.
+      // `behind` has the partitions that must first apply entries that were set aside. Such entries for `to` were moved
+      // above, but another process may have set some aside since.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -94,7 +94,7 @@ export class Outbox {
 
   /**
    * Makes the other partitions apply the entries in the outbox of `home`, until none is left. `holder` is the worker
-   * with the job of the outbox. The script call that finds the outbox empty also ends this job.
+   * with the job of the outbox. The script call that finds the outbox empty also deletes this job.
    */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
     for (let step: Step | undefined; !signal.aborted; ) {
@@ -111,7 +111,7 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. Resolves like `empty`. Throws StorageUnavailable or StorageFull if `to` does not apply them.
+   * returns true. Resolves like `empty`. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
    */
   async emptyAside(
     home: Partition,
@@ -141,9 +141,9 @@ export class Outbox {
   }
 
   /**
-   * Makes partitions apply their entries, except those in `behind`, which must first apply what was set aside. Waits
-   * for the partition `awaited` as long as it takes, and for others up to PATIENCE_MS. Resolves with the error of each
-   * partition that has failed.
+   * Makes partitions apply their entries, except the partitions in `behind`, which must first apply what was set aside.
+   * Waits for the partition `awaited` as long as it takes, and for others up to PATIENCE_MS. Resolves with the error of
+   * each partition that has failed.
    */
   async #apply(
     home: Partition,

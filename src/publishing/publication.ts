@@ -14,7 +14,7 @@ export interface Publication {
   idempotency?: Idempotency;
 }
 
-/** A publication that may contain events with a time of their own (`at` or `delay`). */
+/** A publication whose events may have a time of their own (`at` or `delay`). */
 export interface TimedPublication extends Omit<Publication, 'events'> {
   events: ReadEvent[];
 }
@@ -51,8 +51,8 @@ export interface Stored {
 }
 
 /**
- * Stores publications of one partition's topics with one script call, in the given order. Idempotency keys of accepted
- * ones are remembered for `idempotencyWindowMs`.
+ * Stores publications of one partition's topics with one script call, in the given order. Redis remembers the
+ * idempotency keys of accepted publications for `idempotencyWindowMs`.
  */
 export async function storePublications(
   partition: Partition,
@@ -102,8 +102,8 @@ export function addedBySubscriber({
 }
 
 /**
- * True if two consecutive publications can be sent to Redis as one: of the same topic and client, without idempotency
- * keys. Joining them saves a fifth of Redis's CPU under load.
+ * True if two consecutive publications can be sent to Redis as one: both are of the same topic and client, and neither
+ * has an idempotency key. Joining them saves a fifth of Redis's CPU under load.
  */
 function goAsOne(one: Publication, next: Publication): boolean {
   if (one.topic !== next.topic || one.client !== next.client) return false;

@@ -19,9 +19,9 @@ import { type RefusalLimits, refuseUnlessStored } from './refusals.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /**
- * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. More would
- * not be stored sooner, because one script call stores at most 2,000 events. Others wait unparsed: 350 KB of tiny
- * events take 12 MB when parsed, and a process with 128 such publishes took 1.5 GB.
+ * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further ones
+ * wait unparsed: parsed, 350 KB of tiny events take 12 MB, and a process with 128 such publishes took 1.5 GB. A higher
+ * limit would not store them sooner, because one script call stores at most 2,000 events.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
@@ -92,8 +92,8 @@ export function publishApi(parts: PublishParts): Route[] {
         return guard.checkTopic(params.name);
       },
       /**
-       * Publishes the events of a body. Resolves when Redis has stored them: for all subscribers of the topic or, with
-       * `at` or `delay`, until they are due.
+       * Publishes the events of a body. Resolves when Redis has stored them. An event with `at` or `delay` is stored
+       * until it is due, all others are stored for all subscribers of the topic.
        */
       async handle(call) {
         const limit = isLong(call) ? longPublishes : shortPublishes;
@@ -109,8 +109,8 @@ export function publishApi(parts: PublishParts): Route[] {
     const isNdjson = NDJSON.test(headers['content-type'] ?? '');
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
-    // A long publish may have waited for seconds behind others of its client, which may have been removed meanwhile, or
-    // got narrower scopes.
+    // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
+    // removed, or have got narrower scopes.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
     if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
     const publication: TimedPublication = { topic, client, events };

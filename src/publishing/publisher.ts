@@ -14,8 +14,8 @@ import {
 /** Maximum events that one script call stores. 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
 /**
- * Number of bytes that Redis stores in the time of one short event. A long event counts as several in
- * MAX_EVENTS_PER_CALL.
+ * Redis takes as long to store this number of bytes as to store one short event. In MAX_EVENTS_PER_CALL, a long event
+ * counts as several.
  */
 export const BYTES_PER_EVENT = 1000;
 

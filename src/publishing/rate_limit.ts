@@ -22,8 +22,8 @@ export interface RateHeaders {
 }
 
 /**
- * A token bucket for the events or the bytes of a client, as `name` says. It is full again at `fullAtMs`, by the
- * monotonic clock.
+ * A token bucket of a client: for its events or for its bytes, as `name` says. It will be full again at `fullAtMs`, by
+ * the monotonic clock.
  */
 interface Bucket {
   name: string;
@@ -32,8 +32,8 @@ interface Bucket {
 }
 
 /**
- * Limits the publishes of each client over all processes, by token buckets in Redis. While a bucket of a client is
- * empty, as Redis has said, this process refuses the client without asking Redis again.
+ * Limits the publishes of each client over all processes, by token buckets in Redis. Once Redis has said that a bucket
+ * of a client is empty, this process refuses the client without asking Redis again, until the bucket has room.
  */
 export class RateLimit {
   readonly #control: Partition;
@@ -145,7 +145,7 @@ export class RateLimit {
 
 /**
  * Charges clients for the events and bytes of their publishes (`demands`), in the given order. Resolves with a result
- * for each: whether the client may publish, and in how many ms its buckets will be full.
+ * for each demand: whether the client may publish, and in how many ms its buckets will be full.
  */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;

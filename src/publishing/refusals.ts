@@ -7,7 +7,7 @@ export interface RefusalLimits extends Pick<PublishLimits, 'idempotencyWindowMs'
   maxClientBytes: number;
 }
 
-/** Throws the error for a refused publication. Does nothing if it was accepted, or repeats one that was accepted. */
+/** Throws the error for a refused publication. Does nothing if it was accepted, now or before (`repeated`). */
 export function refuseUnlessStored(
   { outcome, index }: TimedOutcome,
   topic: string,

@@ -17,8 +17,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition (by its index) whose Redis is above the high mark: the time (ms) of the first of the consecutive
-   * measurements that found this.
+   * For each partition (by its index) whose Redis is above the high mark: the time (ms) of the first measurement that
+   * found this, if all later ones have found it too.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -42,8 +42,8 @@ export class StorageGuard {
   }
 
   /**
-   * The lowest memory limit (bytes) of the bus's Redises, as last measured: 0 if one has no limit, or nothing was
-   * measured yet. If the last measurement is old, a new one begins.
+   * The lowest memory limit (bytes) of the bus's Redises, as last measured. It is 0 if one of them has no limit, or
+   * nothing was measured yet. If the last measurement is old, a new one begins.
    */
   get maxBytes(): number {
     if (!this.#isFresh) this.#looking ??= this.#look();
@@ -93,8 +93,8 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that has these partitions. Resolves with one measurement, or none if Redis cannot
-   * be reached: then storing will throw StorageUnavailable anyway.
+   * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement. If Redis
+   * cannot be reached, the list is empty: storing will throw StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);
