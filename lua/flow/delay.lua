@@ -3,10 +3,10 @@
 delay: accept publications some of whose events are to be published later.
 
 A publication is accepted or refused as a whole, before any event is stored. publish.lua describes the refusals and the
-effect of idempotency keys. An event is due at `at`, or `delay` after now (both ms), or else now. An event that is not
-due yet is stored for its topic (delayed.lua). The other events are stored as by publish.lua, in the order of the
-publication. `text` is the event as JSON. If there is a `rest`, the due time goes between `text` and `rest`, as the
-event's timestamp.
+effect of idempotency keys. An event is due at `at` (ms), or `delay` ms from now; without either it is due now. An event
+that is not due yet is stored for its topic (delayed.lua). The other events are stored as by publish.lua, in the order
+of the publication. `text` is the event as JSON. If there is a `rest`, the due time goes between `text` and `rest`, as
+the event's timestamp.
 
 Further refusals: `too_far` if an event is due more than `max_delay_ms` from now; `already_delayed` if the topic has a
 delayed event with the same id, or the publication has the id twice; `too_many_delayed` and `too_much_delayed` if the
@@ -30,7 +30,7 @@ local function waiting_of(waiting, topic)
   return events
 end
 
--- Returns the number and the bytes of a client's delayed events, with those that this script call has accepted so far.
+-- Returns the number and the bytes of a client's delayed events, including those that this call has accepted so far.
 local function held_by(call, waiting, client)
   local held = waiting.clients[client]
   if not held then
@@ -71,7 +71,7 @@ local function part(call, publication, max_delay_ms)
   return due_events, later
 end
 
--- Returns the index of the first event in `later` whose id a delayed event has already, or which occurs twice in
+-- Returns the index of the first event in `later` whose id is not new: a delayed event has it, or an earlier event in
 -- `later`. Returns nothing if all ids are new.
 local function find_repeated(call, waiting, topic, later)
   local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
@@ -86,8 +86,8 @@ end
 -- index of the event if one event is the reason.
 --
 -- A publication that is stored already gets `already_delayed`, even if the client has no room for more delayed events.
--- Without room, only the event that is due last is compared with the stored ones. This is enough: earlier events of a
--- stored publication may have been published already, but the last one still waits.
+-- If there is no room, only the event that is due last is compared with the stored events. This is enough: earlier
+-- events of a stored publication may have been published already, but the last one still waits.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = delayed.judge_room(held.events + #later, held.bytes + later.bytes, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
@@ -137,8 +137,9 @@ return function(call, args)
   local waiting = { topics = {}, clients = {} }
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
   storing.store(call, args.uid_seed, taken)
-  -- If storing failed, the publisher may send the publications again. The script would then refuse them if their
-  -- delayed events or idempotency keys were stored. So these are stored only if storing the due events succeeded.
+  -- If storing the due events failed, the publisher may send the publications again. If their delayed events or
+  -- idempotency keys were stored, the script would then refuse them. So these are stored only if storing the due events
+  -- succeeded.
   if not call.failure then
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end

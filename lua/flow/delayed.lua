@@ -7,8 +7,8 @@ number of 12 digits that is higher for each further delayed event of the topic. 
 stay in the order of acceptance. The entry of an id can be found, because the hash has the place.
 
 `delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
-its topics. The client is the publisher of the topic. If the topic gets another publisher, its delayed events count as
-those of the new one.
+its topics. The client is the publisher of the topic. If a topic gets another publisher, its delayed events count as the
+new publisher's.
 
 Entries are written before texts, and removed before them. So a write that was cut off leaves one of two things: an
 entry whose event was never acknowledged, or a text whose event is in batches already, or was dropped.
@@ -21,8 +21,8 @@ local PLACE = '%012d'
 local PLACE_LENGTH = 12
 -- Bytes of Redis that a delayed event takes besides its text, if its id has 16 characters. 240 to 270 were measured.
 local OVERHEAD_BYTES = 250
--- Fields of the hash `delayed:held:{token}` with the number of a client's delayed events and the sum of their bytes.
--- The colon tells them from the other fields, which are names of topics.
+-- Fields of the hash `delayed:held:{token}`: the number of a client's delayed events, and the sum of their bytes. All
+-- other fields are names of topics, which have no colon.
 local EVENTS, BYTES = ':events', ':bytes'
 
 -- Returns the bytes of Redis that a delayed event takes. `length` is the length of its text.
@@ -69,7 +69,7 @@ function delayed.of_topic(call, publisher, topic)
   return redis.call('ZCARD', call.keys.delayed_due(topic)), delayed.bytes_in(call, publisher, topic)
 end
 
--- Returns why a client may not have so many delayed events or so many bytes of them, or nothing if it may.
+-- Returns the reason why a client may not have so many delayed events, or so many bytes of them; nothing if it may.
 function delayed.judge_room(events, bytes, args)
   if events > args.max_client_delayed then return 'too_many_delayed' end
   if bytes > args.max_client_bytes then return 'too_much_delayed' end
@@ -157,7 +157,7 @@ function delayed.remove(call, publisher, topic, entries, ids, bytes)
   delayed.enter_topic(call, topic)
 end
 
--- Counts the delayed events of a topic for its new publisher (`to`), and no longer for the former one (`from`).
+-- Counts the delayed events of a topic as those of its new publisher (`to`), and no longer as those of `from`.
 function delayed.give(call, topic, from, to)
   local events, bytes = delayed.of_topic(call, from, topic)
   if events == 0 then return end

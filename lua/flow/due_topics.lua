@@ -3,10 +3,10 @@ Due topics: finds the topics that have due events (delayed events whose time has
 that publishes to them.
 
 A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
-earlier event of another topic is left, because one script call takes events of only a few topics, even if the client
-has a thousand. `first` is the topic whose next event is due first; it is nil if no event is due. Events of `first` up
-to `until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time
-the client has used (publish_delayed.lua).
+earlier event of another topic is left: a client can have a thousand topics, and one script call takes events of only a
+few. `first` is the topic whose next event is due first; it is nil if no event is due. Events of `first` up to
+`until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time the
+client has used (publish_delayed.lua).
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')
@@ -16,8 +16,8 @@ local due_topics = {}
 
 -- Number of delayed events of a topic that one command reads.
 local DELAYED_PER_READ = 20
--- Maximum topics that a script call looks at, the earliest due ones first. One client may own half as many by default,
--- so topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
+-- Maximum topics that a script call looks at, the earliest due ones first. By default one client may own only half as
+-- many topics, so topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
 -- Goes on to a topic's next delayed event: sets `entry` and `due_ms` of the table `topic`. After the last event,
@@ -45,7 +45,7 @@ local function begin_topic(call, about)
 end
 
 -- Reads the next unread topic of a client. If the first event of the topic is not due yet, corrects the topic's time in
--- `delayed:topics`. If the topic cannot be read, removes it from there, and leaves it to the sweep.
+-- `delayed:topics`. If the topic cannot be read, removes it from `delayed:topics`, and leaves it to the sweep.
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1
@@ -59,11 +59,11 @@ local function read_next(call, client)
   end
 end
 
--- Finds the topic of a client whose next event is due first, and stores it in `client.first`. Its events that are due
--- by `client.until_ms` come before those of other topics. Example: topic A has events due at 10, 20 and 40, and topic B
--- has one at 30. `first` is A, and `until_ms` is 30.
+-- Finds the topic of a client whose next event is due first, and stores it in `client.first`. The events of this topic
+-- that are due by `client.until_ms` come before those of other topics. Example: topic A has events due at 10, 20 and
+-- 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
 --
--- Unread topics are sorted by their first event. They are read only while they may have an earlier one.
+-- Unread topics are sorted by their first event. They are read only while they may have an earlier event.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms

@@ -3,8 +3,8 @@
 due_triggers: return some of the triggers that are due, and Redis's time. At most `limit`, or fewer if their definitions
 are long.
 
-Clients take turns, so that one with many overdue triggers does not keep others waiting: the reply has the first due
-trigger of each client, then the second of each, and so on. `turn` says which client begins.
+Clients take turns, so that a client with many overdue triggers does not keep others waiting: the reply has the first
+due trigger of each client, then the second of each, and so on. `turn` says which client begins.
 
 A trigger whose topic takes no events now, because `max_outbox_bytes` wait for another partition (outboxes.lua), is left
 out. It stays due, and comes again after a second.
@@ -21,8 +21,8 @@ local triggers = include('flow/triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
 local MAX_DEFINITION_BYTES = 1000000
--- Maximum due triggers that a script call looks at, the earliest first. One client may have half as many by default, so
--- triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
+-- Maximum due triggers that a script call looks at, the earliest first. By default one client may have only half as
+-- many, so triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
 local MAX_DUE_READ = 2000
 
 -- Returns the definition of a trigger, the time at which it is due next, the bytes of the definition, and true if the
@@ -36,8 +36,8 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
 end
 
--- Chooses at most `limit` of the due triggers in `entries`. Clients take turns, so that none keeps others waiting; the
--- number `turn` determines which client begins. Returns the positions of the chosen triggers in `entries`.
+-- Chooses at most `limit` of the due triggers in `entries`. Clients take turns, so that no client keeps others waiting.
+-- The number `turn` determines which client begins. Returns the positions of the chosen triggers in `entries`.
 local function in_turns(entries, turn, limit)
   local clients, places = {}, {}
   for i = 1, #entries, 2 do

@@ -17,16 +17,16 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/join_work')
 local open_keys = include('flow/open_keys')
 
--- A join key expires only when the join has counted all events that the bus accepted before the key's time ended. Until
--- then, the script looks at the join again after this time.
+-- A join key expires only when the join has counted all events that the bus accepted before the key's time ended. If
+-- some are not counted yet, the script looks at the join again after this time.
 local LOOK_AGAIN_MS = 250
 
 -- Maximum batches of the join's queue whose times are read; 300 take Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
--- Returns a time (ms): the join has counted all of its events that the bus accepted before this time. If there are other
--- partitions, the first batch of the queue need not be the oldest: the events of a later one may have been accepted
--- earlier by another partition. So the time is 0 while the queue is too long to be read.
+-- Returns a time (ms): the join has counted all of its events that the bus accepted before this time. If there are
+-- other partitions, the first batch of the queue need not be the oldest: another partition may have accepted the events
+-- of a later batch earlier. So the time is 0 while the queue is too long to be read.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

@@ -9,18 +9,18 @@ each due time is settled once, however many processes fire triggers.
 
 `times` are the due times that fire, in this order. Each publishes an event whose `id` is the name of the trigger, `@`
 and the due time, and whose `t` is the due time. `missed` is the number of due times that do not fire. `next_at` is the
-next due time, missing if there is none. A firing with an `error` could not be computed: the error is stored, and the
-trigger is due again after a second, when another process may be able to.
+next due time, missing if there is none. If the caller could not compute a firing, the firing has an `error`: the error
+is stored, and the trigger is due again after a second, when another process may be able to compute it.
 
-The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua: `rate_limited`),
-all of `times` are missed, and the outcome says why. Rates are kept in the control partition. In any other partition,
-the caller passes rates of 0, and in `waiting` the clients whose rate is used up. Afterwards the caller charges in the
-control partition what each client has `spent`.
+The client claims the topic as by publish.lua. If it cannot claim the topic, or its rate permits nothing (rates.lua:
+`rate_limited`), all of `times` are missed, and the outcome says why. Rates are kept in the control partition. In any
+other partition, the caller passes rates of 0, and in `waiting` the clients whose rate is used up. Afterwards the caller
+charges in the control partition what each client has `spent`.
 
 A call does a bounded amount of work. When that is used up, the first of `times` that has not fired is stored as the
-next due time, and firings not begun have the outcome `left`. If storing fails for a subscriber, because of a key of the
-wrong type for example, the due times are settled all the same: otherwise the other subscribers would get their events
-again and again.
+next due time, and firings that were not begun have the outcome `left`. If storing fails for a subscriber, for example
+because of a key of the wrong type, the due times still count as fired: otherwise the other subscribers would get their
+events again and again.
 
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
 bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
@@ -32,12 +32,12 @@ local storing = include('publishing/storing')
 local triggers = include('flow/triggers')
 
 -- Maximum work of one script call, in units of about 20 µs of Redis. A firing (the due times of one trigger that are
--- handled together) takes one unit. A published event takes one, or more if it is long or has many subscribers.
+-- handled together) takes one unit. A published event takes a unit, or more if it is long or has many subscribers.
 local MAX_WORK = 200
 local BYTES_PER_UNIT = 10000
 local COPIES_PER_UNIT = 25
 
--- Maps the reason for which a trigger could not publish to the error that the API shows for the trigger.
+-- For each reason why a trigger could not publish: the error that the API shows for the trigger.
 local ERRORS = {
   claimed_by_other = 'topic_claimed', no_room = 'limit_reached', owns_too_many = 'limit_reached',
   rate_limited = 'rate_limited',
@@ -73,7 +73,7 @@ local function work_of(call, trigger, topic)
 end
 
 -- Publishes an event of a trigger for each of the due times `firing.times`, oldest first. Stops at the maximum work of
--- the script call, but after one event at least. Returns the number of published events.
+-- the script call, but not before it has published one event. Returns the number of published events.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.taken, publication)
   local work = work_of(call, trigger, topic)
@@ -113,8 +113,8 @@ local function settle(call, settlement)
   if firing.error then agenda.postpone(call, due, member) end
 end
 
--- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. Changes
--- to the trigger itself are only collected (`settlements`), to be stored after the events.
+-- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. Only
+-- collects the changes to the trigger itself (`settlements`): they are stored after the events.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return 'left', 0 end
   local trigger, state = read(call, firing)
@@ -149,7 +149,7 @@ return function(call, args)
   end
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)
-  -- The due times are marked as done after the events are stored. If a failover loses these later writes, the events
+  -- The due times are stored as settled after the events are stored. If a failover loses these later writes, the events
   -- are published again. In the opposite order, a failover could lose events.
   for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
   for i, topic in ipairs(taken.accepted) do

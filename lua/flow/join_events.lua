@@ -1,19 +1,19 @@
 #!lua
 --[[
-join_events: count the first events of a batch for their join, and publish an event for each join key that they
+join_events: count the first events of a batch for their join, and publish an event for each join key that is now
 complete.
 
-The events leave the batch in the same step. When the last of them has left, the job ends, as by an accepted delivery.
-So each event is counted once, even if a process dies. The worker must hold the job under its lease, and the rules of
-the join must be those that the caller knows (`version`, the time at which the join was put last).
+The counted events leave the batch in the same step. When the last one has left, the job ends, as by an accepted
+delivery. So each event is counted once, even if a process dies. The worker must hold the job under its lease, and the
+rules of the join must be those that the caller knows (`version`, the time at which the join was put last).
 
 `record` is what the delivery log keeps of the batch when all of its events are counted.
 
 `taken` is how many of the given events have left the batch. It is less than all if the call has published its maximum
-of copies (a copy is an event for one subscriber). It is 0 if the first publications took all these copies: those for
-join keys that the call closed early, or that earlier events completed by new rules. The caller then calls again with
-the events that are left in the batch. `left` is the number of events in the batch before the call: if all of them are
-taken, the job is done.
+of copies (a copy is an event for one subscriber). It is 0 if all these copies were used before the first event was
+counted: for join keys that the call closed early, or that earlier events completed by new rules. The caller then calls
+again with the events that are left in the batch. `left` is the number of events in the batch before the call: if all of
+them are taken, the job is done.
 
 Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
 after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the
@@ -43,7 +43,7 @@ local function outcome(word, reason)
 end
 
 -- Closes the oldest open join keys of a join if it has more than `max_keys` of them, or if they take too many bytes.
--- They count as expired. The joins of a client have equal parts of `max_bytes`.
+-- Closed keys count as expired. The joins of a client have equal parts of `max_bytes`.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -57,8 +57,9 @@ local function make_room(call, work, args)
   end
 end
 
--- Publishes an event each time that the counted events of a join key complete it. This can be several times if the
--- rules have changed since. Returns false if the call reached its maximum of copies before the end.
+-- Publishes an event each time that the counted events of a join key complete it. If the rules have changed since the
+-- events were counted, this can be several times. Returns false if the call reached its maximum of copies before the
+-- end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -70,8 +71,8 @@ local function complete(call, work, args, key)
 end
 
 -- Counts one event for its join key. If the rules have changed, earlier events may already complete the key: then an
--- event for these is published first. If that takes the call's maximum of copies, the new event is not counted, and the
--- result is false.
+-- event is published for them first. If this reaches the call's maximum of copies, the new event is not counted, and
+-- the result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)

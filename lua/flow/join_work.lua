@@ -15,8 +15,9 @@ local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local join_work = {}
 
--- Maximum copies that a script call publishes. A copy is an event for one subscriber. The maximum bounds the time for
--- which the script call blocks Redis. A copy counts once for each BYTES_PER_COPY, which take as long as a short event.
+-- Maximum copies that a script call publishes, to bound the time for which it blocks Redis. A copy is an event for one
+-- subscriber. A long copy counts once for each BYTES_PER_COPY, because storing that many bytes takes as long as a short
+-- one.
 local MAX_COPIES = 20000
 local BYTES_PER_COPY = 400
 local HASH_LENGTH = 28
@@ -38,8 +39,8 @@ local function refusal(call, taken, args, topic, home)
 end
 
 -- Creates the table for a topic to which the join publishes. `texts` collects the events. `copies` is what one event
--- counts towards MAX_COPIES: 1 for each subscriber, and 1 more, so that events without subscribers count too. `home` is
--- the topic's partition, if it is another one. `refusal` is set if the join may not publish there.
+-- counts towards MAX_COPIES: 1 for each subscriber, and 1 more, so that an event without subscribers counts too. `home`
+-- is the topic's partition, if it is another one. `refusal` is set if the join may not publish to the topic.
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
@@ -48,13 +49,13 @@ local function outlet(call, taken, args, topic, type, home)
 end
 
 -- Returns the text with which the ids of all events of this script call begin. The number of the event in the call
--- follows. Other script calls have other texts, also those for a former join of the same name.
+-- follows. Each script call has another text, even if a join was removed and made again under the same name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
 
--- Creates the working state of one script call for a join. `ready` is the topic for events about complete join keys,
--- and `stuck` the topic for events about expired ones, or nil.
+-- Creates the working state of one script call for a join. `ready` is the topic for events about complete join keys.
+-- `stuck` is the topic for events about expired join keys, or nil.
 function join_work.begin(call, args)
   local counts, taken = {}, intake.begin(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
@@ -80,8 +81,8 @@ function join_work.is_full(work)
   return work.copies >= MAX_COPIES
 end
 
--- Returns a text as a JSON string. cjson is used only if a character must be escaped, because it takes longer. Slashes,
--- which cjson escapes too, are written without a backslash.
+-- Returns a text as a JSON string. Uses cjson only if a character must be escaped, because cjson takes longer. Removes
+-- the backslashes that cjson puts before slashes.
 local function json(text)
   if not text:find('[%c"\\]') then return '"' .. text .. '"' end
   return (cjson.encode(text):gsub('\\/', '/'))
@@ -102,8 +103,8 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + to.copies * math.max(1, #text / BYTES_PER_COPY)
 end
 
--- Publishes the event for a complete join key, and subtracts the required number of events of each source. Further
--- events count towards the next time that the join key is complete.
+-- Publishes the event for a complete join key, and subtracts the required number of events of each source. The events
+-- that are left count towards the next time that the join key is complete.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
@@ -136,9 +137,9 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The topic can still be refused, although it passed its check when the script call began. A join publishes to two
-  -- topics, for its results and for keys that expire. If both are new, each was checked as if it were the only new one,
-  -- but the limits on topics may leave room for one alone.
+  -- The topic can still be refused, although it passed its check when the script call began. A join can publish to two
+  -- topics: for its results, and for keys that expire. If both are new, each was checked as if it were the only new
+  -- one, but the limits on topics may leave room for only one.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 
@@ -159,8 +160,8 @@ end
 -- what was published, by topic.
 --
 -- Redis may be killed and keep only the first writes. So the records of join keys are written after the events: events
--- may then be published again, but are not lost. The field `published` is written first, because the ids of the events
--- depend on it. Otherwise another event could get the id of one that is stored.
+-- may then be published again, but are not lost. The field `published` is written first, because the ids of events
+-- depend on it: otherwise a later event could get the id of a stored one.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

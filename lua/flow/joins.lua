@@ -1,7 +1,7 @@
 --[[
-Joins: the Redis keys and entries that a join has beside those that every subscriber has.
+Joins: the Redis keys and entries that a join has in addition to those of every subscriber.
 
-The set `joins` has the tokens of all joins, and `joins:of:{client}` the names of those of a client. The hash
+The set `joins` has the tokens of all joins, and `joins:of:{client}` the names of one client's joins. The hash
 `joins:into` has, for each topic that a join publishes to, the token of that join. A topic takes events from one join
 only. So joins never publish more than they are given, and it is easy to see which joins lead to a topic.
 ]]
@@ -26,8 +26,8 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Makes a topic take events from this join. A join of another client that published to it until now never gets it back.
--- It might be part of a loop by then, and nobody would check this again.
+-- Makes a topic take events from this join. If a join of another client published to the topic until now, it never gets
+-- the topic back: by then it might be part of a loop, and nobody would check this again.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token
@@ -41,7 +41,7 @@ function joins.open_outlet(call, token, topic)
   redis.call('HSET', into, topic, token)
 end
 
--- Removes the topics of a join from the hash `joins:into`, except those that belong to another join by now.
+-- Removes the topics of a join from the hash `joins:into`, except topics that belong to another join by now.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do

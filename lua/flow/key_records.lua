@@ -7,7 +7,7 @@ the last of them, and when the topic was added to the join (µs; missing if the 
 ]]
 local key_records = {}
 
--- Maximum event ids in the record of a join key. If there are more, `forget_id` removes one.
+-- Maximum event ids in the record of a join key. When there are more, `forget_id` removes one.
 local MAX_IDS = 100
 
 -- Creates the record of a join key, without any counted events.
@@ -39,8 +39,8 @@ function key_records.pack(record, added_at)
   return cmsgpack.pack(all)
 end
 
--- Removes one event id from a record that has too many: the oldest of the topic with the most ids. So a topic with few
--- events keeps its ids.
+-- Removes one event id from a record that has too many: the oldest id of the topic with the most ids. So a topic with
+-- few events keeps its ids.
 local function forget_id(record)
   local most
   for _, count in pairs(record.counts) do
@@ -88,7 +88,8 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids in the record of a join key, first those of the first source topic, and so on.
+-- Returns the ids in the record of a join key: first those of the first source topic, then those of the second, and so
+-- on.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

@@ -13,7 +13,7 @@ local topics = include('subscribing/topics')
 -- Number of events that one Redis command reads.
 local DELAYED_PER_READ = 20
 
--- Returns the rank in a topic's sorted set of delayed events at which the next page begins. The page before ended with
+-- Returns the rank at which the next page begins in a topic's sorted set of delayed events. The page before ended with
 -- the event that is due at `after_ms` and has the place `after_place` among the events of that time.
 local function rank_behind(due, after_ms, after_place)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)

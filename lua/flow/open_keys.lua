@@ -10,7 +10,7 @@ local bulk = include('store/bulk')
 local key_records = include('flow/key_records')
 local open_keys = {}
 
--- Number of entries from which MEMORY USAGE estimates the size of a hash or sorted set. With 20 it is good enough.
+-- Number of entries from which MEMORY USAGE estimates the size of a hash or sorted set. 20 give a good enough estimate.
 local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
@@ -41,8 +41,8 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a join key, which must not be open already. Its time to expire begins now. Returns a new record, to which
--- events are added.
+-- Opens a join key, which must not be open already. From now on the time runs after which the key expires. Returns a
+-- new record, to which events are added.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -61,8 +61,8 @@ function open_keys.count(state, key, record, event)
 end
 
 -- Takes the events that completed a join key out of its record. Returns their ids, as far as the record has them. If no
--- event is left, the join key is closed. Otherwise it stays open, and its time to expire begins anew. Example: if a
--- join needs one `order` and one `payment`, and two payments have come, one is left.
+-- event is left, the join key is closed. Otherwise it stays open, and the time after which it expires begins anew.
+-- Example: if a join needs one `order` and one `payment`, and two payments have come, one payment is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   state.touched[key] = true
@@ -74,8 +74,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Writes the changes to the sorted set of open join keys, whose scores are the times at which they were opened. Closed
--- keys are removed. A complete key that stays open for its next round gets a new time (`take_complete`).
+-- Writes the changes to the sorted set of open join keys, whose scores are the times at which they were opened. Removes
+-- closed keys. A complete key that stays open gets a new time (`take_complete`).
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -121,8 +121,9 @@ function open_keys.store(state)
   bulk.command('HDEL', state.hash, removed)
 end
 
--- Enters a join in `joins:expiring` with the time at which its first open join key expires. If there is none, removes
--- the join. If the time has passed already and `retry_ms` is given, the time is `retry_ms` from now instead.
+-- Enters a join in `joins:expiring` with the time at which its first open join key expires. If there is no open key,
+-- removes the join. If `retry_ms` is given and the time has passed already, enters the time `retry_ms` from now
+-- instead.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

@@ -9,7 +9,7 @@ now, because `max_outbox_bytes` wait for another partition (outboxes.lua), comes
 
 Events are published in the order of their time over all topics, until a client has used its part of the call's work.
 All clients with due events have equal parts, so a client with many events does not keep others waiting. When all have
-used their part, they get another one. The events of one client always stay in order. `turn` says which client begins;
+used their part, each gets another part. The events of one client always stay in order. `turn` says which client begins;
 the caller counts it from 0 while more events are due.
 
 `published` has, for each topic, the number of its events, their bytes, the tokens of its subscribers with a token on
@@ -21,8 +21,7 @@ local due_topics = include('flow/due_topics')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
--- Maximum work of one script call, in units of about 1 µs of Redis. It is bounded because Redis serves nobody else
--- during the call.
+-- Maximum work of one script call, in units of about 1 µs of Redis, which serves nobody else meanwhile.
 local MAX_WORK = 2500
 -- Estimated work (µs of Redis) for each topic, each of its subscribers, each event, each copy (an event for one
 -- subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed.
@@ -52,8 +51,8 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Adds what a topic and its subscribers cost without any event to the work of the script call, before its first event
--- is taken. If this would exceed the call's maximum, returns false and adds nothing.
+-- Before the first event of a topic is taken, adds what the topic and its subscribers cost to the work of the script
+-- call. If this would exceed the call's maximum, returns false and adds nothing.
 --
 -- The first topic of a call is always accepted. If its work is more than half of the maximum, the maximum becomes twice
 -- this work, to leave room for events. Example: with 1,000 subscribers, the maximum becomes 24,024 µs.
@@ -94,7 +93,7 @@ local function take(call, progress, client, until_ms)
 end
 
 -- Finds the client with the earliest due event. Each client has an equal part of the script call's work. A client that
--- has used its part is skipped. If all clients with due events have used theirs, each gets another part. Returns
+-- has used its part is skipped. If all clients with due events have used their parts, each gets another part. Returns
 -- nothing if no event is due. Otherwise returns two values:
 --   first     the client. Its field `first` is the topic with its earliest event
 --   until_ms  `take` takes events of this topic up to this time: the time of the earliest event of any other topic,

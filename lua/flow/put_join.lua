@@ -3,12 +3,12 @@
 put_join: make a join of a client, or change it. The join becomes a subscriber of its source topics, and a worker counts
 the events in its batches.
 
-The topics that it publishes to (`outlets`) become the client's, as by a publish. A topic takes events from one join
-only: `has_join` means that another join of the client publishes to `topic`. `loop` means that events of this join would
-come back to it through its source `topic`. `too_many_of_topic` means that 16 other joins of the client count the events
-of `topic`, which is the maximum, since each of these joins gets a copy of every event. The other refusals are those of
-publish and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its maximum
-of joins. A refusal changes nothing.
+The topics that the join publishes to (`outlets`) become the client's, as by a publish. A topic takes events from one
+join only: `has_join` means that another join of the client publishes to `topic`. `loop` means that events of this join
+would come back to it through its source `topic`. `too_many_of_topic` means that 16 other joins of the client count the
+events of `topic`. That is the maximum, since each of these joins gets a copy of every event. The other refusals are
+those of publish and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its
+maximum of joins. A refusal changes nothing.
 
 `foreign` has the sources and outlets that live in other partitions. The caller has marked these sources there, and
 claimed these outlets (mark_topics, claim_topics). A client has all of its joins in one partition, so `has_join` is
@@ -16,10 +16,10 @@ decided here for all outlets, and `loop` for joins of this client.
 
 With `judges_only`, nothing changes, and the reply is the one that the call would get otherwise.
 
-If a join is changed, its open join keys keep the counts of the sources that stay. A source that had left and comes back
-is counted anew, since the counts of a source are stored with the time at which it was added (`added_at`). A join key is
-checked against the new rules at its next event, and expires by the new `within_ms`. Unknown source topics are created
-without a publisher.
+If a join is changed, its open join keys keep the counts of the sources that stay. If a source left and comes back, its
+events are counted anew: the counts of a source are stored with the time at which it was added (`added_at`). A join key
+is checked against the new rules at its next event, and expires by the new `within_ms`. Unknown source topics are
+created without a publisher.
 ]]
 local intake = include('publishing/intake')
 local join_tokens = include('flow/join_tokens')
@@ -35,7 +35,7 @@ local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262
 -- Maximum joins of one client that may count the events of the same topic.
 local MAX_OF_TOPIC = 16
 
--- Returns a source topic of this join that is already a source of too many other joins of the client, if there is one.
+-- Returns a source topic of this join that too many other joins of the client already have as a source, or nothing.
 local function crowded_source(call, args)
   local others = joins.of(call, args.client)
   if #others < MAX_OF_TOPIC then return end
@@ -139,9 +139,9 @@ local function store(call, args, taken)
   redis.call('HSET', subscriber, 'join', args.rules, 'added_at', added, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
-  -- An earlier join of this name may have left batches. Workers delete those up to `counts_after`, the score of the
-  -- last one, without counting. Times do not show to which join a batch belongs: another partition may have accepted
-  -- the events of a new batch before this call.
+  -- An earlier join of this name may have left batches. Workers delete them without counting: `counts_after` is the
+  -- score of the last one. Times do not show to which join a batch belongs: another partition may have accepted the
+  -- events of a new batch before this call.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)

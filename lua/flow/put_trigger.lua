@@ -2,15 +2,16 @@
 --[[
 put_trigger: create a trigger of a client, or replace its definition.
 
-`before` is the revision of the definition that the caller has seen, and missing if it saw none. If the stored one is
-another by now, or is gone, nothing changes and the reply is `conflict`. `definition` is the new text (triggers.lua).
-`next_at` is the time at which the trigger fires next (ms), and missing if it never does. With `keeps_next`, the stored
-time stays, even if it has passed; a paused trigger does not fire at it. The counts of a trigger (`fired` and `missed`)
-stay when it is replaced.
+`before` is the revision of the definition that the caller has seen, and missing if it saw none. If the stored
+definition has another revision by now, or is gone, nothing changes and the reply is `conflict`. `definition` is the new
+text (triggers.lua). `next_at` is the time at which the trigger fires next (ms), and missing if it never does. With
+`keeps_next`, the stored time stays, even if it has passed; a paused trigger does not fire at it. The counts of a
+trigger (`fired` and `missed`) stay when it is replaced.
 
-If the trigger is in another partition than its new topic, `step` is `judge` in the partition of the topic: the topic is
-claimed, but nothing is stored. Then it is `leave` where the trigger is: the definition is stored, but the trigger does
-not fire any more, and waits to be moved (receive_trigger.lua). In all other calls it is `put`.
+If the trigger is in another partition than its new topic, the script is called twice. In the partition of the topic,
+`step` is `judge`: the topic is claimed, but nothing is stored. In the partition of the trigger, `step` is `leave`: the
+definition is stored, but the trigger does not fire any more, and waits to be moved (receive_trigger.lua). In all other
+calls `step` is `put`.
 
 The client must exist unless the configuration names it (`is_fixed`), and its scopes must permit the topic; otherwise
 the reply is `client_not_found` or `not_permitted`. The topic is claimed as by publish.lua, which describes the refusals

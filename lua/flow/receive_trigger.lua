@@ -1,8 +1,8 @@
 #!lua
 --[[
 receive_trigger: store a trigger that comes from another partition, since its new topic is in this one. `definition` and
-`state` (the fields and values of its hash) are as they are stored there. A trigger of this name that is here already
-stays as it is, so a repeat is harmless; the reply is `received` then, too.
+`state` (the fields and values of its hash) are as the other partition stores them. If this partition already has a
+trigger of this name, that one stays as it is, and the reply is `received` too. So a repeat is harmless.
 
 The trigger was there after the time `seen_ms`, by the clock of this partition. If that is more than a second ago,
 nothing changes and the reply is `late`: another call may have brought the trigger, and its client deleted it here.

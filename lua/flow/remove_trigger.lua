@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 remove_trigger: delete a trigger of a client. With `revision`, deletes it only if its definition has that revision.
-Returns true if it was deleted.
+Returns true if the trigger was deleted.
 ]]
 local triggers = include('flow/triggers')
 

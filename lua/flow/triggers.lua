@@ -6,8 +6,8 @@ Triggers: a trigger publishes an event for its client on a schedule.
 each fires next (ms). A trigger that is paused, or has no further time, has infinity there. `triggers:bytes` has the
 bytes of the definitions of each client.
 
-A trigger whose new topic is in another partition has the field `moving` here until it is there. It does not fire, and
-is due all the time, so that a worker brings it there if the call that changed it was cut off.
+A trigger whose new topic is in another partition has the field `moving` until it has been moved to that partition. It
+does not fire. It is due all the time, so that a worker moves it if the call that changed it was cut off.
 ]]
 local agenda = include('flow/agenda')
 local scopes = include('authentication/scopes')
@@ -40,8 +40,8 @@ function triggers.topic_of(definition)
   return definition:match('^[^\n]*\n([^\n]*)')
 end
 
--- Enters a trigger in `triggers:due`. Wakes the scheduler if it is now the first there. A trigger without `due_ms` is
--- paused or will never be due again, and stands at infinity.
+-- Enters a trigger in `triggers:due`. Wakes the scheduler if it is the first there now. Without `due_ms`, the trigger
+-- is paused or will never be due again, and its score is infinity.
 function triggers.enter(call, client, name, due_ms)
   local member = triggers.member(client, name)
   if due_ms then
