@@ -9,7 +9,7 @@ Waiting jobs of the subscriber become instant, as far as its lane has room.
 
 `removed` is the number of events in the batch, or 0 if nothing changed. `is_gone` is true if nothing changed and the
 batch no longer exists, as after an earlier call whose reply was lost. `left` is the number of jobs that are ready. Jobs
-that come back are not announced, because the worker asks for a job next.
+that become instant are not announced, because the worker asks for a job next.
 ]]
 local finishing = include('delivering/finishing')
 local lanes = include('delivering/lanes')

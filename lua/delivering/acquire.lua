@@ -20,8 +20,8 @@ worker in a process of its own. It gets only the jobs of suspects, which are bat
 died. Other workers do not get these jobs.
 
 A lane limits the workers that one subscriber may hold. A share limits the workers that all slow subscribers, all
-failing ones, or all joins may hold (lanes.lua). If a lane has no room for a delivery, the job waits outside the queue
-until the lane brings it back. If a share has no room, the job waits in its lane or for the share.
+failing ones, or all joins may hold together (lanes.lua). If a lane has no room for a delivery, the job waits outside
+the queue until the lane brings it back. If a share has no room, the job waits in its lane or for the share.
 
 The first item of the reply is MessagePack, since Node decodes one text faster than a reply with as many
 values:
@@ -46,8 +46,8 @@ local lanes = include('delivering/lanes')
 local late = include('delivering/late')
 local leases = include('delivering/leases')
 
--- Returns the job that each of these workers already holds. Usually no worker holds one. A worker holds one if the
--- reply that gave it the job was lost.
+-- Returns the job that each of these workers already holds. Usually no worker holds one. If a worker holds a job, an
+-- earlier call gave the worker this job, and the reply was lost.
 local function held_by(call, q, workers)
   local held, lists = {}, {}
   for i, worker in ipairs(workers) do lists[i] = call.keys.jobs_pending(q, worker) end
@@ -60,8 +60,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns how many of these workers are new. If any is, all are added to the set of the workers of their queue.
-  -- The sizes of shares depend on the set of `main` (lanes.lua).
+  -- HSET returns how many of these workers are new. If any is new, all are added to the set of the workers of their
+  -- queue. The sizes of shares depend on the set of `main` (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -105,8 +105,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.sharing)
-  -- Other workers are woken if waiting jobs came back and this call leaves ready jobs. A quarantine leaves all of them,
-  -- because it takes only suspects.
+  -- Other workers are woken if waiting jobs came back and this call leaves ready jobs. A quarantine leaves all jobs
+  -- that came back, because it takes only suspects.
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

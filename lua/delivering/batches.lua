@@ -1,6 +1,6 @@
 --[[
-Batches: each is a list of the subscriber's token, the time of creation (ms), the number of attempts, and
-then the events.
+Batches: a batch is a list of the subscriber's token, the time of creation (ms), the number of attempts, and then the
+events.
 ]]
 local calls = include('store/calls')
 local open_batches = include('delivering/open_batches')
@@ -33,8 +33,7 @@ end
 
 -- Returns the score that a batch opened by this call gets in its subscriber's index: the time in µs. If `ordered` is
 -- '1', the score is also above all others in the index, even if Redis's clock was set back. Scores are whole numbers,
--- because a short sorted set stores fractions as text. Adding and removing a batch takes Redis 5 µs, and would take 14
--- µs with fractions.
+-- because a short sorted set stores fractions as text: then adding and removing a batch takes Redis 14 µs instead of 5.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.accepted_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
@@ -61,15 +60,15 @@ function batches.drop_first(call, bid, token, count)
   redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
 end
 
--- Adds a batch to the index `batches_retrying`, because it was attempted and will be tried again. Does nothing if the
--- batch has left the queue.
+-- Adds a batch to the index `batches_retrying`, because a delivery was attempted and will be tried again. Does nothing
+-- if the batch has left the queue.
 function batches.note_retry(call, token, bid)
   local score = redis.call('ZSCORE', call.keys.batches_queued(token), bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
 end
 
--- Enters a closed batch in the indexes and gauges of its subscriber, at the end of the queue. The caller stores its
--- list and its job.
+-- Enters a closed batch in the indexes and gauges of its subscriber, at the end of the queue. The caller stores the
+-- list and the job of the batch.
 function batches.enlist(call, bid, token, ordered, events)
   local keys = call.keys
   redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)

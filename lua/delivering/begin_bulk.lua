@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[
-begin_bulk: begin a bulk: count the dead letters that match a filter, in order to retry or purge them all later. While
+begin_bulk: begin a bulk, which retries or purges all dead letters that match a filter; first they are counted. While
 another bulk of this owner runs, returns false and changes nothing. If the owner's last bulk is in any other state, the
-new one replaces it.
+new bulk replaces it.
 
-Only letters that have died by now match. So a letter that is retried and dies again is not retried a second time.
+Only letters that have died by now match. So if a letter is retried and dies again, the bulk does not retry it again.
 `queues` has the tokens of the subscribers whose letters are counted, or a null for all subscribers, as JSON that only
 the caller reads.
 ]]

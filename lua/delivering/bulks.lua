@@ -15,7 +15,7 @@ local bulks = {}
 local EXPIRY_MS = 86400 * 1000
 
 -- Returns the hash of a bulk. Returns nothing if another bulk has replaced it, if its state is not `state`, or if
--- another caller has already gone on to a later queue than `args.queue`.
+-- another caller has already gone on to a queue after `args.queue`.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}

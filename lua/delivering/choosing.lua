@@ -10,19 +10,18 @@ local lanes = include('delivering/lanes')
 local ruby = include('maintenance/ruby')
 local choosing = {}
 
--- Maximum jobs that a script call skips because they cannot run now. It bounds the time for which a call blocks Redis.
+-- Maximum jobs that a script call skips because they cannot run now. Skipping more would block Redis for too long.
 local MAX_PASSED_OVER = 500
 
--- Number of items that are read at the start of a batch's list: its header and up to ten events. A short list is read
--- as a whole.
+-- Number of items that are read at the start of a batch's list: its header and up to ten events. A short list has no more.
 choosing.START = batches.HEADER + 10
 
--- Creates the working state of a script call that chooses jobs. `workers` is the number of workers that need one; the
+-- Creates the working state of a script call that chooses jobs. `workers` is the number of workers that need a job; the
 -- call pops that many instant jobs at a time into `popped`.
 --
--- `sharing` has, for each share (lanes.lua), how many of the jobs that wait for it the call may still take: those that
--- waited at its start. `is_exhausted` is true as soon as no job is left that could be tried. `may_have_history` is false
--- if the batch of the next job surely has no history of attempts.
+-- `sharing` has, for each share (lanes.lua), how many jobs the call may still take of those that waited for the share
+-- at its start. `is_exhausted` is true as soon as no job is left that could be tried. `may_have_history` is false if the
+-- batch of the next job surely has no history of attempts.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -34,15 +33,15 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- If the batch `bid` is a stray, adopts it and returns the first items of its list. Otherwise returns nothing. A stray
--- is a batch that a Ruby process stored after the takeover. Adopting renames its key and indexes it.
+-- If the batch `bid` is a stray (a batch that a Ruby process stored after the takeover), adopts it: renames its key and
+-- indexes it. Then returns the first items of its list. Otherwise returns nothing.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
   return choosing.start_of(call, bid)
 end
 
--- Returns true if one of these jobs delivers a batch with a history of attempts. Usually none does, and a single
+-- Returns true if one of these jobs delivers a batch with a history of attempts. Usually there is none, and a single
 -- command shows this.
 local function have_history(call, popped)
   local histories = {}
@@ -71,8 +70,8 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- Makes the job of a suspect wait for the quarantine, and returns true. The jobs that a quarantine gets are not
--- checked. A batch without an attempt can be a suspect too, if it was a dead letter.
+-- If a batch is a suspect, makes its job wait for the quarantine, and returns true. Does nothing for the quarantine
+-- itself. Even a batch without an attempt can be a suspect, if it was a dead letter.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end
@@ -82,7 +81,7 @@ end
 
 -- Gives the worker the next job that can run. Returns the job, and for a delivery also the UID of the batch and the
 -- first items of its list. Returns nothing if no job can run, or if too many were skipped. If `lane_entry.enter`
--- throws, this one job is in no list until a sweep repairs this.
+-- throws, the job that it was called for is in no list until a sweep repairs this.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)
@@ -106,8 +105,8 @@ function choosing.take_next(call, choice, reader, worker)
   end
 end
 
--- Puts the popped jobs that were not tried back into the list of instant jobs, in their old order. Workers take jobs
--- from the right end of this list, so the jobs are pushed there.
+-- Puts the popped jobs that were not tried back into the list of instant jobs, in their old order. They are pushed at
+-- the right end of this list, where workers take jobs.
 function choosing.put_back(call, choice)
   for i = #choice.popped, choice.position + 1, -1 do
     redis.call('RPUSH', call.keys.jobs_instant(choice.q), choice.popped[i])

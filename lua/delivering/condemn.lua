@@ -8,8 +8,8 @@ quarantine did, so the batch becomes a dead letter. If the worker held none, or 
 the worker is forgotten. Returns the batch with its subscriber, and the numbers of bury: `buried` and `dropped` events.
 The subscriber is not to blame, so its health does not change.
 
-`held` is the batch that the worker held, as the caller has read it before. If an earlier call, whose reply was lost, has
-made a dead letter of it, the reply is the same again.
+`held` is the batch that the worker held, as the caller has read it before. If an earlier call has made a dead letter of
+this batch, and its reply was lost, the reply is the same again.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')

@@ -1,10 +1,10 @@
 --[[
 Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
-become a batch of their own. The other events stay in the batch, which keeps its UID and its position in the queue, and
-are delivered next.
+become a batch of their own. The other events stay in the batch, keep its UID and its position in the queue, and are
+delivered next.
 
-A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one
-call, because its subscriber has lowered a limit since, or because a release without max_bytes opened it.
+A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one call,
+because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
 ]]
 local batches = include('delivering/batches')
 local bulk = include('store/bulk')
@@ -17,8 +17,8 @@ local cutting = {}
 
 -- Number of events that one LRANGE reads. A single LRANGE reads the whole list of a batch of the default size.
 local EVENTS_PER_READ = 100
--- Maximum bytes of a delivery of a batch that was attempted before. A smaller batch is not split, so that the next
--- attempt has the same UID and body. A larger one is split, because its size may have killed workers.
+-- Maximum bytes of a delivery of a batch that was attempted before. A batch with fewer bytes is not split, so that the
+-- next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- Returns the maximum events and bytes of one delivery of this batch. `start[3]` is the number of attempts. An
@@ -29,10 +29,10 @@ local function limits_of(lane, start)
 end
 
 -- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when more was
--- read than one delivery may have. `start` is what was read of the list before. Returns two values:
+-- read than one delivery may have. `start` has the items of the list that were read before. Returns two values:
 --   items     the items that were read
 --   too_many  true if they have too many events or bytes. If it is false, the caller must still count the bytes,
---             because those of the last read are not counted here
+--             because the bytes of the last read are not counted here
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end

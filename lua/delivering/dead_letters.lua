@@ -1,6 +1,6 @@
 --[[
-Dead letters: batches that are not tried any more. Each is kept whole, with the reason and the history of
-its attempts.
+Dead letters: batches that are not tried any more. A dead letter is kept whole, with its reason and the history of its
+attempts.
 ]]
 local batches = include('delivering/batches')
 local dead_letters = {}
@@ -33,9 +33,9 @@ function dead_letters.unlist(call, bid, token, events)
   end
 end
 
--- Removes `bid` from the index of a subscriber's dead letters, because the subscriber has no such dead letter.
--- Otherwise the API, which takes 100 entries of this index at a time, would find this entry each time. Does nothing if
--- `token` is nil.
+-- Removes `bid` from the index of a subscriber's dead letters, because the subscriber has no such dead letter. The API
+-- takes 100 entries of this index at a time, and would otherwise find this entry each time. Does nothing if `token` is
+-- nil.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end

@@ -1,8 +1,9 @@
 --[[
 Drop notices: reports to a subscriber about its events that the bus had to drop.
 
-Drops are a list of field, value, …. The fields are `batches` and `events` (their numbers), `from` and `to` (when the
-oldest and the newest of these batches were created, in ms), and for each topic `topic:{topic}`, its number of events.
+Drops are a list of field, value, …. The fields are `batches` and `events` (their numbers), `from` and `to` (the times
+in ms at which the oldest and the newest of these batches were created), and for each topic `topic:{topic}`: its number
+of events.
 ]]
 local bulk = include('store/bulk')
 local drop_notices = {}
@@ -34,8 +35,8 @@ function drop_notices.add(call, token, drops)
   add_drops(call.keys.dropped(token), drops)
 end
 
--- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch carries the notice;
--- the field `teller` names that batch. If no batch carries one, this batch gets the drops that are not reported yet.
+-- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch carries the notice; the
+-- field `teller` names that batch. If no batch carries a notice, this batch gets the drops that are not reported yet.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
@@ -47,8 +48,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The batch that carried a notice no longer exists. The subscriber has not accepted it: it was dropped, or became a
-    -- dead letter. So the notice is added to the drops that are not reported yet.
+    -- The batch that carried a notice no longer exists. It was dropped, or became a dead letter, so the subscriber has
+    -- not accepted it. The notice is added to the drops that are not reported yet.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end

@@ -23,8 +23,8 @@ local finishing = {}
 --                (`add_taken`)
 --   undelivered  records for the delivery log, of batches whose subscriber had left before a worker acquired them;
 --                false if there are none
---   closed       the time (ms, as text) at which each batch was closed. A batch that was never open, because its first
---                events filled it, is missing
+--   closed       the time (ms, as text) at which each batch was closed; without the batches that were never open,
+--                because their first events filled them
 local function collection(args, closed)
   return {
     workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
@@ -32,8 +32,8 @@ local function collection(args, closed)
   }
 end
 
--- Adds the delivery log's record of a batch to the collected changes. If the log is on, each accepted delivery has an
--- `each.record`. A batch without one was not delivered, because its subscriber had left. It is recorded as dropped.
+-- Adds a batch to the delivery log's records that are collected. If the log is on, each accepted delivery has an
+-- `each.record`. A batch without it was not delivered, because its subscriber had left, and is recorded as dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
@@ -147,8 +147,8 @@ end
 -- Finishes each job that its worker still holds under the given lease. `args` has q, lease_ms, lane_limit,
 -- lane_limit_max, slow_ms and delivery_log. Returns two values:
 --   - for each job, the number of events in its batch, or false if the worker does not hold the job
---   - true if waiting jobs became instant. No worker is woken for these jobs, so the caller must assign them to
---     workers, or wake workers
+--   - true if waiting jobs became instant. No worker is woken for these jobs: the caller must assign them to workers,
+--     or wake workers
 function finishing.finish_all(call, args, finished)
   if #finished == 0 then return {}, false end
   local workers, bids, removed = {}, {}, {}

@@ -1,6 +1,6 @@
 --[[
-Grants: a grant is a job that acquire assigns to a worker, under a lease. Values that can be written to Redis once for
-all grants of a script call are collected first, and `settle` writes them.
+Grants: a grant is a job that acquire assigns to a worker, under a lease. What Redis can store for all grants of a
+script call at once is collected first, and `settle` writes it.
 ]]
 local batches = include('delivering/batches')
 local choosing = include('delivering/choosing')
@@ -50,7 +50,7 @@ local function is_full(given)
 end
 
 -- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, and
--- number of reply items that have them. One item can have several events (pieces.lua).
+-- number of reply items that contain the events. One item can have several events (pieces.lua).
 local function describe(given, start, count, piece_count)
   given.events = given.events + count
   return { start[1], start[2], start[3], count, piece_count }
@@ -74,8 +74,8 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Adds the events of a granted batch to the reply, and counts the attempt. Of a batch that is too large, the first
--- events become a new batch, which is granted instead. If the subscriber has left, no events are added: the worker only
+-- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large, its first events
+-- become a new batch, which is granted instead. If the subscriber has left, no events are added: the worker only
 -- deletes the batch.
 local function add_batch(call, given, grant, worker, bid, start)
   local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
@@ -112,8 +112,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker the job that it holds already. A worker that knows its job does not ask for one, so the reply with
--- this job was lost. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker the job that it already holds. Since the worker asks for a job, the reply that gave it this one was
+-- lost. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -128,13 +128,13 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Takes a job back that could not be given to its worker. Otherwise each later call would give it again, and fail in the
--- same way. The job is in no list until a sweep repairs this.
+-- Takes back a job that could not be given to its worker. Otherwise each later call would try to give it again, and
+-- fail in the same way. The job is in no list until a sweep repairs this.
 function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.lane_of[worker] = nil
   lanes.leave(call, worker)
-  -- The worker of a delivery that has just begun is in a share already, but not yet in a lane. So it leaves only the
+  -- The worker of a delivery that has just begun is already in a share, but not yet in a lane. So it leaves only the
   -- share.
   lanes.leave_shares(call, { worker })
 end

@@ -2,8 +2,8 @@
 --[[
 heartbeat: renew the leases of workers. Returns the workers that have lost their leases.
 
-A lease is lost if it has expired, or if the worker's current lease has another number. A lost lease is
-not renewed.
+A worker has lost its lease if the lease has expired, or if the worker's current lease has another number. A lost lease
+is not renewed.
 ]]
 local leases = include('delivering/leases')
 

@@ -1,8 +1,8 @@
 --[[
 Jobs: the changes of a job's state that several scripts make.
 
-A function that gives workers or the scheduler something to do marks in `call.wakes` that they must be woken. The
-announcement that wakes them is published when the script ends.
+A function that gives workers or the scheduler something to do marks in `call.wakes` whom to wake. When the script ends,
+the announcement that wakes them is published.
 ]]
 local jobs = {}
 
@@ -31,7 +31,7 @@ function jobs.make_instant(call, q, ...)
   call.wakes[q] = true
 end
 
--- Makes a job instant again, before all other instant jobs, after a worker has held it.
+-- After a worker has held a job, makes it instant again, before all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true

@@ -1,7 +1,7 @@
 --[[
 Lane entry: decides whether a delivery may begin now, and otherwise where its job waits.
 
-The trial job of a subscriber is the single job by which a failing, slow or new subscriber is tried next. Its other jobs
+While a subscriber fails, is slow or is new, its trial job is the single job by which it is tried next. Its other jobs
 wait meanwhile.
 ]]
 local jobs = include('delivering/jobs')
@@ -47,8 +47,8 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other jobs. If it was the trial job, the subscriber then has none. Returns
--- false, because no delivery begins.
+-- Makes a job wait with its subscriber's other jobs. If it was the trial job, the subscriber has no trial job any more.
+-- Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end
@@ -83,9 +83,9 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber with deliveries in flight may have another one. It must not be on trial. A quarantine
--- always has room. If a suspect waited, its job would come back to an ordinary worker, which would have to pass it to
--- the quarantine again.
+-- Returns true if a subscriber with deliveries in flight, which must not be on trial, may have another one. A
+-- quarantine always has room: if a suspect's job waited, it would come back to an ordinary worker, which would have to
+-- pass it to the quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
@@ -99,11 +99,11 @@ local function begin(reader, lane)
   return true
 end
 
--- Begins a delivery of the subscriber `token` if that is allowed now, and returns true. Otherwise stores the job
--- where it must wait, and returns false.
+-- Begins a delivery of the subscriber `token` if that is allowed now, and returns true. Otherwise puts the job where it
+-- must wait, and returns false.
 function lane_entry.enter(call, reader, worker, job, token)
   local lane = lane_entry.read(call, reader, token)
-  -- The subscriber has left. The job may go on, because its worker will only delete the batch.
+  -- The subscriber has left. A worker may take the job, because it will only delete the batch.
   if not lane.callback then return begin(reader, lane) end
   if lane.paused_at then return make_wait(call, lane, job) end
   local ordered = lane.ordered == '1'
@@ -112,16 +112,16 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- While a subscriber has a trial job (`lane.trial_job`), its other jobs wait, unless it is healthy and quick (`share` is
-  -- false).
+  -- While a subscriber has a trial job (`lane.trial_job`), its other jobs wait. This does not hold for a healthy and
+  -- quick subscriber (`share` is false).
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)
     set_trial_job(call, lane, job)
     return false
   end
-  -- A lane without a delivery in flight has room for one. Any other lane has none if its subscriber is `ordered` or on
-  -- trial, or if the lane is full.
+  -- A lane without a delivery in flight has room for one. Any other lane has no room if its subscriber is `ordered` or
+  -- on trial, or if the lane is full.
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end

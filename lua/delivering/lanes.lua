@@ -5,9 +5,8 @@ A lane may hold a quarter of the workers with its deliveries in flight, but at l
 has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none before `throttled_until`.
 
 The spare workers of a thread ask for jobs while its other workers hang. A spare worker may begin a delivery only if the
-lane of the delivery then holds at most a quarter of the workers that no other lane holds, or only this worker. Each
-lane thus leaves three quarters of the workers that it finds free. So even if many lanes hang at once, some workers are
-left.
+lane of the delivery then holds at most a quarter of the workers that no other lane holds, or only this worker. So each
+lane leaves three quarters of the workers that it finds free. Even if many lanes hang at once, some workers are left.
 
 A share limits the workers that all subscribers of one kind may hold together: half of the workers for all that are slow
 or have never accepted a batch, a quarter for all that fail, and a sixteenth for all joins. A delivery to such a
@@ -23,8 +22,8 @@ local lanes = {}
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
--- Maximum bytes of a subscriber's deliveries in flight together, if each is as large as the subscriber allows. A worker
--- process holds each twice: 24 deliveries of 16 MiB took 670 MB, and a process may have less.
+-- Maximum bytes of all deliveries of a subscriber that are in flight, if each is as large as the subscriber allows. A
+-- worker process holds each twice: 24 deliveries of 16 MiB took 670 MB, and a process may have less.
 local MAX_BYTES = 67108864
 local PART_FOR_SINGLE = 1 / 4
 
@@ -35,8 +34,8 @@ local function of_all(key)
 end
 
 -- Returns how many subscribers have exactly one worker in the slow share (the workers that deliver to slow or new
--- subscribers). A script call counts them once. Later in the call, lane_entry adds each subscriber that gets its first
--- delivery.
+-- subscribers). This is counted once in a script call. Later in the call, lane_entry adds each subscriber that gets its
+-- first delivery.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -59,11 +58,11 @@ end
 -- Returns how many more deliveries may enter a share; 0 or less means none. `holds_some` is true if the subscriber of
 -- the next delivery has others in flight.
 --
--- The slow share keeps its last quarter (`kept`) for subscribers without a delivery in flight, so that hanging ones do
--- not keep them waiting. Example: of 64 workers, the share has 32 places, and keeps 8 of them.
+-- The slow share keeps its last quarter (`kept`) for subscribers without a delivery in flight, so that they do not wait
+-- for subscribers that hang. Example: of 64 workers, the share has 32 places, and keeps 8 of them.
 --   - A subscriber with deliveries in flight may enter while fewer than 24 places are taken.
---   - One without may enter while fewer than 32 are taken. Late deliveries can fill all 32, because they enter even a
---     full share (late.lua). So such a subscriber may also enter while fewer than 8 subscribers have a single worker in
+--   - A subscriber without any may enter while fewer than 32 are taken. Late deliveries can fill all 32, because they
+--     enter even a full share (late.lua). So it may also enter while fewer than 8 subscribers have a single worker in
 --     the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
@@ -82,7 +81,8 @@ end
 
 -- Returns how many deliveries a subscriber may have in flight, if it is not on trial. `own_limit` and `max_bytes` are
 -- what the subscriber has set, or false; without `own_limit`, `args.lane_limit` applies. The result is at most
--- `args.lane_limit_max`, a quarter of the living workers, and as many as have MAX_BYTES together, but at least 1.
+-- `args.lane_limit_max`, at most a quarter of the living workers, and at most so many that they have MAX_BYTES
+-- together, but at least 1.
 function lanes.width(call, own_limit, max_bytes, args)
   local part = math.min(live_workers(call) * PART_OF_LANE, MAX_BYTES / (tonumber(max_bytes) or 1))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
@@ -105,8 +105,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns, for each share, the number of jobs that wait because the share is full. Usually none waits, and the table is
--- empty.
+-- Returns, for each share, the number of jobs that wait because the share is full. Usually no job waits, and the table
+-- is empty.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -139,7 +139,7 @@ end
 -- Removes workers from the shares in which they count. Returns how many of these workers were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually all shares are empty, which a single command shows.
+  -- Usually all shares are empty. A single command shows this.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))

@@ -1,6 +1,6 @@
 --[[
-Late deliveries: those in flight for longer than `slow_ms`, the time after which an accepted delivery counts as
-slow. They show a hanging subscriber long before its first delivery times out.
+Late deliveries: deliveries in flight for longer than `slow_ms`, the time after which an accepted delivery counts as
+slow. They show that a subscriber hangs long before its first delivery times out.
 
 The number of a lease is the time (µs) at which it was given, so leases tell how old deliveries are.
 ]]
@@ -27,8 +27,8 @@ end
 -- Makes the subscribers of late deliveries slow. Their workers enter the slow share (lanes.lua), unless they are in
 -- another share.
 function late.notice(call, slow_ms)
-  -- One search per interval of LOOK_EVERY_US is enough. The number of a lease is its time, and acquire searches before
-  -- it gives leases. So a lease of this interval shows that the search was made.
+  -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases, and the number of
+  -- a lease is its time. So if the last lease is of this interval, the search was made.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

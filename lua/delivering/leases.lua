@@ -12,7 +12,7 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Draws the numbers of `count` new leases. Returns the first; each of the others is one more than the one before.
+-- Draws the numbers of `count` new leases. Returns the first number. Each further number is higher by one.
 function leases.draw(call, count)
   local first = math.max(leases.last(call) + 1, call.now_us)
   call.last_lease = first + count - 1
@@ -20,8 +20,8 @@ function leases.draw(call, count)
   return first
 end
 
--- Returns true if a lease has expired: the worker's last sign of life is missing, or older than `lease_ms` by the
--- clock of Redis.
+-- Returns true if a lease has expired: the worker's last sign of life (`heard_ms`) is missing, or older than `lease_ms`
+-- by the clock of Redis.
 function leases.ran_out(call, heard_ms, lease_ms)
   heard_ms = tonumber(heard_ms)
   return not heard_ms or call.now_ms - heard_ms > lease_ms

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 --[[
 nack: put a job that its worker could not finish back into its queue, to run again after `delay_ms`. If the batch of the
-job was dropped, the job is deleted instead. Unless the worker `held` the job under that lease, nothing changes.
+job was dropped, the job is deleted instead. If the worker does not hold the job under that lease, `held` is false and
+nothing changes.
 
 The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
-`damage` health points and holds it back for `throttle_ms`. `gone` is given if the callback answered 410: it is the
-`subscribed_at` of the subscription that gave this callback, 0 if unknown. The subscriber is then paused: its jobs wait
-until it subscribes again, or is resumed. `paused` is true if this call has paused the subscriber, which was not paused
-before. A waiting job of the subscriber becomes instant.
+`damage` health points, and no delivery to it begins for `throttle_ms`. `gone` is given if the callback answered 410: it
+is the `subscribed_at` of the subscription that gave this callback, 0 if unknown. The subscriber is then paused: its
+jobs wait until it subscribes again, or is resumed. `paused` is true if this call has paused the subscriber, which was
+not paused before. A waiting job of the subscriber becomes instant.
 ]]
 local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
@@ -27,7 +28,7 @@ local function is_gone(call, token, gone)
 end
 
 -- Stores the failed attempt, and its consequences for the subscriber. Acquire has counted the attempt in the batch's
--- header. It is subtracted again if the failure pauses the subscriber (`pauses`), or if `is_uncounted`.
+-- header. If the failure pauses the subscriber (`pauses`), or if `is_uncounted`, the attempt is subtracted again.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then

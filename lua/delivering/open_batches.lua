@@ -1,17 +1,16 @@
 --[[
 Open batches: the open batch of a subscriber is the one that takes its new events.
 
-The hash `batches:open` has an entry for each subscriber, so that publish reads the open batches of all
-subscribers with one command. An entry is the UID of the batch, followed by the maximum number of events; this
-number is left out if both it and max_bytes are the defaults. As in the Ruby Routemaster, the UID is also in
-`batches:current:{token}`.
+The hash `batches:open` has an entry for each subscriber, so that publish reads the open batches of all subscribers with
+one command. An entry is the UID of the batch, followed by the maximum number of events. If this number and max_bytes
+are the defaults, the number is left out. As in the Ruby Routemaster, the UID is also in `batches:current:{token}`.
 
 The hash `batches:room` has, for an open batch whose bytes are counted, the UID of the batch and its room in bytes:
 max_bytes minus the length of the body that delivers its events. If a subscriber's field is missing, or has the UID of
-another batch, no bytes of its open batch were counted. Small events are not counted (`needs_no_count`), because that
-made a publish to 500 subscribers 1.7 times as dear.
+another batch, no bytes of its open batch were counted. Small events are not counted (`needs_no_count`), because
+counting them made a publish to 500 subscribers 1.7 times as dear.
 
-The hash `batches:closed` has, by UID, when each batch or dead letter that was open was closed (ms). A batch without a
+The hash `batches:closed` has, by UID, the time (ms) at which each batch or dead letter was closed. A batch without a
 field is still open, or was never open because its first events filled it. A batch that was never open counts as closed
 since its creation.
 ]]
@@ -21,11 +20,11 @@ local jobs = include('delivering/jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- A batch full of small events has at most this part of max_bytes.
+-- A batch in which all events are small has at most this part of max_bytes.
 local SMALL_PART = 1 / 8
 
--- Returns the maximum number of events in a batch, by the subscriber's setting. It is at least 1: a batch with no
--- room for an event would be replaced by another one for ever.
+-- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1: if a batch had no
+-- room for an event, publish would open another batch for it, and so on for ever.
 function open_batches.max_events(setting)
   return math.max(1, tonumber(setting) or defaults.max_events)
 end
@@ -57,21 +56,21 @@ end
 
 -- Returns the entry of a new batch in `batches:room` (the UID, then the room), and the room: how many bytes still fit
 -- into the JSON array that delivers the batch. `bytes` is the size of its events, each with the comma or `]` after it.
--- The `[` takes 1 byte more.
+-- The `[` takes one more byte.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if the bytes of an open batch might have to be counted: its subscriber has limits of its own (`entry` is
--- then longer than a UID), or the new events, a slice, are not small.
+-- Returns true if the bytes of an open batch might have to be counted: the new events (a slice) are not small, or the
+-- subscriber has limits of its own, so that `entry` is longer than a UID.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
 -- Subtracts the bytes of new events from the room of open batches (the bytes that still fit). `tokens`, `entries` and
 -- `slices` are parallel lists: for each open batch, its subscriber, its entry in `batches:open`, and its new events.
--- Returns the room left, by subscriber. Batches that need no count, and have none yet, are missing from the result.
+-- Returns the room that is left, by subscriber. Leaves out batches that have no count of bytes yet, and need none.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}
@@ -121,13 +120,13 @@ function open_batches.close_open(call, token, bid)
   redis.call('SREM', call.keys.batches_current(token), bid)
 end
 
--- Stores the present time as the time at which the batch was closed. The batch must have been open.
+-- Stores the present time as the time at which a batch, which must have been open, was closed.
 function open_batches.note_closed(call, bid)
   redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end
 
 -- Adds a nameless field with a long value to the hash of closed batches, so that Redis stores the hash as a table.
--- Redis would store a few hundred short fields as a list, in which each look-up takes 3 µs.
+-- Otherwise Redis would store a few hundred short fields as a list, in which each look-up takes 3 µs.
 function open_batches.spread_closed(call)
   redis.call('HSETNX', call.keys.batches_closed(), '', bulk.LONG_VALUE)
 end
@@ -143,7 +142,7 @@ end
 -- is still open, and one that was never open because its first events filled it.
 function open_batches.closed_times(call, bids)
   local hash, closed = call.keys.batches_closed(), {}
-  -- If no closing time is stored, `has_no_closed` shows this in a fifth of the time that HMGET takes.
+  -- If no closing time is stored, which `has_no_closed` finds out in a fifth of the time of HMGET, the table is empty.
   if #bids == 0 or open_batches.has_no_closed(call) then return closed end
   for i, closed_ms in ipairs(redis.call('HMGET', hash, unpack(bids))) do closed[bids[i]] = closed_ms or nil end
   return closed
@@ -160,8 +159,9 @@ function open_batches.forget_closed(call, bids)
   redis.call('HDEL', call.keys.batches_closed(), unpack(bids))
 end
 
--- Closes a full batch that the caller knows to be open. If its job is still scheduled for the deadline of the batch, the
--- job becomes instant. After the deadline the job does not change: it is instant, or waits for its lane or share.
+-- Closes a full batch, which must have been open. If its job is still scheduled for the deadline of the batch, the job
+-- becomes instant. Otherwise the deadline has passed, and the job stays as it is: instant, or waiting for its lane or
+-- share.
 function open_batches.close_full(call, token, bid)
   open_batches.close_open(call, token, bid)
   open_batches.note_closed(call, bid)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-purge_bulk: make a step of a running bulk that purges dead letters: delete the next ones, as `purge` does.
+purge_bulk: make a step of a running bulk that purges dead letters: delete the next dead letters, as `purge` does.
 ]]
 local bulks = include('delivering/bulks')
 local purging = include('delivering/purging')

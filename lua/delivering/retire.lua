@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[
-retire: forget workers that stop. Returns the number of workers forgotten. A worker that still holds a job
-is not forgotten; the scrub frees the job.
+retire: forget workers that stop. Returns the number of workers forgotten. A worker that still holds a job is not
+forgotten; the scrub returns its job to the queue.
 
-The last acks of these workers may have brought jobs back without announcing them, so this script
-announces jobs that are ready.
+The last acks of these workers may have made waiting jobs instant without announcing them, so this script announces jobs
+that are ready.
 ]]
 local lanes = include('delivering/lanes')
 

@@ -7,15 +7,16 @@ batch becomes the trial job: the one that is tried next.
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused, and
 `delivery_not_waiting` that a worker holds the job of the batch, or may take it already.
 
-In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. A batch whose
-lane has no room must still wait.
+In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. If the lane
+has no room, the batch must still wait.
 ]]
 local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- Lets a subscriber that is held back after failures be tried now, with `job` as its trial job. A former trial job that
--- is scheduled for later becomes a waiting job. Any other former trial job stays, and `job` does not replace it.
+-- Lets a subscriber that is held back after failures be tried now, with `job` as its trial job. If the former trial job
+-- is scheduled for later, it becomes a waiting job. In any other state it stays the trial job, and `job` does not
+-- replace it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -28,7 +28,7 @@ local function revive(call, bid, token, ordered)
 end
 
 -- Turns a dead letter back into a batch. If `client` is given, the dead letter must belong to this subscriber. Returns
--- a table with the `outcome`; after 'ok' also `token` (of the subscriber) and `events` (their number).
+-- a table with the `outcome`. If it is 'ok', the table also has the subscriber's `token`, and the number of `events`.
 function reviving.revive(call, bid, client)
   local token = redis.call('LINDEX', call.keys.dead_letter(bid), 0)
   if not token or client and client ~= token then

@@ -31,9 +31,9 @@ function subscribers.fail(call, token, failure)
 end
 
 -- Stores the effects of accepted batches on their subscriber. Its number of sent events grows by `events`, and its
--- health by `heal` points, to 100 at most. If the last delivery took longer than `slow_ms`, the subscriber is slow.
--- Otherwise it no longer is, unless another of its deliveries is late. Returns whether the subscriber still exists, and
--- a true value if these batches ended its trial.
+-- health by `heal` points, to 100 at most. If the last delivery took longer than `slow_ms`, the subscriber becomes
+-- slow. Otherwise it stops being slow, unless another of its deliveries is late. Returns whether the subscriber still
+-- exists, and a true value if its trial ended with these batches.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =

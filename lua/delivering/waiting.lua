@@ -6,7 +6,7 @@ local waiting = {}
 
 -- Adds a job to the waiting jobs of a subscriber. They are a sorted set, so that the job of a dropped batch can be
 -- removed quickly. The scores are the times (µs) at which jobs were added. Jobs of one script call get times 1 µs
--- apart, to keep their order. Adding a job takes longer, so the jobs of later calls come after these.
+-- apart, to keep their order. Adding a job takes longer than that, so jobs of later calls come after these.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
