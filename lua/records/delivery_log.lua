@@ -2,10 +2,10 @@
 Delivery log: keeps a record of each batch that has ended, for a while. A subscriber has two logs, one of taken
 batches and one of dropped ones. A log is a list of UID, record, UID, record, …, the newest at the end.
 
-A record is the items of a JSON array, without the brackets. Both kinds begin with the time of the end (µs), by which
-they are listed, the time at which the batch was closed (ms; 0 if that was the time of creation), the time of creation
-(ms), the number of events, the number of attempts, and the events by topic, which are `null` if counting them would
-cost too much. There follow
+A record is the items of a JSON array, without the brackets. Both kinds of records begin with the time of the end (µs),
+by which they are listed, the time at which the batch was closed (ms; 0 if that was the time of creation), the time of
+creation (ms), the number of events, the number of attempts, and the events by topic, which are `null` if counting them
+would cost too much. There follow
 
   taken    the bytes of the delivery; time (ms), status and duration (ms) of the last attempt
   dropped  the reason
@@ -19,7 +19,7 @@ script calls write nothing but the log itself. Counting each record took three t
 The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list, the newest
 entry at the end. When a script call appends records, the trail gets an entry for each log that the call appends to: the
 time of the script call (µs), a newline and the token of the subscriber. The records of a script call are newer than the
-entries of that call, and older than the next entries. Listings of all subscribers follow the trail
+trail's entries of that call, and older than its next entries. Listings of all subscribers follow the trail
 (delivery_trail.lua).
 ]]
 local bulk = include('store/bulk')
@@ -28,18 +28,18 @@ local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
 -- When all logs together are full, the longest one loses LUMP records at a time. A script call removes at most
--- MAX_REMOVED: after an operator has lowered the limit, very many must go.
+-- MAX_REMOVED records, because very many must go after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
 -- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.
 local MAX_RECORD_ATTEMPTS, MAX_RECORD_ATTEMPTS_BYTES = 3, 512
--- Maximum bytes of the JSON with the number of events by topic. A record has `null` in place of a longer one.
+-- Maximum bytes of the JSON with the number of events by topic. If it is longer, a record has `null` in its place.
 local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
 -- Returns the number of records as `deliveries:logs` stores it: rounded down to whole UNITs, so that most new records
--- do not change it. Returns nil for an empty log, which is not listed there.
+-- do not change it. Returns nil for an empty log, which `deliveries:logs` does not list.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -97,7 +97,7 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or MAX_REMOVED are
--- removed. The stored number of a log's records is up to UNIT - 1 too low, so `uncounted` adds UNIT - 1 for each log.
+-- removed. The stored number of a log's records can be UNIT - 1 too low, so `uncounted` has UNIT - 1 for each log.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -122,14 +122,14 @@ function delivery_log.append(call, ending, token, entries, max)
 end
 
 -- Notes in the trail of this `ending` that records were just appended to the logs of these subscribers. A trail is a
--- list of times and subscribers. By it, a listing of all subscribers finds the newest records.
+-- list of times and subscribers, by which a listing of all subscribers finds the newest records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = bulk.command('RPUSH', trail, entries)
   -- The newest `max` entries of the trail suffice: each stands for at least one record, and all logs together keep
-  -- about `max`. The trail may have LUMP entries more, so that few script calls have to cut it.
+  -- about `max` records. The trail may have LUMP entries more, so that only few script calls have to cut it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
@@ -155,7 +155,7 @@ function delivery_log.remove(call, ending, token)
 end
 
 -- Returns the last part of a record, as JSON text: the time of the first failed attempt at the batch, and a list of the
--- last ones. Returns an empty text if no attempt failed.
+-- last failed attempts. Returns an empty text if no attempt failed.
 function delivery_log.failures(call, bid)
   local attempts = call.keys.attempts(bid)
   local first = redis.call('LINDEX', attempts, 0)
@@ -170,7 +170,7 @@ function delivery_log.failures(call, bid)
 end
 
 -- Completes a record: puts the present time (µs) and `closed_ms` (or 0) in front. Records of one script call get times
--- 1 µs apart. Making a record takes longer, so the records of later calls come after these.
+-- 1 µs apart. Making a record takes longer than that, so records of later calls come after these.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
@@ -196,8 +196,9 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns the time (ms, as text) at which a batch that will be dropped was closed: now, if the batch is still open.
--- Returns false if it was never open, because its first events filled it. `records` caches what was read from Redis.
+-- Returns the time (ms, as text) at which a batch that will be dropped was closed, or the present time if the batch is
+-- still open. Returns false if it was never open, because its first events filled it. `records` caches what was read
+-- from Redis.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -214,7 +215,7 @@ function delivery_log.add_drop(call, records, bid, token, about)
   records.by_token[token] = entries
   entries[#entries + 1] = bid
   local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
-  -- Values of a damaged header may not be numbers. The record then has 0 in their place.
+  -- If the header is damaged, its values may not be numbers. The record then has 0 in their place.
   entries[#entries + 1] = delivery_log.ended_now(call, closed_ms_of(call, records, bid, token), string.format(
     '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
     topics_text(about.topics), records.reason, failures

@@ -1,11 +1,11 @@
 --[[
-Delivery sources: the indexes and logs in which a listing finds batches. Each gives its newest batch first
+Delivery sources: the indexes and logs in which a listing finds batches. Each source gives its newest batch first
 (merging.lua).
 
-A batch that has ended is listed by the time of its end, any other batch by the time of its creation. The `bounds`
-of a listing limit these times: `since_ms` (included), `until_ms` (not included; or math.huge), and the place (the time
-by which it is listed) and the id of the entry after which a page begins, if any. A function here returns nothing
-if its source has nothing within the bounds.
+A batch that has ended is listed by the time of its end, any other batch by the time of its creation. The `bounds` of a
+listing limit these times: `since_ms` (included), and `until_ms` (not included; or math.huge). If a page before ended
+with an entry, the bounds also have the place of this entry (the time by which it is listed) and its id. A function here
+returns nothing if its source has nothing within the bounds.
 ]]
 local bulk = include('store/bulk')
 local delivery_log = include('records/delivery_log')
@@ -13,17 +13,18 @@ local delivery_states = include('records/delivery_states')
 local merging = include('records/merging')
 local delivery_sources = {}
 
--- A source is an index or a log in which a listing finds batches. Its first read fetches MIN_CHUNK entries, because a
--- page takes only a few entries from most sources. Later reads fetch more, up to MAX_CHUNK.
+-- A source is an index or a log in which a listing finds batches. The first read of a source fetches MIN_CHUNK entries,
+-- because a page takes only a few entries from most sources. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- A page of a listing returns a time and an id, after which the next page begins. Ids descend, so `x-` comes directly
--- before `x`: after the id `x-`, the next page begins with the entry `x`.
+-- The next page of a listing begins after a time and an id. Ids descend, so `x-` comes directly before `x`: after the
+-- id `x-`, the next page begins with the entry `x`.
 local JUST_BEFORE = '-'
 
 -- Creates the working state of one listing. A listing of one state may have to skip very many batches in other states,
--- so it looks at `max_looked` batches at most. Then `read_index` returns `{ place, id, stopped = true }`: the place
--- after which the next page begins. `sources` counts the searched indexes and logs, for the caller's rate limit.
+-- so it looks at no more than `max_looked` batches. After these, `read_index` returns `{ place, id, stopped = true }`:
+-- the place after which the next page begins. `sources` counts the searched indexes and logs, for the caller's rate
+-- limit.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -86,7 +87,7 @@ end
 
 -- Returns a source for a listing: the entries of the sorted set `index` within the listing's bounds, or nothing if
 -- there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. There can be a source for each
--- subscriber, so all share `open_index` instead of having a closure each.
+-- subscriber, so all sources share `open_index` instead of having a closure each.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -130,8 +131,8 @@ local function read_single(source)
   end
 end
 
--- Adds to `sources` a source for each batch in `bids` within the listing's bounds. The listing goes back in time. It
--- reads a batch when it comes to the time at which the batch was created (`place`), and shows it only if its state is
+-- Adds to `sources` a source for each batch in `bids` within the listing's bounds. The listing goes back in time. When
+-- it comes to the time at which a batch was created (`place`), it reads the batch, and shows it only if its state is
 -- `state`.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
@@ -152,8 +153,8 @@ end
 local LAST = '-1'
 
 -- Returns the position and the time of a log's newest record that is not newer than the time `place` (ms), or nothing
--- if all are newer. The binary search begins where that in the previous log ended (`listing.part`, a fraction of the
--- length), since subscribers of the same topics have similar logs.
+-- if all are newer. The binary search begins where the search in the previous log ended (`listing.part`, a fraction of
+-- the length), since subscribers of the same topics have similar logs.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -198,9 +199,9 @@ local function read_log(source)
   end
 end
 
--- Returns a source for a listing: the records of a delivery log within the listing's bounds and, with `newest` (ms),
--- not newer than that. Returns nothing if there are none. Reads only the time of the newest such record, because a bus
--- can have thousands of logs, and a listing never comes to most of them.
+-- Returns a source for a listing: the records of a delivery log within the listing's bounds and, if `newest` (ms) is
+-- given, not newer than `newest`. Returns nothing if there are none. Reads only the time of the newest such record,
+-- because a bus can have thousands of logs, and a listing never comes to most of them.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

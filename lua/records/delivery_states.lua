@@ -14,9 +14,9 @@ local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
 local delivery_states = {}
 
--- Creates an empty cache of what one script call reads. `workers` becomes a table of the workers that deliver to each
--- subscriber. The other fields have, for each subscriber: the jobs that its workers hold, its open batch, and whether
--- it is paused.
+-- Creates an empty cache of what one script call reads. `workers` is later a table with the workers that deliver to
+-- each subscriber. The other fields are by subscriber: the jobs that its workers hold, its open batch, and whether it
+-- is paused.
 function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end
@@ -94,7 +94,7 @@ function delivery_states.batch(call, seen, bid)
   }
 end
 
--- Returns a dead letter as a listing shows it, or nothing if it does not exist.
+-- Returns a dead letter as a listing shows it. Returns nothing if the dead letter does not exist.
 function delivery_states.dead_letter(call, bid)
   local token, created_ms, attempts = batches.read_header(call.keys.dead_letter(bid))
   if not token then return end

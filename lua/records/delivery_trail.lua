@@ -3,10 +3,9 @@ Delivery trail: leads a listing of all subscribers through their logs, the newes
 logs that have records of its page, however many logs there are.
 
 There is one trail of taken batches and one of dropped ones (delivery_log.follow). The entries of a trail with the same
-time name the logs that one script call has written. A log may have lost these records since. The oldest entries of a
-trail may be missing, because a trail keeps a limited number of entries, and may be deleted at any time. So for the
-oldest time in a trail, some entries may be missing too. The records of that time and older ones are found by looking
-into all logs.
+time name the logs that one script call has written. A log may have lost the records of that call since. A trail keeps a
+limited number of entries, and may be deleted at any time. So its oldest entries may be missing, perhaps also some of
+the oldest time that it still has. The records of that time and older ones are found by looking into all logs.
 ]]
 local delivery_log = include('records/delivery_log')
 local delivery_sources = include('records/delivery_sources')
@@ -17,7 +16,7 @@ local delivery_trail = {}
 -- Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
 -- The next page of a listing begins after a time and an id. Times and ids descend, and no id is smaller than this text.
--- So if this text is the id, the next page begins with an older time.
+-- So after this text, the next page begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- A trail is a list that tells which delivery logs were written when. Returns an iterator over its entries that are
@@ -68,8 +67,9 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that an earlier script call wrote, the newest last. `written` has its time (`place`) and the
--- subscribers whose logs it wrote (`tokens`). Leaves out records that are gone, or outside the bounds of the listing.
+-- Returns the records that an earlier script call wrote, the newest last. `written` has the time of the call (`place`)
+-- and the subscribers whose logs it wrote (`tokens`). Leaves out records that are gone, or outside the bounds of the
+-- listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do
@@ -96,7 +96,7 @@ local function read_all_logs(reader, place)
 end
 
 -- Returns an iterator over the records of all logs, the newest first. A trail names the logs that were written at each
--- time, so only these are read. For records older than the trail, all logs are read.
+-- time, so only the named logs are read. For records older than the trail, all logs are read.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
@@ -122,9 +122,9 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source for a listing: the records of all batches with this `ending` ('taken' or 'dropped'). Listings open a
--- source when they come to the time `place` of its newest record. That time is not known yet, so `place` is infinity,
--- and the source is opened first.
+-- Returns a source for a listing: the records of all batches with this `ending` ('taken' or 'dropped'). A listing opens
+-- a source when it comes to the time `place` of the source's newest record. Here that time is not known yet, so `place`
+-- is infinity, and the source is opened first.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

@@ -3,18 +3,18 @@
 find_delivery: read one batch, whatever its state. If `clients` are given, the batch must be of one of these
 subscribers. Changes nothing.
 
-`entries` has one entry, as in list_deliveries but with all failed attempts, or none if there is no such batch. A batch
-that has ended is searched in the delivery logs; `looked` is the number of records in the logs that were searched.
+`entries` has one entry, as in list_deliveries but with all failed attempts, or none if there is no such batch. If the
+batch has ended, it is searched in the delivery logs; `looked` is the number of records in the logs that were searched.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 
--- Maximum failed attempts in the reply. The bus never stores more for a batch (attempts.lua), so the reply has all of
--- them.
+-- Maximum failed attempts in the reply. The bus never stores more for a batch (attempts.lua), so all are in the reply.
 local MAX_SHOWN_ATTEMPTS = 20
 
--- Returns the entry for the reply, nil if the log has no record of the batch, and the number of records in the log.
+-- Returns the entry for the reply, or nil if the log has no record of the batch. Also returns the log's number of
+-- records.
 local function in_log(call, ending, token, id)
   local list, length = delivery_log.list_of(call, ending, token), delivery_log.length(call, ending, token)
   local position = redis.call('LPOS', list, id, 'RANK', -1)

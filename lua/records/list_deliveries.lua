@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 --[[
-list_deliveries: read a page of batches, the newest first: of some subscribers (`clients`) or of all, in one state or
-in any. Changes nothing.
+list_deliveries: read a page of batches, the newest first, of some subscribers (`clients`) or of all, and in one state
+or in any. Changes nothing.
 
 A page is read in one step, so no batch changes its state meanwhile. `since_ms` (included) and `until_ms` (not included)
-limit the time by which a batch is listed: that of its end, or of its creation if it has not ended. `place_ms` and
+limit the time by which a batch is listed: the time of its end, or of its creation if it has not ended. `place_ms` and
 `place_id` are the time and the id of the last entry of the page before. In the reply, `next_ms` and `next_id` are the
 place after which the next page begins; they are missing if there is none. A call looks at 2,000 batches at most. If
-most of them are in other states, the page is short or empty, although more follow. `looked` counts these batches, and
-the indexes and logs in which the call searched.
+most of them are in other states, the page is short or empty, although more follow. `looked` is the number of these
+batches, and of the indexes and logs in which the call searched.
 
 The entry of a batch that has ended has the field `record` (delivery_log.lua). Other entries have the fields that
 delivery_states.lua describes instead.
@@ -24,7 +24,8 @@ local open_batches = include('delivering/open_batches')
 local MAX_BATCHES = 2000
 -- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
 local MAX_SHOWN_ATTEMPTS = 3
--- Number of subscribers that one EXISTS command checks for an index of retried batches. Most have none.
+-- Number of subscribers for which one EXISTS command checks whether they have an index of retried batches. Most have
+-- none.
 local SUBSCRIBERS_PER_EXISTS = 50
 
 -- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
@@ -36,8 +37,8 @@ local function queue_owners(call, listing, clients)
   return tokens
 end
 
--- Adds the queued batches of the subscribers in `clients` (of all subscribers if it is empty) to `sources`, from which
--- the listing is made. If `state` is given, only batches in that state are listed.
+-- Adds the queued batches of the subscribers in `clients` (of all if it is empty) to `sources`, from which the listing
+-- is made. If `state` is given, only batches in that state are listed.
 local function add_queues(call, listing, sources, clients, state)
   for _, token in ipairs(clients) do
     local index = call.keys.batches_queued(token)
@@ -78,7 +79,7 @@ local function add_retrying(call, listing, sources, clients)
     for i = from, math.min(from + SUBSCRIBERS_PER_EXISTS - 1, #tokens) do
       indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
     end
-    -- Most subscribers have no index of retried batches. A single EXISTS shows whether any of this chunk has one.
+    -- Most subscribers have no index of retried batches. A single EXISTS shows whether any of these has one.
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
         sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')
@@ -96,8 +97,8 @@ local function add_dead(call, listing, sources, clients)
   end
 end
 
--- Adds the delivery logs to the sources of the listing; with `wanted` ('taken' or 'dropped'), only the logs with this
--- ending.
+-- Adds the delivery logs to the sources of the listing. With `wanted` ('taken' or 'dropped'), adds only the logs with
+-- this ending.
 local function add_logs(call, listing, sources, clients, wanted)
   for _, ending in ipairs(#clients == 0 and delivery_log.ENDINGS or {}) do
     if not wanted or ending == wanted then sources[#sources + 1] = delivery_trail.source(call, listing, ending) end

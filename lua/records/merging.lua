@@ -1,8 +1,8 @@
 --[[
-Merging: merges many sources of entries into one. Each source has its newest entry first, and so has the result.
+Merging: merges many sources of entries into one. Each source begins with its newest entry, and so does the result.
 
-An entry has a `place`, the time (ms, to the µs) by which it is listed, and an `id`; of entries with the same place, the
-one with the larger id comes first. A source has the `place` of its first entry, and a function `open` that is given the
+An entry has a `place`, the time (ms, to the µs) by which it is listed, and an `id`. If entries have the same place, the
+entry with the larger id comes first. A source has the `place` of its first entry, and a function `open`, which gets the
 source and returns an iterator. `open` is called only when the merge has come to that place, so most of many sources are
 never opened. The first batch of a source may turn out not to be listed, for example because it is in another state. The
 source then begins with an older batch.
@@ -19,7 +19,8 @@ function merging.is_larger(id, other)
   return false
 end
 
--- True if one entry comes before another one in a listing: the newer by its time `place` (ms), then the larger id.
+-- True if one entry comes before another in a listing: if it is newer by its time `place` (ms), or else has the larger
+-- id.
 function merging.is_before(place, id, other_place, other_id)
   if place ~= other_place then return place > other_place end
   return merging.is_larger(id, other_id)
@@ -72,8 +73,8 @@ local function pop(heap)
 end
 
 -- Returns an iterator over the entries of all sources, newest first. `places` has the sorted times of the sources'
--- newest entries, and `at_place` the sources by this time: sorting the sources themselves, which are tables, takes Lua
--- ten times as long.
+-- newest entries, and `at_place` the sources by these times: Lua takes ten times as long to sort the sources, which are
+-- tables.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-record_call: append a call to the audit, which keeps the `max_entries` newest. Returns the id of the entry, which
-begins with the time (ms).
+record_call: append a call to the audit, which keeps the newest `max_entries` entries. Returns the id of the entry,
+which begins with the time (ms).
 
 The script runs even when memory is exhausted (`allow-oom`). Otherwise a client could hide its calls by filling
 Redis; the audit itself is bounded.
