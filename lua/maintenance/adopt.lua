@@ -3,15 +3,15 @@
 adopt: store the version of the data layout, and delete the aux jobs of the Ruby Routemaster.
 
 If the Redis has a client or a subscriber that the Ruby Routemaster made, this is a takeover of a Ruby Routemaster's
-Redis, and the key `taken_over` gets the time. Data without a version can also come from this bus, if Redis lost its
-data while processes of the bus ran.
+Redis, and the key `taken_over` gets the time. Otherwise data without a version comes from this bus: Redis lost its data
+while processes of the bus ran.
 
 If a version is stored already, the call changes nothing and returns false. So of several processes that boot
 at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
 -- True if the Ruby Routemaster wrote the keys. Unlike this bus, it does not store when each client was made, and when
--- each subscriber subscribed. (A client that Ruby made can have a hash: from an earlier takeover, before its operator
--- went back to Ruby.)
+-- each subscriber subscribed. (A client that Ruby made can have a hash, if this bus took this Redis over before, and
+-- the operator went back to Ruby.)
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do

@@ -5,13 +5,13 @@ autodrop: free memory by deleting the oldest dead letters, and then the oldest b
 Each of `cuts` names a subscriber, or none for all subscribers together, and the maximum of dead letters and batches to
 delete. For each cut, the reply says how many were `deleted`. `is_spent` is true if nothing else of the subscriber can
 be deleted. Batches that workers are delivering now are skipped. Every dropped event is counted for its subscriber: in
-the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted by topic before it is deleted.
-Counting a large batch takes several script calls. Until the last of these calls deletes the batch, it stays unchanged
+the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted by topic before it is deleted,
+which takes several script calls for a large batch. Until the last of these calls deletes the batch, it stays unchanged
 and can be delivered.
 
-`drops` has one record for each subscriber with dropped events; `queued` of its events were in batches, the
-others in dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its
-end. The caller passes them to the next call, with the same first cut.
+`drops` has one record for each subscriber with dropped events: `queued` of these events were in batches, the others in
+dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its end. The caller
+passes them to the next call, with the same first cut.
 ]]
 local dead_letters = include('delivering/dead_letters')
 local delivery_log = include('records/delivery_log')

@@ -2,9 +2,8 @@
 Drop records: how many batches and events one script call of autodrop drops of each subscriber, with the events by
 topic.
 
-The records also measure the work of the script call, so that it stops before it has blocked Redis for too long.
-Therefore a large batch takes several script calls; `begun` is the batch whose events this call has not counted
-completely.
+The records also measure the work of the script call, so that it stops before it has blocked Redis for too long. So the
+events of a large batch are counted by several script calls; `begun` is the batch that this call has counted in part.
 ]]
 local batches = include('delivering/batches')
 local drop_notices = include('delivering/drop_notices')
@@ -21,8 +20,8 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the sums of what one script call drops, for each subscriber. The call before may have counted only a part of
--- a large batch. Then these fields of the script's `args` say where to go on:
+-- Creates the sums of what one script call drops, for each subscriber. If the call before has counted only a part of a
+-- large batch, these fields of the script's `args` say where to go on:
 --   begun_bid     the UID of the batch, or nil
 --   begun_at      the number of items read from the batch's list so far
 --   begun_topics  the number of events counted so far, by topic
@@ -31,7 +30,7 @@ function drop_records.begin(args)
 end
 
 -- True if the script call may drop more. False after its maximum of work, or if it has counted only a part of a large
--- batch (`begun`), with which the next call goes on.
+-- batch (`begun`): then the next call goes on with this batch.
 function drop_records.has_room(records)
   return records.work < MAX_WORK and not records.begun
 end
@@ -73,9 +72,9 @@ end
 
 -- Counts the events of a list by topic. `items` are the first HEADER + EVENTS_PER_READ items of the list. Returns the
 -- counts and the length of the list. Returns nothing when the script call has done its maximum work; the next call then
--- goes on after the first `begun_at` items. Between the calls, `acquire` may shorten the list. If fewer items are left
--- than were read, the next call begins anew. If more are left it goes on, since it might otherwise never end; the
--- counts by topic may then be slightly wrong.
+-- goes on after the first `begun_at` items. Between the calls, `acquire` may shorten the list. If it then has fewer
+-- items than were counted, the next call begins anew. If it has more, the next call goes on, because counting might
+-- otherwise never end; the counts by topic may then be slightly wrong.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == records.args.begun_bid and redis.call('LLEN', list) >= records.args.begun_at then
@@ -113,8 +112,8 @@ function drop_records.note(call, records, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- The time of creation is unreadable if the first items of the list are damaged, which the sweep reports. The present
-  -- time is then used instead.
+  -- If the first items of the list are damaged, which the sweep reports, the time of creation is unreadable. The
+  -- present time is then used instead.
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)

@@ -56,8 +56,9 @@ end
 
 -- Takes the jobs of dropped batches out of a subscriber's waiting jobs, and out of its field `probe` (its trial job).
 --
--- When a delivery ends, it brings a waiting job back. A dropped job is never delivered. So for each dropped job that
--- was not waiting itself, one waiting job is brought back here. Otherwise some might wait for ever.
+-- When a delivery ends, it brings a waiting job back. A dropped job is never delivered, so it cannot do this. So for
+-- each dropped job that was not waiting itself, one waiting job is brought back here. Otherwise some might wait for
+-- ever.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
@@ -66,8 +67,8 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Deletes the collected batches with their jobs, and stores their records in the delivery log. Jobs stay in the list of
--- instant jobs, since searching a long list is slow. Acquire forgets a job without a batch.
+-- Deletes the collected batches with their jobs, and stores their records in the delivery log. The list of instant jobs
+-- may keep jobs, since searching a long list is slow. When acquire takes a job without a batch, it deletes the job.
 function drops.settle(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)

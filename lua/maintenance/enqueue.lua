@@ -2,9 +2,9 @@
 --[[
 enqueue: put an instant job in a queue. Returns true if this call made the job instant.
 
-If the queue already has the job in any state, nothing changes and the reply is false. There is one exception:
-if the job is pending with a dead worker, it is taken from that worker and becomes instant. Otherwise a periodic job
-whose worker died could not run again before a scrub, and the scrub, which is a periodic job too, could never run again.
+If the queue already has the job in any state, nothing changes and the reply is false. There is one exception: if a dead
+worker holds the job, the job is taken from it and becomes instant. Otherwise a periodic job whose worker died could not
+run again before a scrub. The scrub is a periodic job too, and could never run again if its own worker died.
 ]]
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')

@@ -2,9 +2,9 @@
 --[[
 holdings: estimate how much memory the batches and dead letters of each subscriber take.
 
-At most `samples` batches and as many dead letters of a subscriber are measured, chosen at random. The mean size of an
-event in these samples is multiplied by the number of all events. (The mean size of a batch times the number of batches
-would be a worse estimate, since long batches are few.) `batches` in the reply counts dead letters too.
+At most `samples` batches and as many dead letters of a subscriber are measured, chosen at random. The mean size of
+their events is multiplied by the number of all events. (The mean size of a batch times the number of batches would be a
+worse estimate, since long batches are few.) `batches` in the reply is the number of batches and dead letters.
 ]]
 local batches = include('delivering/batches')
 

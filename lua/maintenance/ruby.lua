@@ -1,9 +1,9 @@
 --[[
 Ruby: what the processes of a Ruby Routemaster leave in this Redis.
 
-A batch that a Ruby process stores after the takeover of a Ruby Routemaster's Redis, under the Ruby kind of key, is a
-*stray*. Adopting the stray makes it a batch of this bus. Its events are in the gauges already, because Ruby processes
-count what they store.
+After this bus has taken over the Redis of a Ruby Routemaster, a Ruby process may still store a batch under a Ruby kind
+of key. Such a batch is a *stray*. Adopting the stray makes it a batch of this bus. Its events are in the gauges
+already, because Ruby processes count what they store.
 ]]
 local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
@@ -73,8 +73,8 @@ function ruby.adopt(call, bid)
     bid, token, created_ms = add_header(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
-  -- The Ruby Routemaster never gives up, so the batch may have more attempts than this bus allows. They are set back to
-  -- 1.
+  -- The Ruby Routemaster never gives up, so the batch may have had more attempts than this bus allows. Their number is
+  -- set back to 1.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

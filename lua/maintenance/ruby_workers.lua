@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-ruby_workers: look for living workers of the Ruby Routemaster. Returns how many there are, and how long ago (ms) the
-last of them was heard of. A worker lives if it was heard of within `lease_ms`.
+ruby_workers: look for living workers of the Ruby Routemaster. Returns how many there are, and the time (ms) since the
+latest sign of life of any of them. A worker lives if it gave a sign of life within `lease_ms`.
 ]]
 local ruby = include('maintenance/ruby')
 

@@ -4,15 +4,14 @@ schedule: promote at most `limit` scheduled jobs that are due, which means to ma
 promoted in deadline order.
 
 `promoted` is the number of jobs that became instant. `next_due_us` is the time until the next job is due (µs). It is 0
-if jobs that are due remain, and missing if no job is scheduled. `delayed_due_us`, `triggers_due_us` and `joins_due_us`
-are the times until a delayed event, a trigger or an expiring join key is due (agenda.lua); other scripts publish what
-is due.
+if due jobs are left, and missing if no job is scheduled. `delayed_due_us`, `triggers_due_us` and `joins_due_us` are the
+times until a delayed event, a trigger or an expiring join key is due (agenda.lua); other scripts publish these.
 ]]
 local agenda = include('flow/agenda')
 local jobs = include('delivering/jobs')
 
 return function(call, args)
-  -- A deadline may have a fraction of a ms. So the present time needs its fraction too.
+  -- A deadline may have a fraction of a ms, so the present time needs its fraction too.
   local promoted, now_ms, next_due_ms = 0, call.now_us / 1000, math.huge
   for _, q in ipairs({ 'main', 'aux' }) do
     local scheduled = call.keys.jobs_scheduled(q)

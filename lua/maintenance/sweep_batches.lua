@@ -7,9 +7,9 @@ the dead letter indexes. Every index entry names a batch or dead letter that exi
 one script call, so correct data never changes, however busy the bus is. A name whose batch no longer exists is not an
 error. sweep_jobs repairs jobs, and sweep_gauges repairs gauges.
 
-`where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it.
-`token` is the subscriber to which that key belongs, if it belongs to one. The names are UIDs of batches; only
-those from batches_open and batches_room are tokens of subscribers.
+`where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it. `token` is
+the subscriber to which that key belongs, if it belongs to one. The names are UIDs of batches. Only names from
+batches_open and batches_room are tokens of subscribers.
 
 `batches:retrying:{token}` is corrected without a finding, because an earlier release did not know it.
 ]]
@@ -32,25 +32,25 @@ local function owner_of(list)
   return calls.read('LINDEX', list, 0)
 end
 
--- Returns true if the list of a batch begins with an event, so its header is missing. A Redis that is killed within a
--- script may keep only the first writes: those that remove the first events with the header, but not those that add the
--- header again.
+-- Returns true if the list of a batch begins with an event, so its header is missing. A script removes the first events
+-- together with the header, and then adds the header again. If Redis is killed in between, it may keep only the first
+-- writes.
 local function has_no_header(batch)
   local first = owner_of(batch)
   return type(first) == 'string' and first:sub(1, 1) == '{'
 end
 
--- Returns the subscriber whose index has the batch, or nothing. Nothing else tells the subscriber of a batch without a
--- header.
+-- Returns the subscriber whose index has the batch, or nothing. If a batch has no header, nothing else names its
+-- subscriber.
 local function find_owner(call, bid)
   for _, token in ipairs(redis.call('SMEMBERS', call.keys.subscribers())) do
     if redis.call('ZSCORE', call.keys.batches_queued(token), bid) then return token end
   end
 end
 
--- Adds a new header to a batch whose header is missing or damaged. Removes no item. If the header was only missing, the
--- batch stays in the queue. Otherwise it becomes a dead letter. If the subscriber is not known, the batch is only
--- reported.
+-- Adds a new header to a batch whose header is missing or damaged. Removes no item. If the header was missing, the
+-- batch stays in the queue. If it was damaged, the batch becomes a dead letter. If the subscriber is not known, only
+-- reports the batch.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -82,8 +82,8 @@ local function is_in_flight(call, bid)
   return call.jobs_held[jobs.delivery_of(bid)]
 end
 
--- Each function of this table checks and repairs one kind of key or entry. A script call uses the one that its argument
--- `where` names.
+-- Each function of this table checks and repairs one kind of key or entry. A script call uses the function that its
+-- argument `where` names.
 local check = {}
 
 function check.batch(call, bid, found)
@@ -142,7 +142,7 @@ end
 
 function check.batches_queued(call, bid, found, token)
   local batch = call.keys.batch(bid)
-  -- The entry of a batch without a header stays, since `set_apart` finds the subscriber by it.
+  -- If a batch has no header, its entry stays, since `set_apart` finds the subscriber by it.
   if owner_of(batch) == token or has_no_header(batch) then return end
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
@@ -157,7 +157,7 @@ function check.batches_current(call, bid, found, token)
 end
 
 -- Closes an open batch if it is not the subscriber's, was attempted, or is missing in `batches:current:{token}`. Also
--- closes it if its entry in `batches:open` disagrees with the subscriber's max_events and max_bytes.
+-- closes a batch whose entry in `batches:open` disagrees with the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -186,7 +186,7 @@ function check.batches_closed(call, bid, found)
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')
 end
 
--- The entry of a key that is no list is removed too, because listings of dead letters would fail at it.
+-- If the key of a dead letter is no list, its entry is removed too, because listings of dead letters would fail at it.
 function check.dead_letters_index(call, bid, found)
   if type(owner_of(call.keys.dead_letter(bid))) == 'string' then return end
   remove('ZREM', call.keys.dead_letters_index(), bid, found, 'entry_without_dead_letter')

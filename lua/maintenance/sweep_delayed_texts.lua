@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[
 sweep_delayed_texts: find delayed events whose text is in the topic's hash `delayed:events:{topic}`, but which have no
-entry in its sorted set of due times, and enter them there. Only the lost entry had the due time of an event, so these
-events are due now. Returns the findings.
+entry in its sorted set of due times, and enter them there. The due time of such an event was only in the lost entry, so
+the event is due now. Returns the findings.
 ]]
 local delayed = include('flow/delayed')
 local findings = include('maintenance/findings')

@@ -16,18 +16,18 @@ local calls = include('store/calls')
 local findings = include('maintenance/findings')
 local open_batches = include('delivering/open_batches')
 
--- Number of batches after which a script call stops counting, so as not to block Redis. The next one continues.
+-- After this number of batches, a script call stops counting, so as not to block Redis. The next call goes on.
 local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted in one step. A slice can have more, because
 -- batches with the same score are in the same slice.
 local BATCHES_PER_SLICE = 200
--- Stands for the number of batches in a slice if one of them is open, and may get more events. No real number equals
--- this value, so the next script call counts the slice again.
+-- Stands for the number of batches in a slice if one of them is open, and may get more events. It is unequal to every
+-- real number, so the next script call counts the slice again.
 local UNSETTLED = -1
 
 -- Describes what is counted: the batches or the dead letters of a subscriber. `index` is the key of their sorted set,
--- and `list_of` returns the key of one of them. `open` has the open batch, which may still get events. `read` is how
--- many were counted so far in this script call.
+-- and `list_of` returns the key of one of them. `open` has the open batch, which may still get events. `read` is the
+-- number of those that this script call has counted so far.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then

@@ -2,10 +2,10 @@
 --[[
 sweep_jobs: check jobs of a queue that seemed wrong to the caller (`suspects`), and repair them. Returns the findings.
 
-A batch has a delivery job for as long as the batch exists. Every job is in the index of its queue, and in
-exactly one state. Correct jobs stay unchanged. The job of a dropped batch may remain in the instant list, in
-the list of a share or in `jobs:suspect`: acquire removes it there. The script searches the instant list for each of
-the jobs. So the caller passes only a few jobs at a time if that list is long.
+A batch has a delivery job for as long as the batch exists. Every job is in the index of its queue, and in exactly one
+state. Correct jobs stay unchanged. The job of a dropped batch may remain in the instant list, in the list of a share or
+in `jobs:suspect`: acquire removes it there. The script searches the instant list for each of the jobs. So if that list
+is long, the caller passes only a few jobs at a time.
 
 `job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs.
 `lane` is the subscriber in whose lane the caller saw the job wait; it is missing if the caller did not see the job
@@ -15,8 +15,8 @@ local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 
--- Returns a table that maps each job to the workers that hold it, and each worker to the number of copies in its list.
--- There are several copies only if the list is damaged.
+-- Returns a table. It maps each job to the workers that hold it, and each of these workers to the number of copies in
+-- the worker's list. There are several copies only if the list is damaged.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -61,8 +61,8 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Several workers hold this job, and the one that came first in this loop keeps it. The present worker loses the
-      -- job and its lease, so its ack or nack of the job is refused.
+      -- Several workers hold this job. The first of this loop keeps it, and the present one loses the job and its
+      -- lease, so its ack or nack of the job is refused.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -80,8 +80,8 @@ local function keep_one(call, q, suspect, holders)
   return places
 end
 
--- If the batch of a job no longer exists, removes the job from the index, the scheduled jobs and the waiting jobs. It
--- may stay in a list from which acquire takes jobs: acquire forgets a job without a batch.
+-- If the batch of a job no longer exists, removes the job from the index, the scheduled jobs and the waiting jobs. The
+-- job may stay in a list from which acquire takes jobs, because acquire deletes a job without a batch.
 local function forget(call, q, suspect, found)
   local keys, job, lane = call.keys, suspect.job, suspect.lane
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)
@@ -90,7 +90,7 @@ local function forget(call, q, suspect, found)
 end
 
 -- Makes a lost job instant. But Ruby workers would take a delivery job from the list of instant jobs, and lose it.
--- While any run, the job goes to the list of the share `slow`, which only this bus reads.
+-- While any of them run, the job goes to the list of the share `slow`, which only this bus reads.
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)
@@ -107,8 +107,8 @@ local function check(call, args, suspect, holders, found)
   local indexed = redis.call('SISMEMBER', call.keys.jobs_index(q), job) == 1
   local places = keep_one(call, q, suspect, holders)
   if places > 1 then findings.add(found, 'job_in_two_states', name) end
-  -- The job delivers no batch, and is neither in the index nor in any list or sorted set of jobs. So it has run since
-  -- the caller saw it, and there is nothing to repair.
+  -- The job delivers no batch, and is neither in the index nor in any list or sorted set of jobs. So it was finished
+  -- after the caller saw it, and there is nothing to repair.
   if places == 0 and not indexed and not bid then return end
   if places == 0 then give_state(call, q, job, args.ruby_workers) end
   if not indexed then

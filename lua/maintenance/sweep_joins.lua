@@ -3,10 +3,10 @@
 sweep_joins: repair joins and their open join keys. Returns the findings.
 
 Four rules hold. Every join is a subscriber, and is in the set of all joins and in the set of its client's joins. Every
-entry about a join, such as one in `joins:into`, names a join that exists. Every open join key has a record, and is in
-the sorted set of open join keys with the time since when it is open. A join is in `joins:expiring` while it has open
-join keys. As in sweep_batches, the script checks and repairs in one script call, and a name that is gone is not an
-error.
+entry about a join, such as an entry in `joins:into`, names a join that exists. Every open join key has a record, and is
+in the sorted set of open join keys with the time since when it is open. A join is in `joins:expiring` while it has open
+join keys. As in sweep_batches, the script checks and repairs in one script call. It is not an error if a name no longer
+exists.
 
 `where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it: the names are
 tokens of joins, names of joins of the client `token` (joins_of), topics (joins_into), or join keys of the join `token`
@@ -77,7 +77,7 @@ function check.joins_expiring(call, token, found)
   if removed then findings.add(found, 'entry_without_join', token) end
 end
 
--- Returns the time (ms) from which a join key has been open, by its record; nothing without a readable record.
+-- Returns the time (ms) since when a join key is open, from its record; nothing if there is no readable record.
 local function since_in_record(call, token, key)
   local packed = redis.call('HGET', call.keys.open_keys(token), key)
   local ok, record = pcall(cmsgpack.unpack, packed or '')

@@ -4,7 +4,7 @@ sweep_lanes: restart stuck lanes of these subscribers by making one waiting job 
 
 A lane is stuck if all of its jobs wait, because a waiting job becomes instant only when another job of the lane ends.
 (The jobs of a paused subscriber are meant to wait.) A lane is also restarted if its trial job is no longer in the
-queue, because the lane would otherwise never try its subscriber again.
+queue, because only the trial job may run.
 ]]
 local findings = include('maintenance/findings')
 local waiting = include('delivering/waiting')

@@ -4,7 +4,7 @@ sweep_topics: enter topics in the lists of the clients that own them, and delete
 
 A process of an earlier release keeps no such lists, and leaves topics without publisher and subscription behind. If the
 topics were found in the list of a client, `owner` is this client, and topics that it does not own are removed from the
-list. None of these repairs is reported as a finding.
+list. These repairs are not reported as findings.
 ]]
 local topics = include('subscribing/topics')
 

@@ -3,9 +3,9 @@
 sweep_workers: check and repair the records of workers that seemed wrong to the caller (`suspects`), and recount all
 lanes (the deliveries in flight of each subscriber). Returns the findings.
 
-A worker that holds a job is in the pending index of the job's queue. If the job is a delivery, the worker is
-also in the lane of the subscriber. A worker without a job has no lease, and is in no lane and no share. The
-counter of each lane equals the number of workers in it.
+A worker that holds a job is in the pending index of the job's queue. If the job is a delivery, the worker is also in
+the lane of the subscriber. A worker without a job has no lease, and is in no lane and no share. The counter of each
+lane equals the number of workers in the lane.
 
 `worker` of a suspect is the worker's id. `bid` is the batch that the caller saw the worker deliver, if it saw one.
 ]]
@@ -24,8 +24,8 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes the worker from its lane, and makes a waiting job of this subscriber instant. Returns true if the worker was
--- in a lane.
+-- Removes the worker from its lane, and makes a waiting job of the lane's subscriber instant. Returns true if the
+-- worker was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
   if lane then waiting.bring_back(call, lane, 1) end
@@ -41,8 +41,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker leaves its lane when it acks or nacks, but only if it has a lease. So a worker without a lease, such as
-  -- one of the Ruby Routemaster, is not entered.
+  -- A worker leaves its lane when it acks or nacks, but only if it has a lease. A worker without a lease, such as a
+  -- worker of the Ruby Routemaster, would never leave, so it is not entered.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })
@@ -60,7 +60,7 @@ local function check(call, worker, bid, found)
   if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
--- Corrects the stored number of deliveries in flight of each subscriber. The right number is that of the workers that
+-- Corrects the stored number of deliveries in flight of each subscriber. The right number is the number of workers that
 -- deliver to the subscriber now. Wrong numbers are findings.
 local function count_lanes(call, found)
   local in_flight, counted = call.keys.lanes_in_flight(), {}

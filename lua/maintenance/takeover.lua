@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 takeover: convert batches of a Ruby Routemaster to the layout of this bus, as a part of the takeover of its Redis.
-Returns how many were converted.
+Returns how many batches were converted.
 
 A batch without a job gets a scheduled job that is due now. A batch that was converted already, or that no
 longer exists, is not an error.

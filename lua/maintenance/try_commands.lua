@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-try_commands: try the commands that scripts need. Fails if the ACL of the user forbids one. Returns the first command
-that the server lets no script use, and its error; nothing if it refuses none.
+try_commands: try the commands that scripts need. Fails if the ACL of the user forbids one of them. Returns the first
+command that the server lets no script use, and its error; nothing if scripts may use all.
 ]]
 return function(call)
   for _, command in ipairs(include('store/commands')) do

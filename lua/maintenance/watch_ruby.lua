@@ -3,8 +3,8 @@
 watch_ruby: look for processes of the Ruby Routemaster that still use their Redis after this bus took it over.
 
 `workers` is the number of living workers of the Ruby Routemaster. `adopted` is the number of strays (batches that a
-Ruby web process stored after the takeover) that acquire adopted since the last report. Of all callers within `every_ms`
-one gets the report; the others get zeros.
+Ruby web process stored after the takeover) that acquire adopted since the last report. If several callers come within
+`every_ms`, one of them gets the report, and the others get zeros.
 ]]
 local ruby = include('maintenance/ruby')
 
