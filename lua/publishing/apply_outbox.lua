@@ -4,17 +4,18 @@ apply_outbox: apply the outbox entries that other partitions have for this one. 
 applied in their order.
 
 Each of `sources` is another partition: its number (`source`) and entries of its outbox. Entries up to the number that
-was applied last are ignored. So each entry is applied once, even if several processes send it, or one sends it again.
+was applied last are ignored. So each entry is applied once, even if several processes send it, or a process sends it
+again.
 
 New batches get the time of the earliest entry that is applied now, which is when its events were accepted. So
-deadlines, ages and the waiting times of joins count from that time, however long the entry was under way. The open
-batch of a join is closed first if it was opened after that time.
+deadlines, ages and the waiting times of joins count from that time, however long the entry was under way. If a join's
+open batch was opened after that time, it is closed first.
 
 `applied` has the number of the last entry that this partition has applied, for each source. `added` has the events of
 each topic and the subscribers here that got them (storing.lua). `published` has the events and bytes of topics that
 live here, to which joins of other partitions publish. `refused` has the topics to which such a join may not publish any
-more, with the reason; the events for them are dropped. `unused` has topics that live in other partitions and have no
-subscriber in this one; the caller removes their marks.
+more, with the reason; the join's events for these topics are dropped. `unused` has topics that live in other partitions
+and have no subscriber in this one; the caller removes their marks.
 ]]
 local intake = include('publishing/intake')
 local outboxes = include('publishing/outboxes')
@@ -67,8 +68,8 @@ local function published(taken)
   return found
 end
 
--- Lets the events of this script call count as accepted at the time of an outbox entry, if that is earlier. Their
--- deadlines and ages begin then. The number of an entry is its time in µs, or later (outboxes.lua).
+-- Lets the events of this script call count as accepted at the time of an outbox entry, if that time is earlier.
+-- Deadlines and ages begin at that time. The number of an entry is its time in µs, or later (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

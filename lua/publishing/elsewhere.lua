@@ -1,5 +1,5 @@
 --[[
-Elsewhere: the marks of a topic, which name the other partitions that have subscribers of it.
+Elsewhere: the marks of a topic. A mark names another partition that has subscribers of the topic.
 
 A topic lives in one partition, its home. The field `elsewhere` of its hash there has a mark for each other partition
 with subscribers of the topic: the number of the partition, how many of these subscribers it has, and the time (µs) at
@@ -18,7 +18,7 @@ function elsewhere.read(text)
   return marks
 end
 
--- Stores the marks of a topic (which other partitions have subscribers of it).
+-- Stores the marks of a topic, which say what other partitions have subscribers of it.
 function elsewhere.store(call, topic, marks)
   local texts = {}
   for i, mark in ipairs(marks) do

@@ -1,9 +1,9 @@
 --[[
 Intake: decides which publications of one script call are accepted, and which of their events each subscriber gets.
 
-A slice `{ list, first, last }` stands for the events of a list from `first` to `last`, usually in ARGV, so that events
-need not be copied. They are copied only if the events of several publications must form one list. The `owner` of a copy
-is the topic or the subscriber that the copy was made for.
+A slice `{ list, first, last }` stands for the events of a list from `first` to `last`. The list is usually ARGV, so
+that events need not be copied. Events are copied only if the events of several publications must form one list. The
+`owner` of such a list is the topic or the subscriber for which it was made.
 ]]
 local client_quota = include('authentication/client_quota')
 local elsewhere = include('publishing/elsewhere')
@@ -76,7 +76,7 @@ local function judge_client(call, taken, topic, client)
 end
 
 -- Makes the client the owner of a topic. The field `publisher` is written last: if Redis is killed and keeps only the
--- first writes, the caller's repeat claims the topic again.
+-- first writes, the topic has no owner, and is claimed again when the caller repeats the call.
 local function claim(call, topic, client)
   redis.call('SADD', call.keys.topics(), topic.name)
   redis.call('SADD', call.keys.topics_owned(client), topic.name)
@@ -84,8 +84,8 @@ local function claim(call, topic, client)
   topic.publisher = client
 end
 
--- Checks the idempotency key of a publication. Returns 'repeated' if it was used for the same publication, and
--- 'key_reused' if it was used for a different one. Returns 'too_many_keys' if the client may use no new key now.
+-- Checks the idempotency key of a publication. Returns 'repeated' if the key was used for the same publication,
+-- 'key_reused' if it was used for another publication, and 'too_many_keys' if the client may use no new key now.
 -- Otherwise returns nothing.
 local function judge_key(call, taken, publication)
   local digest = publication.digest
@@ -98,7 +98,7 @@ local function judge_key(call, taken, publication)
 end
 
 -- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to the topic's
--- subscribers, and to the other partitions that have such subscribers. Subscribers without earlier events in this
+-- subscribers, and to the other partitions with subscribers of the topic. Subscribers without earlier events in this
 -- script call share one list, which saves copies; any other subscriber gets a list of its own.
 function intake.end_run(taken)
   local run = taken.run
@@ -121,7 +121,7 @@ function intake.end_run(taken)
   taken.run = nil
 end
 
--- Adds events to those that the subscribers of a topic get in this script call. `events` is a slice: a list, with the
+-- Adds events to what the subscribers of a topic get in this script call. `events` is a slice: a list, with the
 -- positions `first` and `last` of the events in it.
 function intake.add(call, taken, topic, events)
   if not topic.subscribers then
@@ -139,7 +139,7 @@ function intake.add(call, taken, topic, events)
 end
 
 -- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be moved
--- there. One check in a script call suffices, because one call adds few bytes compared with the maximum.
+-- to that partition. One check in a script call suffices, because one call adds few bytes compared with the maximum.
 function intake.judge_outboxes(call, taken, topic)
   if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
   if topic.is_stuck == nil then
@@ -157,7 +157,7 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. A topic without a publisher would become the client's, so it lowers the maximums in `taken`. Changes
+-- or nothing. If a topic has no publisher, it would become the client's, so it lowers the maximums in `taken`. Changes
 -- nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
@@ -186,8 +186,8 @@ function intake.count_subscribers(topic)
   return #topic.subscribers + elsewhere.count(topic.elsewhere)
 end
 
--- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers in all partitions
--- that get the events (0 if it is refused).
+-- Accepts or refuses a publication as a whole. Returns the outcome, and how many subscribers in all partitions get the
+-- events (0 if the publication is refused).
 function intake.take(call, taken, publication)
   local refusal = intake.judge(call, taken, publication)
   if refusal then return refusal, 0 end

@@ -14,9 +14,9 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens. Events of a subscriber that would need more go into one long batch, which
--- acquire delivers in parts (cutting.lua). Opening a batch takes Redis 13 µs: 10,000 events for a subscriber with
--- max_events 1 blocked Redis for 130 ms.
+-- Maximum batches that one script call opens. If the events of a subscriber would need more, they go into one long
+-- batch, which acquire delivers in parts (cutting.lua). Opening a batch takes Redis 13 µs: 10,000 events for a
+-- subscriber with max_events 1 blocked Redis for 130 ms.
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. All UIDs of the call begin with the 16 characters of `uid_seed`. `new`
@@ -59,8 +59,8 @@ local function write_batch(call, new, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open batch of its subscriber, which gets the next events. Returns false, and does nothing, if
--- it already has as many bytes as a delivery may have.
+-- Makes a new batch the open batch of its subscriber, to which the next events go. Returns false, and does nothing, if
+-- the batch already has as many bytes as a delivery may have.
 local function leave_open(call, new, bid, token, max_events, max_bytes, slice, first)
   if not open_batches.needs_no_count(max_events, max_bytes, slice, first) then
     local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(slice, first))
@@ -68,17 +68,17 @@ local function leave_open(call, new, bid, token, max_events, max_bytes, slice, f
     new.rooms[#new.rooms + 1] = token
     new.rooms[#new.rooms + 1] = value
   end
-  -- A Ruby web process finds its open batches in this set, and this bus in `batches:open`. After a takeover, batches
-  -- stay out of the set. Otherwise a Ruby process that still runs would append events under a key that this bus does
-  -- not read.
+  -- A Ruby web process finds its open batches in this set, and this bus in `batches:open`. After a takeover, this bus
+  -- keeps its batches out of the set. Otherwise a Ruby process that still runs would append events to them under a key
+  -- that this bus does not read.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   new.entries[#new.entries + 1] = token
   new.entries[#new.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
   return true
 end
 
--- Collects what is written to indexes and queues about a new batch. Its job is instant if the batch is full already, or
--- the subscriber's timeout is 0. Otherwise it is scheduled.
+-- Collects what is written to indexes and queues about a new batch. If the batch is full already, or the subscriber's
+-- timeout is 0, the job of the batch is instant. Otherwise the job is scheduled.
 local function collect(call, new, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
   local index, scheduled = new.index, new.scheduled

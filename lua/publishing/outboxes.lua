@@ -11,12 +11,12 @@ such as `17954000000000003,5:` and `{ kind, topic, about }`:
   partition publishes the events to it.
 
 If a partition does not apply its entries in time, they are set aside for that partition in the list
-`outbox:{partition}`, so that the others need not wait. Further entries are also set aside until that list is empty,
-which keeps them in order.
+`outbox:{partition}`, so that the other partitions need not wait. Until that list is empty, further entries for the
+partition are also set aside, which keeps them in order.
 
 The number of an entry is the time (µs) of the script call that adds it, or one more than the last number if that is
-higher. The other partition ignores numbers that it has applied, so an entry may be sent again. Even if a failover loses
-the last writes of a partition, its next numbers are higher, because they follow the clock.
+higher. The other partition ignores numbers that it has applied, so an entry may be sent again. If a failover loses the
+last writes of a partition, the next numbers are still higher than the lost ones, because numbers follow the clock.
 
 If the clock of the new master is behind the last number that it has, this rule is not enough: the other partition may
 have applied lost entries with the next numbers, and would ignore the new entries. So the first new number is a minute
@@ -28,14 +28,14 @@ local leases = include('delivering/leases')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis holds in
--- memory all that a script reads.
+-- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and all that a
+-- script reads is in Redis's memory at once.
 local READ_AT_ONCE = 8
 -- If a partition does not apply its entries in time, they are sent to it again after this time.
 local ASK_AGAIN_MS = 1000
 -- The number of an entry is its time in µs by the clock of Redis. If the last number is ahead of the clock by more than
--- this, the clock was set back, or is that of another machine. Normally the last number is hardly ahead, because it
--- takes longer than a microsecond to add an entry.
+-- this, the clock was set back, or another machine's clock gave the number. Otherwise the last number is hardly ahead,
+-- because it takes longer than a microsecond to add an entry.
 local BEHIND_US = 100 * 1000
 -- If the clock was set back (BEHIND_US), the next number is this far ahead of the last one. A failover loses the writes
 -- of a shorter time, so no number is used twice.
@@ -52,8 +52,8 @@ function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
 
--- Returns the packed job that empties the outbox. With `partition`, returns the job that sends again the entries set
--- aside for this partition.
+-- Returns the packed job that empties the outbox. With `partition`, returns the job that empties the list of entries
+-- set aside for this partition.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
@@ -74,8 +74,8 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes the job that sends the entries of a list which the caller has found empty: `outbox` or, with `partition`,
--- `outbox:{partition}`. Returns false if the worker does not hold the job.
+-- Deletes the job that sends the entries of a list, `outbox` or, with `partition`, `outbox:{partition}`. The caller has
+-- found this list empty. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -109,8 +109,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns a number, after which the numbers of the new entries begin. Stores how far it is ahead of the clock, if that
--- changes.
+-- Returns the number after which the numbers of the new entries begin. If the number of µs by which numbers are ahead
+-- of the clock changes, stores it.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= BEHIND_US then return math.max(outgoing.last, time) end
@@ -119,8 +119,8 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Appends the collected work of a script call to the outbox. Queues the job that empties the outbox, if it is not
--- queued.
+-- Appends the collected work of a script call to the outbox. If the job that empties the outbox is not queued, queues
+-- it.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -144,8 +144,8 @@ function outboxes.note_end(call)
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- Returns true if another partition may not have applied all entries of the kind `end` yet, each of which ends the
--- subscriptions to a topic. Such an entry would also end a subscription that is made before it is applied.
+-- Returns true if another partition may not have applied all entries of the kind `end` yet. Such an entry ends the
+-- subscriptions to a topic. It would also end a subscription that is made before it is applied.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
@@ -162,8 +162,8 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more wait for one of the partitions in `marks`. Counted are the list `outbox`, which
--- all partitions share, and the list `outbox:{partition}`.
+-- Returns true if `max_bytes` or more wait for one of the partitions in `marks`: in the list `outbox`, which all
+-- partitions share, and in the list `outbox:{partition}` together.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -173,8 +173,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Copies the outbox entries of each partition in `late` to a list of its own. Schedules the job that sends this list,
--- if it is not queued.
+-- Copies the outbox entries of each partition in `late` to a list of its own. If the job that sends this list is not
+-- queued, schedules it.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -5,9 +5,9 @@ publish: append the events of many publications to the current batches of their 
 A publication is accepted or refused as a whole, before any event is stored. The first client to publish to a topic
 becomes its owner; other clients get `claimed_by_other`. `no_room` means that a new topic would exceed `max_topics`, and
 `owns_too_many` means that the client owns `max_client_topics` already. A publication that was accepted under an
-idempotency key is remembered for `idempotency_window_ms`. The same publication again, even in the same call, gets
-`repeated` and is not stored. A different publication under that key gets `key_reused`. `too_many_keys` means that the
-client has used as many idempotency keys as it may (`max_client_keys`).
+idempotency key is remembered for `idempotency_window_ms`. If it comes again in this time, even in the same call, it
+gets `repeated` and is not stored. A different publication under that key gets `key_reused`. `too_many_keys` means that
+the client has used as many idempotency keys as it may (`max_client_keys`).
 
 A subscriber gets its events in the order in which they were accepted, across all its topics. A batch that
 becomes full, or has too little room for the bytes of these events, is closed, and its job becomes instant. A

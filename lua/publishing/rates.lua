@@ -2,15 +2,15 @@
 Rates: bounds how much each client publishes in the long run.
 
 A client has a token bucket for events and one for bytes. Each fills steadily, and is full after `burst_ms`. While
-neither is empty, a publication of any size is admitted, even one that takes more than a bucket holds: the client
-then waits longer until its next one. A bucket is stored as the time at which it will be full again. The buckets of
-a client expire when both are full. With them is stored when that was (`at`): if it is later than now, Redis's clock
-was set back, and the times of the buckets are set back too. A rate of 0 means no limit.
+neither is empty, a publication of any size is admitted, even if it takes more than a bucket holds: the client then
+waits longer until its next publication. A bucket is stored as the time at which it will be full again. The buckets of a
+client expire when both are full. They are stored with the present time (`at`): if `at` is later than now when they are
+read, Redis's clock was set back, and the times of the buckets are set back too. A rate of 0 means no limit.
 ]]
 local rates = {}
 
--- Creates the working state of one script call that limits the rates of clients. A client has a bucket for published
--- events and one for bytes. `buckets` has those that were read, by client, and `changed` those to be stored.
+-- Creates the working state of one script call that limits the rates of clients. A client has a bucket for events and
+-- one for bytes. `buckets` has the buckets that were read, by client, and `changed` the buckets to be stored.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,
@@ -48,7 +48,7 @@ function rates.is_empty(call, state, client)
 end
 
 -- Returns the time (µs) at which a bucket will be full again after `count` events or bytes are taken out of it. The
--- bucket gains `rate` of them in a second.
+-- bucket gains `rate` events or bytes in a second.
 local function taken(full_at_us, rate, count)
   return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
 end

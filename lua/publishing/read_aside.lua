@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 --[[
-read_aside: read the next entries that are set aside for another partition (outboxes.lua). First removes those that the
-other partition has applied.
+read_aside: read the next entries that are set aside for another partition (outboxes.lua). First removes the entries
+that the other partition has applied.
 
 `applied` is the number of the last entry that the other partition has applied. Without it, nothing is removed. The
 removal looks only at the first `checked` entries. The reply has at most `max_entries` entries and about `max_bytes`,
 but at least one entry if the list is not empty.
 
-If the list is empty, the job that `worker` holds ends in the same step, and `ended` is true. So when an entry is set
-aside later, there is no job, and a new one is queued. Without `worker`, no job ends.
+If the list is empty, the job that `worker` holds is deleted in the same step, and `ended` is true. So if an entry is
+set aside later, there is no job, and a new job is queued. Without `worker`, no job is deleted.
 ]]
 local outboxes = include('publishing/outboxes')
 
@@ -27,9 +27,9 @@ end
 return function(call, args)
   if args.applied and args.checked > 0 then remove_applied(call, args) end
   local entries = outboxes.first_entries(call.keys.outbox_aside(args.partition), args.max_entries, args.max_bytes)
-  -- While a partition has a field in the hash `outboxes:bytes`, it gets no newer entries from `outbox`. So the field is
-  -- deleted when nothing is set aside for the partition any more, whatever its value. The value may differ from 0 if
-  -- Redis was killed and kept only the first writes of a script.
+  -- While a partition has a field in the hash `outboxes:bytes`, it gets no newer entries from `outbox`. So when nothing
+  -- is set aside for it any more, its field is deleted, whatever the value. The value may differ from 0 if Redis was
+  -- killed and kept only the first writes of a script.
   if #entries == 0 then redis.call('HDEL', call.keys.outboxes_bytes(), args.partition) end
   local ends = #entries == 0 and args.worker
   local ended = ends and outboxes.end_job(call, args.partition, args.worker, args.lease, args.lease_ms)

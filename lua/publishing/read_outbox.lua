@@ -5,19 +5,19 @@ which the other partitions have applied.
 
 The first `count` entries have `bytes` bytes; `last` is the number of the last of them. They are set aside for the
 partitions in `late`, which did not apply them in time, and then removed. If another call has removed some of them
-already, nothing is removed, and entries are read again; a partition ignores those that it has applied. Without `last`,
-nothing is removed either.
+already, nothing is removed, and entries are read again; a partition ignores entries that it has applied. Without
+`last`, nothing is removed either.
 
 The reply has at most `max_entries` entries and about `max_bytes`, but at least one entry if `outbox` is not empty.
 `behind` has the partitions for which entries are set aside. These partitions must apply those entries before any entry
 of `outbox`.
 
-If `outbox` is empty, the job that `worker` holds ends in the same step, and `ended` is true. So when an entry comes
-later, there is no job, and a new one is queued. Without `worker`, no job ends.
+If `outbox` is empty, the job that `worker` holds is deleted in the same step, and `ended` is true. So if an entry comes
+later, there is no job, and a new job is queued. Without `worker`, no job is deleted.
 ]]
 local outboxes = include('publishing/outboxes')
 
--- Removes the first `count` entries of the outbox, the last of which has the number `last`. Before that, sets them
+-- Removes the first `count` entries of the outbox; the last of these has the number `last`. Before that, sets them
 -- aside for the partitions in `late`. Does nothing without `last`, or if another call has removed some of them already.
 -- Returns the bytes left in the outbox.
 local function remove_first(call, args)

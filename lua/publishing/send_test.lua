@@ -1,7 +1,7 @@
 #!lua
 --[[
 send_test: queue a batch with one test event for one subscriber, behind its other batches. The batch gets no further
-events, and can be delivered at once. Returns the UID of the batch as `bid`, which is missing if there is no such
+events, and can be delivered at once. Returns the UID of the batch as `bid`; without a `bid`, there is no such
 subscriber.
 ]]
 local batches = include('delivering/batches')

@@ -2,13 +2,13 @@
 --[[
 spend: admit publications as far as the rate limits of their clients permit (rates.lua).
 
-A publication, however large, is admitted if neither bucket of its client (one for events, one for bytes) is empty. So a
-publication of any size is admitted at some time, and no client exceeds its rate in the long run. A refused publication
-takes nothing. A demand with `is_admitted` is the remaining cost of a publication that was admitted already: it is taken
-even from empty buckets.
+A publication of any size is admitted if neither bucket of its client (one for events, one for bytes) is empty. So each
+publication is admitted at some time, and no client exceeds its rate in the long run. A refused publication takes
+nothing from the buckets. A demand with `is_admitted` is the remaining cost of a publication that was admitted already:
+it is taken even from empty buckets.
 
-For each publication, the reply has `let_in`, which is true if it was admitted. It also has the time until each bucket
-of its client is full (ms).
+For each publication, the reply has `let_in`, which is true if it was admitted, and for each bucket of its client the
+time until it is full (ms).
 ]]
 local rates = include('publishing/rates')
 

@@ -12,7 +12,7 @@ local outboxes = include('publishing/outboxes')
 local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
--- batch's list: 0 if nothing was appended, because the list no longer exists.
+-- batch's list. If the list no longer exists, appends nothing, and the length is 0.
 local function fill(batch, max, list, first, last)
   -- An open batch always has room for one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -26,8 +26,8 @@ local function fill(batch, max, list, first, last)
 end
 
 -- The room of an open batch is the number of bytes that still fit. Subtracts the bytes of new events from the rooms,
--- and returns what is left, by subscriber. Leaves out subscribers without an open batch, and those whose bytes are not
--- counted.
+-- and returns what is left, by subscriber. Leaves out subscribers without an open batch, and subscribers whose bytes
+-- are not counted.
 local function take_room(call, taken, entries)
   local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(taken.tokens) do
@@ -40,8 +40,8 @@ local function take_room(call, taken, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
--- True if a join must not get these events in its open batch: another partition accepted them before the batch was
--- opened, and a join counts events by the time of their batch.
+-- True if a join must not get these events in its open batch. A join counts events by the time of their batch, but
+-- another partition accepted these before the batch was opened.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
@@ -71,7 +71,7 @@ local function append(call, opened, token, entry, room, slice)
 end
 
 -- Appends the events of each subscriber from position `first` on. Sets `counts[i]` to the number of events of
--- subscriber i. An error is thrown; `counts` then ends before the subscriber that caused it.
+-- subscriber i. An error at a subscriber is thrown; `counts` then ends before that subscriber.
 local function append_from(call, opened, taken, entries, rooms, counts, first)
   for i = first, #taken.tokens do
     local token = taken.tokens[i]
@@ -82,7 +82,8 @@ local function append_from(call, opened, taken, entries, rooms, counts, first)
 end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
--- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the others still get their events.
+-- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the other subscribers still get their
+-- events.
 function storing.store(call, uid_seed, taken)
   intake.end_run(taken)
   for _, topic in ipairs(taken.accepted) do
