@@ -92,7 +92,7 @@ local function has_room(call, reader, lane)
   return reader.args.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
 end
 
--- Counts a delivery that begins, so that later decisions in this script call know of it. Returns true.
+-- Counts a delivery that begins, so that later decisions in this script call take it into account. Returns true.
 local function begin(reader, lane)
   lane.in_flight = lane.in_flight + 1
   reader.entered = reader.entered + 1

@@ -35,8 +35,7 @@ function open_batches.max_bytes(setting)
 end
 
 -- Returns the bytes that events take in the body of a delivery, each with the comma or bracket after it. The events are
--- those of a slice (a part of a list, see intake.lua) from position `first` on. The whole slice is measured once for
--- all subscribers.
+-- the part of a slice (intake.lua) from position `first` on. The whole slice is measured once for all subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1

@@ -19,10 +19,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes at most `max` waiting jobs of a subscriber instant, those that have waited longest. They go behind the jobs
--- that are instant already, so that lanes take turns. If the subscriber is `ordered`, only the job of its oldest batch
--- becomes instant, whatever `max` is. While the subscriber is paused or has a trial job, no job becomes instant.
--- Returns true if a job became instant.
+-- Makes at most `max` waiting jobs of a subscriber instant, beginning with the job that has waited longest. They go
+-- behind the jobs that are instant already, so that lanes take turns. If the subscriber is `ordered`, only the job of
+-- its oldest batch becomes instant, whatever `max` is. While the subscriber is paused or has a trial job, no job
+-- becomes instant. Returns true if a job became instant.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

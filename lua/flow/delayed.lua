@@ -157,7 +157,7 @@ function delayed.remove(call, publisher, topic, entries, ids, bytes)
   delayed.enter_topic(call, topic)
 end
 
--- Counts the delayed events of a topic as those of its new publisher (`to`), and no longer as those of `from`.
+-- Counts the delayed events of a topic for its new publisher (`to`), and no longer for its former publisher (`from`).
 function delayed.give(call, topic, from, to)
   local events, bytes = delayed.of_topic(call, from, topic)
   if events == 0 then return end

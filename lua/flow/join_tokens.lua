@@ -15,7 +15,7 @@ function join_tokens.make(name, client)
   return table.concat({ 'join', name, client }, ':')
 end
 
--- Returns the name of a join and the token of its client. Returns nothing if the token is not that of a join.
+-- Returns the name of a join and the token of its client. Returns nothing if the token does not belong to a join.
 function join_tokens.read(token)
   return token:match('^join:([^:]*):(.*)$')
 end

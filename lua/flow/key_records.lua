@@ -88,8 +88,7 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids in the record of a join key: first those of the first source topic, then those of the second, and so
--- on.
+-- Returns the ids in the record of a join key: first the ids of the first source topic, then of the second, and so on.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

@@ -105,7 +105,7 @@ function open_keys.bytes(state)
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes the records that this script call has changed, and deletes those of closed join keys.
+-- Writes the records that this script call has changed, and deletes the records of closed join keys.
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}

@@ -113,7 +113,7 @@ local function judge(call, args, taken)
   if topics.have_no_room(call, args.here.sources, taken.max_topics) then return 'no_room' end
 end
 
--- Returns, as JSON, the time (µs) at which each source was added that the join did not have at first.
+-- Returns, as JSON, the time (µs) at which each source was added. Leaves out the sources that the join had at first.
 local function added_at(call, args, subscriber)
   local rules, text = unpack(redis.call('HMGET', subscriber, 'join', 'added_at'))
   if not rules then return '{}' end

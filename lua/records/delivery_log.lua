@@ -30,7 +30,7 @@ local UNIT = 16
 -- When all logs together are full, the longest one loses LUMP records at a time. A script call removes at most
 -- MAX_REMOVED records, because very many must go after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
--- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
+-- Maximum failed attempts in a record, and maximum bytes of all its attempts. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.
 local MAX_RECORD_ATTEMPTS, MAX_RECORD_ATTEMPTS_BYTES = 3, 512
 -- Maximum bytes of the JSON with the number of events by topic. If it is longer, a record has `null` in its place.

@@ -100,7 +100,7 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // Otherwise the local time `next` comes twice. The trigger fired when it came first, which was not after
+      // Otherwise the local time `next` comes twice. The first time, at which the trigger fires, was not after
       // `afterMs`.
       if (atMs > afterMs) return atMs;
       local = next;
@@ -151,8 +151,8 @@ export class CronTimes implements Times {
       // Example: in Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
       // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
       Math.min(fromMs + DAY_MS, atMs),
-      // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have come once before,
-      // which croner missed.
+      // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have come before, and
+      // croner missed the first time.
       Math.max(atMs - DAY_MS, fromMs),
       // At `atMs` the zone's offset may not be `offsetMs`. Then `atMs` is wrong: the local time there is not the one
       // that croner found.
@@ -164,9 +164,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, the last time up to `toMs` that croner has found for the constant offset `offsetMs`. Returns
-   * undefined if it is right. Otherwise returns when the zone's offset became `offsetMs`; the caller asks croner for
-   * the last time before that.
+   * Checks `atMs`, which croner found as the last time up to `toMs`. croner took the offset `offsetMs` for constant.
+   * Returns undefined if `atMs` is right. Otherwise returns when the zone's offset became `offsetMs`. The caller then
+   * asks croner again, for a time before this change.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     const checked = [

@@ -111,7 +111,7 @@ async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<st
 
 /**
  * Reads the position behind which a page begins. The delayed events of a topic are sorted by due time (`at`, in ms).
- * Those with the same due time are sorted by the order of acceptance (`place`).
+ * Events with the same due time are sorted by the order of acceptance (`place`).
  */
 function readPlace(text: string): { afterMs: number; afterPlace: number } {
   const [at, place] = text.split('-').map(Number);

@@ -18,8 +18,8 @@ import { sumOf } from '../sum.ts';
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
 /**
- * When publications are put together for one script call, a timed event counts as this many events: storing one takes
- * Redis as long as publishing this many.
+ * When publications are put together for one script call, a timed event counts as this many events: storing it takes
+ * Redis as long as publishing this many events.
  */
 const EVENTS_PER_TIMED = 10;
 
@@ -91,8 +91,8 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // If the script publishes no event now, it does not count subscribers. `subscribers` is then 0, whatever the
-      // topic has.
+      // If the script publishes no event now, it does not count subscribers. Its `subscribers` is 0, whatever
+      // the topic has.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -27,7 +27,7 @@ const MAX_TIMES = 200;
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */
 const TURN_MS = 5;
-/** Minimum time between two log lines about a trigger whose times cannot be computed. The bus tries it each second. */
+/** Minimum time between two log lines that the times of a trigger cannot be computed. Workers try this each second. */
 const TELL_EVERY_MS = 3_600_000;
 const MAX_TOLD = 1000;
 

@@ -25,8 +25,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. The client may have
-   * become the publisher of topics in other partitions, if something changed between the checks and the last step.
+   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. But if something
+   * changed between the checks and the last step, the client may have become the publisher of topics in other
+   * partitions.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);

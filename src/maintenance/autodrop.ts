@@ -42,7 +42,7 @@ type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy:
  * would not free enough (see shortage.ts), drops only records, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
- * `oldest` takes the oldest of all clients. Each job drops only data of its own partition, but counts what the other
+ * `oldest` takes the oldest, whoever has them. Each job drops only data of its own partition, but counts what the other
  * partitions in the same Redis hold.
  */
 export class Autodrop {

@@ -133,8 +133,8 @@ async function copy(
   for await (const copied of mover.copy(cursor)) {
     done += copied.keys;
     progress(done);
-    // A run that is cut off goes on at `cursor`. After the last keys `cursor` is 0, which also stands for the beginning.
-    // The next run then copies everything again, which does no harm.
+    // If this run is cut off, the next run goes on at `cursor`. After the last keys `cursor` is 0, which also stands
+    // for the beginning: the next run then copies everything again, which does no harm.
     await storeMove(control, { ...stored, run, cursor: copied.cursor });
   }
   await markTopics(source, target);

@@ -31,7 +31,7 @@ type Row =
   | { whole: (...parts: string[]) => Owner }
   /** Each element goes to the partition of its owner, under the same key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The key has totals of other data, which are computed anew for each partition. */
+  /** The key has totals of other data. They are computed anew for each partition. */
   | { sums: Sums }
   /** The key is not copied. The text says why. */
   | { stays: string };

@@ -115,9 +115,9 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions without subscribers in this one. Those partitions still have marks of
-    // this partition, which `refresh` removes. The removal is not awaited here: one of those partitions may hang, and
-    // the results for the other outboxes must not wait.
+    // `unused` has topics of other partitions that have no subscribers in this one. The partitions of these topics
+    // still have marks of this partition, which `refresh` removes. The removal is not awaited here: one of those
+    // partitions may hang, and the results for the other outboxes must not wait.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));

@@ -17,8 +17,9 @@ const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns the digests that identify a publication. `body` is the text as received, because its events get new ids and
- * timestamps in each attempt. NUL separates the texts: tokens and topics cannot contain it.
+ * Returns the digests that identify a publication. `body` is the text as received: the parsed events would not do,
+ * because the bus gives them new ids and timestamps in each attempt. NUL separates the texts: tokens and topics cannot
+ * contain it.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {
@@ -28,7 +29,7 @@ export function idempotency(client: string, key: string, topic: string, body: st
 }
 
 /**
- * Returns how many idempotency keys a client may use while they are remembered: `max`, or fewer if Redis has little
+ * Returns how many idempotency keys of one client Redis may remember at a time: `max`, or fewer if Redis has little
  * memory.
  */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {

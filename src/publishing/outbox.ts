@@ -63,8 +63,8 @@ export class Outbox {
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
-   * About how many bytes of entries that were set aside are moved at a time. If Redis has no memory for so many,
-   * becomes 1, which means one entry at a time. Grows with each success.
+   * About how many bytes of entries that were set aside are moved at a time. This number becomes 1 (one entry at a
+   * time) if Redis has no memory for so many bytes, and grows with each success.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -212,7 +212,7 @@ export class Outbox {
 
 /** Matches the head of an entry: its number, and the numbers of the partitions that it is for. */
 const HEAD = /^(\d{16})([\d,]+):/;
-/** Bytes of an entry that are searched for its head, which has at most 930: with 256 partitions. */
+/** Number of bytes of an entry in which its head is searched. With 256 partitions, a head has up to 930 bytes. */
 const HEAD_BYTES = 1000;
 
 function headOf(entry: Buffer): { number: number; partitions: number[] } {

@@ -9,7 +9,8 @@ const FRESH_MS = 250;
 
 /**
  * Refuses publishes to a partition if its Redis has stored more than the high mark for SETTLED_MS. Redis is measured
- * only while requests arrive. A request waits for a new measurement only if the last one would refuse it.
+ * only while requests arrive. A request waits for a new measurement only if the last measurement would refuse the
+ * request.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;

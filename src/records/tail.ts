@@ -17,7 +17,7 @@ const KEPT = 100;
 const MAX_EVENT_BYTES = 2000;
 /** Interval at which a process asks Redis which topics are watched, and sends Redis the events of these topics. */
 const INTERVAL_MS = 1000;
-/** Maximum events of a watched topic that a process notes in one interval. Further ones are only counted. */
+/** Maximum events of a watched topic that a process notes in one interval. Further events are only counted. */
 const MAX_NOTED = 25;
 
 /**
@@ -71,8 +71,8 @@ class Notes {
 }
 
 /**
- * Shows a sample of the accepted events to people who watch them. Each process notes the first events of each second,
- * and then stores those of watched topics in Redis.
+ * Shows a sample of the accepted events to people who watch them. Each process notes the first events of each second.
+ * Then it stores in Redis the events of the topics that are watched.
  */
 export class Tail {
   readonly #control: Partition;

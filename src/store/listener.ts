@@ -24,7 +24,7 @@ interface Audience {
   listens(): void;
 }
 
-/** The connections of a process that only listen to channels: one or, on a cluster, one to each master. */
+/** The connections with which a process listens to channels: a single one or, on a cluster, one to each master. */
 export interface Listener {
   /**
    * Begins to listen to the channels of `audience`. Returns a function that ends this. When no audience is left, the

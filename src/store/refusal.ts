@@ -15,9 +15,9 @@ export function isWrongType(error: unknown): boolean {
 }
 
 /**
- * Describes the keys whose type differs from LAYOUT, such as `batches:index:{token} is a string instead of a zset (2
- * keys)`. The text has the patterns of the keys, because a token in a key can be a credential. Call this only after an
- * error, because it scans all keys once for each type.
+ * Describes the keys whose type differs from LAYOUT, such as `batches:index:{token} is a string instead of a zset
+ * (2 keys)`. The text has the patterns of the keys, because a token in a key can be a credential. Call this only after
+ * an error, because it scans all keys once for each type.
  */
 export async function wrongTypes(partition: Partition): Promise<string[]> {
   const { prefix } = partition;

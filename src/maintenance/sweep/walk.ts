@@ -21,7 +21,7 @@ const SINGLE_KEYS: ReadonlySet<string> = new Set(
 );
 
 type ScannedType = 'set' | 'zset' | 'hash';
-/** The names of the keys of these types. */
+/** The names in LAYOUT of the keys that have a ScannedType. */
 type ScannedKey = {
   [N in KeyName]: (typeof LAYOUT)[N]['type'] extends ScannedType ? N : never;
 }[KeyName];
