@@ -29,8 +29,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic (`topic.entry`) and returns its text. At its end, the script deletes the event. If the
--- text is missing, as after a write that was cut off, returns nothing, and the reply names the event in `lost`.
+-- Takes the next event of a topic (`topic.entry`) and returns its text. The script deletes taken events at its end. If
+-- the text is missing, as after a write that was cut off, returns nothing, and the reply names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry

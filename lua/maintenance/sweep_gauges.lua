@@ -21,8 +21,8 @@ local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted in one step. A slice can have more, because
 -- batches with the same score are in the same slice.
 local BATCHES_PER_SLICE = 200
--- Stands for the number of batches in a slice if one of them is open, and may get more events. It is unequal to every
--- real number, so the next script call counts the slice again.
+-- Stands for the number of batches in a slice if one of them is open, and may get more events. The next script call
+-- counts such a slice again, because no slice really has this number of batches.
 local UNSETTLED = -1
 
 -- Describes what is counted: the batches or the dead letters of a subscriber. `index` is the key of their sorted set,

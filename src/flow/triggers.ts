@@ -154,7 +154,7 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // Meanwhile a worker may have moved the trigger to a partition that did not have it when it was asked.
+      // Meanwhile a worker may have moved the trigger to a partition that had answered that it does not have it.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }

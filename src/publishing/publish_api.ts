@@ -19,9 +19,9 @@ import { type RefusalLimits, refuseUnlessStored } from './refusals.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /**
- * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further ones
- * wait unparsed: parsed, 350 KB of tiny events take 12 MB, and a process with 128 such publishes took 1.5 GB. A higher
- * limit would not store them sooner, because one script call stores at most 2,000 events.
+ * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further
+ * publishes wait as text: when parsed, 350 KB of tiny events take 12 MB, and a process with 128 such publishes took 1.5
+ * GB. A higher limit would not store them sooner, because one script call stores at most 2,000 events.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**

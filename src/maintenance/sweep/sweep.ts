@@ -19,7 +19,7 @@ interface SweepOptions {
   signal?: AbortSignal;
   /** Collects the findings, each after its repair, so that they are known even if the sweep throws later. */
   findings?: Finding[];
-  /** Maximum jobs of a queue that one sweep checks. If it has more, each sweep checks a random part of them. */
+  /** Maximum jobs of a queue that one sweep checks. If the queue has more, each sweep checks a random part of them. */
   maxJobs?: number;
   /**
    * Number of living Ruby workers. If there are any, repairs put delivery jobs where these do not take them: a Ruby
