@@ -13,7 +13,8 @@ local choosing = {}
 -- Maximum jobs that a script call skips because they cannot run now. Skipping more would block Redis for too long.
 local MAX_PASSED_OVER = 500
 
--- Number of items that are read at the start of a batch's list: its header and up to ten events. A short list has no more.
+-- Number of items that are read at the start of a batch's list: its header and up to ten events. A short list has
+-- fewer.
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs. `workers` is the number of workers that need a job; the

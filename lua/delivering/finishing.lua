@@ -78,6 +78,7 @@ local function finish(call, q, each, lane, lease_of, collected)
 end
 
 -- Updates a subscriber after its batches were accepted. Returns a true value if these batches ended its trial.
+-- `may_have_notice` is false if none of the batches carried a drop notice.
 local function settle_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)

@@ -159,8 +159,8 @@ function open_batches.forget_closed(call, bids)
 end
 
 -- Closes a full batch, which must have been open. If its job is still scheduled for the deadline of the batch, the job
--- becomes instant. Otherwise the deadline has passed, and the job stays as it is: instant, or waiting for its lane or
--- share.
+-- becomes instant. Otherwise the deadline has passed, and the job stays as it is: instant, or waiting for room in its
+-- lane or share.
 function open_batches.close_full(call, token, bid)
   open_batches.close_open(call, token, bid)
   open_batches.note_closed(call, bid)

@@ -20,8 +20,8 @@ function waiting.oldest_job(call, token)
 end
 
 -- Makes at most `max` waiting jobs of a subscriber instant, beginning with the job that has waited longest. They go
--- behind the jobs that are instant already, so that lanes take turns. If the subscriber is `ordered`, only the job of
--- its oldest batch becomes instant, whatever `max` is. While the subscriber is paused or has a trial job, no job
+-- behind the jobs that are instant already, so that subscribers take turns. If the subscriber is `ordered`, only the
+-- job of its oldest batch becomes instant, whatever `max` is. While the subscriber is paused or has a trial job, no job
 -- becomes instant. Returns true if a job became instant.
 function waiting.bring_back(call, token, max)
   local keys = call.keys

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-drop_logs: free memory by deleting the longest delivery logs, `max_logs` of them at most. The trails are deleted too,
-because listings work without them. Returns how many logs are left.
+drop_logs: free memory by deleting the longest delivery logs, at most `max_logs`. Returns how many logs are left. The
+trails (the lists that tell which logs were written when) are deleted too, because listings work without them.
 ]]
 local delivery_log = include('records/delivery_log')
 

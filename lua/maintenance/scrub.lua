@@ -26,7 +26,8 @@ local function tell_apart(call, lease_ms)
   return dead, alive
 end
 
--- Gives the jobs of a dead worker back to the queue, and removes the worker from its lane. Returns the number of jobs.
+-- Gives the jobs of a dead worker back to the queue, and removes the worker from its lane. Returns how many jobs it
+-- held.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane = q == 'main' and lanes.leave(call, worker)

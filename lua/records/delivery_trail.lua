@@ -37,8 +37,8 @@ local function read_entries(call, ending, place)
 end
 
 -- Returns an iterator over the script calls that wrote a trail, the newest first. For each call it returns a table: the
--- time of the call (`place`, ms) and the subscribers whose logs it wrote (`tokens`). All entries of a call have its time.
--- The oldest call is left out, because the trail may have lost some of its entries.
+-- time of the call (`place`, ms) and the subscribers whose logs it wrote (`tokens`). All entries of a call have the
+-- same time. Leaves out the oldest call, because the trail may have lost some of its entries.
 local function read_calls(call, ending, place)
   local next_entry = read_entries(call, ending, place)
   local entry = next_entry()

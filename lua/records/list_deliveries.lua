@@ -79,7 +79,8 @@ local function add_retrying(call, listing, sources, clients)
     for i = from, math.min(from + SUBSCRIBERS_PER_EXISTS - 1, #tokens) do
       indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
     end
-    -- Most subscribers have no index of retried batches. A single EXISTS shows whether any of these has one.
+    -- Most subscribers have no index of retried batches. A single EXISTS shows whether any of these subscribers has
+    -- one.
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
         sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')

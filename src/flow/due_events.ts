@@ -23,8 +23,8 @@ interface DueEventsParts {
 }
 
 /**
- * Publishes the delayed events of a partition that are due. Clients take turns. Events wait while Redis stores more
- * than the high mark. Several processes may publish at the same time.
+ * Publishes the delayed events of a partition that are due. Clients take turns. Events wait while Redis is short of
+ * memory (stores more than its high mark). Several processes may publish at the same time.
  */
 export class DueEvents {
   readonly #parts: DueEventsParts;
@@ -61,7 +61,7 @@ export class DueEvents {
     }
   }
 
-  /** Measures Redis's memory. Returns true if it stores more than the high mark. */
+  /** Measures Redis's memory. Returns true if memory is short: if Redis stores more than its high mark. */
   async #measure(): Promise<boolean> {
     const { partition, limits } = this.#parts;
     if (clock.monotonicMs() - this.#measuredAtMs < FRESH_MS) return this.#isShort;

@@ -48,7 +48,7 @@ function joinIn(token: string, [rules, version, countsAfter]: (string | null)[])
 
 /**
  * Returns the arguments that scripts need to publish events for a join. `thenHome` is the index of the partition with
- * the topic of `then`, and `expiryHome` the index of the one with the topic of `on_expiry`. Undefined means the
+ * the topic of `then`, and `expiryHome` the index of the partition with the topic of `on_expiry`. Undefined means the
  * partition of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {

@@ -61,9 +61,9 @@ export class Joins {
   }
 
   /**
-   * Prepares other partitions for a new or changed join. First marks the source topics (TopicMarks). Then makes the
-   * client the publisher of the topics to which the join publishes: this comes last, because it is not undone. Returns
-   * the reason for a refusal, such as a loop of joins, or undefined.
+   * Prepares other partitions for a new or changed join. First marks the source topics there, so that their events also
+   * go to the partition of the join. Then makes the client the publisher of the topics to which the join publishes:
+   * this comes last, because it is not undone. Returns the reason for a refusal, such as a loop of joins, or undefined.
    */
   async #prepare(
     partition: Partition,

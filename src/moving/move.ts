@@ -17,7 +17,7 @@ import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
-/** Number of topics for which marks (TopicMarks) are set at a time. */
+/** Number of topics for which marks (what other partitions have subscribers of the topic) are set at a time. */
 const TOPICS_PER_SCAN = 300;
 /**
  * Stored as the cursor of a move when everything is copied and compared. From then on the target may be in use, so a
@@ -140,7 +140,7 @@ async function copy(
   await markTopics(source, target);
 }
 
-/** Sets the marks of all topics. */
+/** Sets the marks of all topics. A mark names another partition that has subscribers of the topic. */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
   const scan = source.partitions.control.scan((redis, keys, cursor) =>

@@ -8,7 +8,7 @@ import { pairsOf } from '../store/replies.ts';
  * Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
-/** Number of workers or subscribers that one SSCAN reads. A call may send several. */
+/** Number of workers or subscribers that one SSCAN reads. A call may send several SSCAN commands. */
 const NAMES_PER_SCAN = 200;
 
 /** A job that was found in Redis. The Redis key in which it was found decides which optional fields it has. */

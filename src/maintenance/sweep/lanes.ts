@@ -2,8 +2,8 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about workers: lanes, leases and shares. `holding` has the workers that were seen with a
- * job.
+ * Repairs what Redis stores about workers: their leases, the lanes (deliveries of one subscriber) and the shares in
+ * which they count. `holding` has the workers that were seen with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;

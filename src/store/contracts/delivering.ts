@@ -28,8 +28,9 @@ const finished = {
 } as const;
 
 /**
- * Arguments about lanes. `laneLimit` limits the lane of a subscriber without a `max_in_flight`, and `laneLimitMax` any
- * lane. A delivery that takes longer than `slowMs` makes its subscriber slow.
+ * Arguments about lanes. The lane of a subscriber is the deliveries that it may have in flight: `laneLimitMax` at most,
+ * and `laneLimit` if it has set no `max_in_flight`. A delivery that takes longer than `slowMs` makes its subscriber
+ * slow.
  */
 export const lanes = {
   q,
