@@ -58,7 +58,7 @@ export class Delaying {
         'body_too_large',
         `more than ${MAX_TIMED} events with at or delay in one request; send ${MAX_TIMED} at most`,
       );
-    await this.#copies.check(publication);
+    await this.#copies.check(publication, bytesOf(publication));
     const home = this.#partitions.ofTopic(publication.topic);
     return (this.#batchers.get(home) as Batcher<TimedPublication, TimedOutcome>).add(publication);
   }

@@ -64,15 +64,16 @@ export class Copies {
    * Returns undefined if the publication may be sent to Redis at once. Otherwise returns a promise, which rejects with
    * body_too_large if the publication makes too many copies. Two kinds of publications are never rejected: a single
    * event, because it cannot be divided, and one whose idempotency key was used before, because it is not stored again.
+   * `bytes` is the result of `bytesOf`.
    */
-  check(publication: Counted): Promise<void> | undefined {
+  check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;
-    const bytes = bytesOf(publication);
     const isOne = events.length === 1;
     const isAllowed = isOne || this.#count(publication, bytes) <= MAX_COPIES;
     const isSmall = asEvents(publication, bytes) <= MAX_EVENTS_UNCOUNTED;
     if (isAllowed && (isSmall || (isOne && this.#counts.has(topic)))) return undefined;
-    if (!this.#isFresh(topic)) return this.#countSubscribers(topic).then(() => this.check(publication));
+    if (!this.#isFresh(topic))
+      return this.#countSubscribers(topic).then(() => this.check(publication, bytes));
     return isAllowed ? undefined : this.#refuseUnlessKnown(publication, bytes);
   }
 

@@ -19,6 +19,9 @@ export const MAX_EVENTS_PER_CALL = 2000;
  */
 export const BYTES_PER_EVENT = 1000;
 
+/** A publication with the bytes of its events, which are counted once. */
+type Measured = Publication & { bytes: number };
+
 /** An object that is told of each accepted publication, such as the live tail. */
 interface Onlooker {
   note(publication: Publication): void;
@@ -38,7 +41,7 @@ export class Publisher {
   readonly #limits: PublishLimits;
   readonly #copies: Copies;
   readonly #totalWaiting = new TotalWaiting();
-  readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
+  readonly #batchers: ReadonlyMap<Partition, Batcher<Measured, Outcome>>;
 
   /** `onFull` is called if Redis is out of memory. It must free some memory at once. */
   constructor(
@@ -67,12 +70,14 @@ export class Publisher {
    */
   publish(publication: Publication): Promise<Outcome> {
     const home = this.#partitions.ofTopic(publication.topic);
-    const batcher = this.#batchers.get(home) as Batcher<Publication, Outcome>;
-    const checking = this.#copies.check(publication);
-    return checking ? checking.then(() => batcher.add(publication)) : batcher.add(publication);
+    const batcher = this.#batchers.get(home) as Batcher<Measured, Outcome>;
+    const bytes = bytesOf(publication);
+    const measured = { ...publication, bytes };
+    const checking = this.#copies.check(publication, bytes);
+    return checking ? checking.then(() => batcher.add(measured)) : batcher.add(measured);
   }
 
-  #batcherOf(partition: Partition): Batcher<Publication, Outcome> {
+  #batcherOf(partition: Partition): Batcher<Measured, Outcome> {
     return new Batcher((group) => this.#storeGroup(partition, group), {
       max: MAX_EVENTS_PER_CALL,
       weigh: (publication) => this.#weigh(publication),
@@ -81,24 +86,19 @@ export class Publisher {
     });
   }
 
-  #weigh(publication: Publication): number {
-    const bytes = bytesOf(publication);
-    return Math.max(
-      publication.events.length,
-      bytes / BYTES_PER_EVENT,
-      this.#copies.weigh(publication, bytes),
-    );
+  #weigh(publication: Measured): number {
+    const { events, bytes } = publication;
+    return Math.max(events.length, bytes / BYTES_PER_EVENT, this.#copies.weigh(publication, bytes));
   }
 
-  async #storeGroup(partition: Partition, group: readonly Publication[]): Promise<Outcome[]> {
+  async #storeGroup(partition: Partition, group: readonly Measured[]): Promise<Outcome[]> {
     const { outcomes, added } = await this.#call(partition, group);
     const published = new Map<string, { events: number; bytes: number }>();
     group.forEach((publication, index) => {
       const { outcome, subscribers } = outcomes[index] as (typeof outcomes)[number];
       if (outcome !== 'accepted') return;
       this.#onlooker?.note(publication);
-      const { topic, events } = publication;
-      const bytes = bytesOf(publication);
+      const { topic, events, bytes } = publication;
       const before = published.get(topic);
       if (before === undefined) {
         this.#copies.note(topic, subscribers);
