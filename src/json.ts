@@ -39,11 +39,12 @@ const CHARACTER = /[^ \t\r\n]/g;
 class Unfaithful extends Error {}
 
 /**
- * Matches text that may contain a number which a double cannot hold: 16 digits in a row, or an exponent of three digits
- * or more. The lookbehind makes the search three times as fast.
+ * These match text that may contain a number which a double cannot hold: 16 digits in a row, or an exponent of three
+ * digits or more. One expression for both takes twice as long, and one with `\d{16}` ten times.
  */
-const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
-/** Matches a quote, or the whole text of a number that has a part which LONG_NUMBER matches. */
+const LONG_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
+const LONG_EXPONENT = /\d[eE]\+?\d{3}/;
+/** Matches a quote, or the whole text of a number that has a part which LONG_DIGITS or LONG_EXPONENT matches. */
 const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
 /** Begins the text that stands for a long number while JSON is parsed. It is random, so no caller can send it. */
 const MARK = randomUUID();
@@ -70,10 +71,14 @@ export function parseJson(
   try {
     if (text.length > SHORT_TEXT && isDeep(text)) throw new Unfaithful('is nested too deeply');
     if (SURROGATE.test(text)) refuseLoneSurrogates(text);
-    return LONG_NUMBER.test(text) ? parseLongNumbers(text, isAcceptedLong) : JSON.parse(text);
+    return mayHaveLongNumber(text) ? parseLongNumbers(text, isAcceptedLong) : JSON.parse(text);
   } catch (cause) {
     throw new BusError('bad_body', `${where} ${fault(cause, text)}`, { cause, members });
   }
+}
+
+function mayHaveLongNumber(text: string): boolean {
+  return LONG_DIGITS.test(text) || LONG_EXPONENT.test(text);
 }
 
 function fault(cause: unknown, text: string): string {
@@ -193,7 +198,7 @@ function refuseLoneSurrogates(text: string): void {
 
 /** Parses JSON that the bus has written. Whole numbers keep their digits, however large they are. */
 export function parseOwnJson(text: string): unknown {
-  return LONG_NUMBER.test(text) ? parseLongNumbers(text, isLongWhole) : JSON.parse(text);
+  return mayHaveLongNumber(text) ? parseLongNumbers(text, isLongWhole) : JSON.parse(text);
 }
 
 function isLongWhole(number: string): boolean {

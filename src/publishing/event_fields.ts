@@ -65,17 +65,15 @@ export function asProblem({ field, message }: BadEvent, index: number | undefine
 }
 
 function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent {
-  const content = readContent(value, limits, FIELDS);
-  const { id, timestamp, at, delay } = value as Record<string, unknown>;
-  const event = { ...content, topic, id: readId(id) };
+  const { type, url, data } = readContent(value, limits, FIELDS);
+  const { id: givenId, timestamp, at, delay } = value as Record<string, unknown>;
+  const id = readId(givenId);
   const given = readTimestamp(limits.loosensTimestamps ? loosened(timestamp) : timestamp);
+  const event = { id, topic, type, url, data, timestamp: given ?? nowMs };
   const due = readDue(at ?? undefined, delay ?? undefined);
-  if (due && DOTS.test(event.id))
-    throw new BadEvent(
-      'id',
-      `id must not be ${event.id} with at or delay, because no URL could name the event`,
-    );
-  return due ? timedEvent(event, given, due) : eventText({ ...event, timestamp: given ?? nowMs });
+  if (due && DOTS.test(id))
+    throw new BadEvent('id', `id must not be ${id} with at or delay, because no URL could name the event`);
+  return due ? timedEvent(event, given, due) : eventText(event);
 }
 
 /** The fields of an event that the bus cannot fill in, because only the publisher knows them. */
