@@ -1,7 +1,7 @@
 --[[
 Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
-become a batch of their own. The other events stay in the batch, keep its UID and its position in the queue, and are
-delivered next.
+become a batch of their own. The other events stay in the batch, which keeps its UID and its position in the queue. They
+are delivered next.
 
 A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one call,
 because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.

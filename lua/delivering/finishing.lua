@@ -32,8 +32,9 @@ local function collection(args, closed)
   }
 end
 
--- Adds a batch to the delivery log's records that are collected. If the log is on, each accepted delivery has an
--- `each.record`. A batch without it was not delivered, because its subscriber had left, and is recorded as dropped.
+-- Adds the record of a batch to those that are collected for the delivery log. If the log is on, each accepted delivery
+-- has an `each.record`. A batch without it was not delivered, because its subscriber had left, and is recorded as
+-- dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records

@@ -1,7 +1,7 @@
 --[[
 Agenda: the things that wait for their time: topics with delayed events, triggers, and joins with open keys. Each kind
-has a sorted set whose scores are times in ms. The scheduler sleeps until the first entry of any kind, or the first
-scheduled job; then a worker publishes what is due.
+has a sorted set whose scores are times in ms. The scheduler (src/maintenance/scheduler.ts) sleeps until the first entry
+of any kind, or the first scheduled job, is due.
 ]]
 local agenda = {}
 

@@ -15,7 +15,7 @@ local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
 --   counts   for each source topic, how many of its events a join key needs
---   added_at the time (µs, as text) at which each source topic was added that the join did not have at first
+--   added_at the time (µs, as text) at which each source topic was added, without topics that the join had at first
 --   touched  the join keys whose record must be written
 --   moved    the join keys whose entry in the sorted set `since` must be written
 function open_keys.begin(call, token, counts, added_at)

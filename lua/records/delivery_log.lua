@@ -28,7 +28,7 @@ local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
 -- When all logs together are full, the longest one loses LUMP records at a time. A script call removes at most
--- MAX_REMOVED records, because very many must go after an operator has lowered the limit.
+-- MAX_REMOVED records: after an operator has lowered the limit, too many must go for one call.
 local LUMP, MAX_REMOVED = 64, 1024
 -- Maximum failed attempts in a record, and maximum bytes of all its attempts. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.

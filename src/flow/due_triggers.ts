@@ -23,7 +23,7 @@ import type { TriggerName } from './stored_trigger.ts';
 const FIRED_PER_CALL = 100;
 /** Once the triggers of a script call have this many due times together, no further trigger is added to the call. */
 const MAX_TIMES = 200;
-/** Maximum time for computing due times. Then the script call fires the triggers whose times are computed so far. */
+/** Maximum time for computing due times. After it, the script fires the triggers whose times are computed so far. */
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */
 const TURN_MS = 5;

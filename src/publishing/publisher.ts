@@ -65,8 +65,8 @@ export class Publisher {
    * with another Outcome if this call has stored nothing.
    *
    * Throws body_too_large if the topic has too many subscribers for so many events, and StorageFull if Redis is out of
-   * memory; then nothing is stored. Throws StorageUnavailable if Redis does not answer. Then the events may be stored,
-   * but with an idempotency key they can safely be published again.
+   * memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer: the events may be
+   * stored, but with an idempotency key they can safely be published again.
    */
   publish(publication: Publication): Promise<Outcome> {
     const home = this.#partitions.ofTopic(publication.topic);
