@@ -1,6 +1,6 @@
 --[[
 Late deliveries: deliveries in flight for longer than `slow_ms`, the time after which an accepted delivery counts as
-slow. They show that a subscriber hangs long before its first delivery times out.
+slow. Long before the first delivery to a subscriber times out, late deliveries show that the subscriber hangs.
 
 The number of a lease is the time (µs) at which it was given, so leases tell how old deliveries are.
 ]]
