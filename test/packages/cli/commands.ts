@@ -34,15 +34,18 @@ test('pub takes data, and a file of events, whose bad line it names', async (t) 
   const shop = await client('shop');
   const event = (n: number) => JSON.stringify({ type: 'noop', url: `https://shop.example.com/${n}` });
 
-  const one = await terminal.rtm(`pub noop ${topic} https://shop.example.com/d --data - ${shop.options}`, {
-    stdin: '{"a":[12345678901234567890]}',
-  });
+  const one = await terminal.rtmAlone(
+    `pub noop ${topic} https://shop.example.com/d --data - ${shop.options}`,
+    {
+      stdin: '{"a":[12345678901234567890]}',
+    },
+  );
   assert.deepEqual(one, silent);
   await until(() => receiver.events.length === 1);
   assert.match(receiver.deliveries[0]?.body ?? '', /"data":\{"a":\[12345678901234567890\]\}/);
 
   write('good.ndjson', `${Array.from({ length: 7000 }, (_, n) => event(n)).join('\n')}\n`);
-  const all = await terminal.rtm(`pub ${topic} --ndjson good.ndjson ${shop.options}`);
+  const all = await terminal.rtmAlone(`pub ${topic} --ndjson good.ndjson ${shop.options}`);
   assert.match(all.stdout, /^7,000 events in \d+\.\d s, [\d,]+ a second\n$/);
   assert.deepEqual([all.stderr, all.status], ['', 0]);
   await until(() => receiver.events.length === 7001);
@@ -77,7 +80,7 @@ test('pub names a line that is not one event, and publishes nothing of its reque
 test('pub reads a long line in linear time, and refuses one that no request has room for', async () => {
   const shop = await client('shop');
   const line = `{"type":"noop","url":"https://shop.example.com/1","data":"${'x'.repeat(20_000_000)}`;
-  const { stderr, status } = await terminal.rtm(`pub giants --ndjson - ${shop.options}`, {
+  const { stderr, status } = await terminal.rtmAlone(`pub giants --ndjson - ${shop.options}`, {
     stdin: `\n${line}`,
   });
   assert.equal(
@@ -239,12 +242,12 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   listening.stderr.on('data', (text) => (stderr += text));
   t.after(() => listening.kill('SIGKILL'));
   await until(() => stderr.includes('listening to heard at http://127.0.0.1:'));
-  const refused = await terminal.rtm(`listen heard --port 0 ${search.options}`);
+  const refused = await terminal.rtmAlone(`listen heard --port 0 ${search.options}`);
   assert.match(
     refused.stderr,
     /^already_subscribed: .* at http:\/\/127\.0\.0\.1:\d+\/, .* rtm token add, .* rtm sub del ends it\n$/,
   );
-  assert.match((await terminal.rtm(`listen heard --port 0 ${asRoot()}`)).stderr, /^forbidden: /);
+  assert.match((await terminal.rtmAlone(`listen heard --port 0 ${asRoot()}`)).stderr, /^forbidden: /);
 
   await terminal.rtm(`pub created heard https://shop.example.com/1 --data ${LONG} ${shop.options}`);
   await until(() => stdout.endsWith('\n'));
@@ -348,7 +351,7 @@ test('listen says what to change if its port is taken', async (t) => {
   const { callback } = await bus.receiver(t);
   const { port } = new URL(callback);
   const { options } = await client('late');
-  const { stderr, status } = await terminal.rtm(`listen heard --port ${port} ${options}`);
+  const { stderr, status } = await terminal.rtmAlone(`listen heard --port ${port} ${options}`);
   const advice = `port ${port} is in use: stop what listens there, or give --port one of ROUTEMASTER_CALLBACK_PORTS`;
   assert.ok(stderr.startsWith(`port_taken: ${advice}`), stderr);
   assert.equal(status, 2);
@@ -356,7 +359,7 @@ test('listen says what to change if its port is taken', async (t) => {
 
 test('a person and a script are told once that the bus cannot be reached, before the error at the end', async (t) => {
   const line = `topic list -b 127.0.0.1:${await freePort()} -t x`;
-  const script = terminal.rtm(line);
+  const script = terminal.rtmAlone(line);
   const screen = terminal.rtmOnScreen(line);
   t.after(() => screen.kill('SIGKILL'));
   let text = '';
@@ -416,26 +419,26 @@ test('sub, topic and secret do as the API', async (t) => {
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
   await until(() => receiver.events.length === 1);
-  assert.deepEqual(await terminal.rtm(`sub pause ${subscriber.token} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtmAlone(`sub pause ${subscriber.token} ${asRoot()}`), silent);
   assert.match(
-    (await terminal.rtm(`sub show ${subscriber.token} ${asRoot()}`)).stdout,
+    (await terminal.rtmAlone(`sub show ${subscriber.token} ${asRoot()}`)).stdout,
     /^paused_by +operator$/m,
   );
-  assert.deepEqual(await terminal.rtm(`sub resume ${subscriber.token} ${asRoot()}`), silent);
-  assert.match((await terminal.rtm(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
+  assert.deepEqual(await terminal.rtmAlone(`sub resume ${subscriber.token} ${asRoot()}`), silent);
+  assert.match((await terminal.rtmAlone(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
 
-  const topics = await terminal.rtm(`topic list ${asRoot()}`);
+  const topics = await terminal.rtmAlone(`topic list ${asRoot()}`);
   assert.match(topics.stdout, /^TOPIC +PUBLISHER +EVENTS\n/);
   assert.match(topics.stdout, new RegExp(`^${topic} +publisher--\\w+ +1$`, 'm'));
-  assert.deepEqual(await terminal.rtm(`topic give ${topic} ${subscriber.token} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtmAlone(`topic give ${topic} ${subscriber.token} ${asRoot()}`), silent);
   assert.match(
     (await terminal.rtm(`topic list ${asRoot()}`)).stdout,
     new RegExp(`^${topic} +${subscriber.token} `, 'm'),
   );
   assert.match((await terminal.rtm(`topic give ${topic} nobody ${asRoot()}`)).stderr, /^client_not_found: /);
-  assert.deepEqual(await terminal.rtm(`topic del ${topic} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtmAlone(`topic del ${topic} ${asRoot()}`), silent);
 
-  const rotated = await terminal.rtm(`secret rotate ${subscriber.token} --grace 0 ${asRoot()}`);
+  const rotated = await terminal.rtmAlone(`secret rotate ${subscriber.token} --grace 0 ${asRoot()}`);
   const options = `-b ${bus.url} -t ${subscriber.token}:${rotated.stdout.trim()}`;
   assert.equal((await terminal.rtm(`sub list ${options}`)).status, 0);
 });
@@ -448,7 +451,7 @@ test('token limit replaces the topics that a client may use', async () => {
     return { publish, subscribe };
   };
   const limit = `token limit ${token} ${asRoot()}`;
-  assert.deepEqual(await terminal.rtm(`${limit} --publish orders,shop_* --subscribe=`), silent);
+  assert.deepEqual(await terminal.rtmAlone(`${limit} --publish orders,shop_* --subscribe=`), silent);
   assert.deepEqual(await limited(), { publish: ['orders', 'shop_*'], subscribe: [] });
   assert.deepEqual(await terminal.rtm(`${limit} --publish - --subscribe orders`), silent);
   assert.deepEqual(await limited(), { publish: [], subscribe: ['orders'] });
@@ -472,7 +475,7 @@ test('trigger lists and fires', async (t) => {
   const at = Date.now() + 3_600_000;
   await put('once', { schedule: { at } });
 
-  const list = await terminal.rtm(`trigger list ${options}`);
+  const list = await terminal.rtmAlone(`trigger list ${options}`);
   assert.match(list.stdout, /^NAME +CLIENT +TOPIC +SCHEDULE +NEXT AT +FIRED +MISSED +LAST ERROR\n/);
   assert.match(
     list.stdout,
@@ -486,7 +489,7 @@ test('trigger lists and fires', async (t) => {
     new RegExp(`^daily +${token} +`, 'm'),
   );
 
-  const fired = await terminal.rtm(`trigger fire daily ${options}`);
+  const fired = await terminal.rtmAlone(`trigger fire daily ${options}`);
   await until(() => receiver.events.length === 1);
   assert.deepEqual(fired, { ...silent, stdout: `${receiver.events[0]?.id}\n` });
   assert.equal(receiver.urls[0], event.url);
@@ -514,20 +517,23 @@ test('dead lists, shows, retries and purges', async (t) => {
   await until(async () => JSON.parse((await list()).stdout).length === 1);
   const [{ id }] = JSON.parse((await list()).stdout);
 
-  const shown = (await terminal.rtm(`dead show ${id} ${asRoot()}`)).stdout;
+  const shown = (await terminal.rtmAlone(`dead show ${id} ${asRoot()}`)).stdout;
   assert.match(shown, /"https:\/\/shop.example.com\/1".*"\\u009b2J\\u202e","long":12345678901234567890\}/);
-  const { stdout } = await terminal.rtm(`dead show ${id} --json ${asRoot()}`);
+  const { stdout } = await terminal.rtmAlone(`dead show ${id} --json ${asRoot()}`);
   assert.match(stdout, /"\\u009b2J\\u202e","long":12345678901234567890\}/);
   assert.equal(JSON.parse(stdout).events[0].data.note, '\u009b2J\u202e');
   receiver.usual = answer.status(204);
-  assert.deepEqual(await terminal.rtm(`dead retry ${id} ${asRoot()}`), { ...silent, stdout: 'retried 1\n' });
+  assert.deepEqual(await terminal.rtmAlone(`dead retry ${id} ${asRoot()}`), {
+    ...silent,
+    stdout: 'retried 1\n',
+  });
   await until(() => receiver.events.length === 1);
   assert.equal((await terminal.rtm(`dead purge ${asRoot()}`)).status, 1);
   receiver.usual = answer.status(500);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/2' });
   await until(async () => JSON.parse((await list()).stdout).length === 1);
   const [second] = JSON.parse((await list()).stdout);
-  const one = await terminal.rtm(`dead purge ${second.id} ${asRoot()}`);
+  const one = await terminal.rtmAlone(`dead purge ${second.id} ${asRoot()}`);
   assert.deepEqual(one, { ...silent, stdout: 'purged 1\n' });
   const purged = await terminal.rtm(`dead purge --all --subscriber ${subscriber.token} ${asRoot()}`);
   assert.deepEqual(purged, { ...silent, stdout: 'purged 0\n' });
@@ -558,6 +564,6 @@ test('verify says whether a delivery is genuine, and what is wrong', async () =>
     prefixless.stderr,
     /fits the signing secret; a signing secret begins with whsec_ or whpk_, and this one does not\n$/,
   );
-  const missing = await terminal.rtm('verify --secret foo --headers missing --body body');
+  const missing = await terminal.rtmAlone('verify --secret foo --headers missing --body body');
   assert.match(missing.stderr, /^ENOENT: no such file or directory, open .*missing'\n$/);
 });

@@ -26,7 +26,7 @@ const COMPLETED: [typed: string, words: string[]][] = [
 
 before(async () => {
   for (const shell of ['bash', 'zsh', 'fish'])
-    writeFileSync(path(shell), (await terminal.rtm(`completion ${shell}`)).stdout);
+    writeFileSync(path(shell), (await terminal.rtmAlone(`completion ${shell}`)).stdout);
 });
 
 describe('bash completes', { skip: missing('bash') ?? false }, () => {

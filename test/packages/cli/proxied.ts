@@ -59,9 +59,12 @@ test('every command reaches the bus through the proxy of HTTPS_PROXY', { skip: n
   const { token, secret } = await bus.client('proxied');
   for (const command of ['topic list', 'top --once', 'doctor']) {
     proxy.asked.length = 0;
-    const { stdout, stderr, status } = await terminal.rtm(`${command} -b ${host} -t ${token}:${secret}`, {
-      env,
-    });
+    const { stdout, stderr, status } = await terminal.rtmAlone(
+      `${command} -b ${host} -t ${token}:${secret}`,
+      {
+        env,
+      },
+    );
     if (command === 'doctor') {
       // The only finding is that the certificate of the test ends soon.
       assert.match(stdout, /^BAD +tls +TLSv1\.\d, a trusted certificate for \d days more\n +Renew/);
@@ -74,25 +77,27 @@ test('every command reaches the bus through the proxy of HTTPS_PROXY', { skip: n
 test('nothing that NO_PROXY names goes through the proxy, and nothing to this machine', async (t) => {
   const proxy = await proxyTo(t);
   const env = { HTTPS_PROXY: `http://${proxy.address}`, HTTP_PROXY: `http://${proxy.address}` };
-  assert.equal((await terminal.rtm(`topic list -b ${bus.url} -t ${ROOT_KEY}`, { env })).status, 0);
-  await terminal.rtm('doctor -b https://localhost:9 -t x', { env });
+  assert.equal((await terminal.rtmAlone(`topic list -b ${bus.url} -t ${ROOT_KEY}`, { env })).status, 0);
+  await terminal.rtmAlone('doctor -b https://localhost:9 -t x', { env });
   const excepted = { ...env, NO_PROXY: '.example.invalid' };
-  await terminal.rtm('doctor -b bus.example.invalid -t x', { env: excepted });
+  await terminal.rtmAlone('doctor -b bus.example.invalid -t x', { env: excepted });
   assert.deepEqual(proxy.asked, []);
 });
 
 test('a proxy that refuses is named as the reason, and so is a wrong HTTPS_PROXY', async (t) => {
   const { address } = await proxyTo(t);
-  const { stdout } = await terminal.rtm('doctor -b bus.example.com -t x', { env: { HTTPS_PROXY: address } });
+  const { stdout } = await terminal.rtmAlone('doctor -b bus.example.com -t x', {
+    env: { HTTPS_PROXY: address },
+  });
   assert.match(
     stdout,
     /^BAD +tls +no TLS connection: .*tunnel.* 403 Forbidden\n.*HTTPS_PROXY.*\nBAD +connection .*403.*\n/,
   );
   const command = 'topic list -b bus.example.com -t x';
-  const { stderr, status } = await terminal.rtm(command, { env: { HTTPS_PROXY: 'http://' } });
+  const { stderr, status } = await terminal.rtmAlone(command, { env: { HTTPS_PROXY: 'http://' } });
   assert.match(stderr, /^bad_proxy: HTTPS_PROXY is not the URL of a proxy, such as /);
   assert.equal(status, 2);
   const ofOtherKind = { env: { HTTPS_PROXY: 'socks5h://proxy:1080' } };
   for (const each of ['--version', `topic list -b ${bus.url} -t ${ROOT_KEY}`])
-    assert.equal((await terminal.rtm(each, ofOtherKind)).status, 0, each);
+    assert.equal((await terminal.rtmAlone(each, ofOtherKind)).status, 0, each);
 });

@@ -23,20 +23,20 @@ async function client(name: string) {
 }
 
 test('token add prints the token, token list shows it, token del removes it', async () => {
-  const chosen = await terminal.rtm(`token add billing token-of-billing ${asRoot}`);
+  const chosen = await terminal.rtmAlone(`token add billing token-of-billing ${asRoot}`);
   assert.deepEqual(chosen, { ...silent, stdout: 'token-of-billing\n' });
   const made = await terminal.rtm(`token add shop ${asRoot}`);
   assert.match(made.stdout, /^shop--[0-9a-z]{20}\n$/);
   assert.match(made.stderr, /^secret: [\w-]{32} \(shown only this once\)\n$/);
 
-  const listed = await terminal.rtm(`token list ${asRoot}`);
+  const listed = await terminal.rtmAlone(`token list ${asRoot}`);
   assert.ok(listed.stdout.includes('token-of-billing\tbilling\n'), listed.stdout);
   assert.ok(listed.stdout.includes(`${made.stdout.trim()}\tshop\n`), listed.stdout);
 
   const byName = await terminal.rtm(`token del billing ${asRoot}`);
   assert.deepEqual([byName.status, byName.stdout], [2, '']);
   assert.match(byName.stderr, /^client_not_found: .*the client billing has the token token-of-billing\n$/);
-  assert.deepEqual(await terminal.rtm(`token del token-of-billing ${asRoot}`), silent);
+  assert.deepEqual(await terminal.rtmAlone(`token del token-of-billing ${asRoot}`), silent);
   const left = await terminal.rtm(`token list ${asRoot}`);
   assert.ok(!left.stdout.includes('billing'), left.stdout);
 });
@@ -47,7 +47,7 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
   const shop = await client('shop');
   const { callback } = receiver;
   const added = `sub add ${callback} orders users --latency 0 --batch-size 1 ${search.options}`;
-  assert.deepEqual(await terminal.rtm(added), { ...silent, stderr: 'subscribed to orders, users\n' });
+  assert.deepEqual(await terminal.rtmAlone(added), { ...silent, stderr: 'subscribed to orders, users\n' });
 
   for (const word of ['created', 'updated', 'deleted', 'noop']) {
     const line = `pub ${word} orders https://shop.example.com/orders/1 ${shop.options}`;
@@ -62,7 +62,7 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
   assert.ok(receiver.deliveries.every(({ headers }) => headers.authorization === uuid));
 
   await until(async () => (await terminal.rtm(`sub list ${search.options}`)).stdout.includes(':sent: 4'));
-  const listed = await terminal.rtm(`sub list ${search.options}`);
+  const listed = await terminal.rtmAlone(`sub list ${search.options}`);
   const yaml = `---
 - :subscriber: ${search.token}
   :callback: ${callback}
@@ -76,7 +76,7 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
 `;
   assert.deepEqual(listed, { ...silent, stdout: yaml });
 
-  assert.deepEqual(await terminal.rtm(`sub del users ${search.options}`), silent);
+  assert.deepEqual(await terminal.rtmAlone(`sub del users ${search.options}`), silent);
   assert.doesNotMatch((await terminal.rtm(`sub list ${search.options}`)).stdout, /users/);
   assert.deepEqual(await terminal.rtm(`sub del ${search.options}`), silent);
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
@@ -114,7 +114,7 @@ test('@NAME is looked up in .rtmrc', async () => {
 test('the token and its secret may be in the environment', async () => {
   const { token, secret } = await bus.client('env');
   const env = { ROUTEMASTER_TOKEN: token, ROUTEMASTER_SECRET: secret };
-  const { stdout, status } = await terminal.rtm(`sub list -b ${bus.url}`, { env });
+  const { stdout, status } = await terminal.rtmAlone(`sub list -b ${bus.url}`, { env });
   assert.deepEqual({ stdout, status }, { stdout: '--- []\n', status: 0 });
 });
 
@@ -127,7 +127,7 @@ test('--json prints what the bus answers', async () => {
 });
 
 test('wrong usage ends with 1, and says how it is right', async () => {
-  const { stdout, stderr, status } = await terminal.rtm('');
+  const { stdout, stderr, status } = await terminal.rtmAlone('');
   assert.deepEqual([stdout, status], ['', 1]);
   assert.match(stderr, /^Usage:\nrtm token add SERVICE \[TOKEN\]\n/);
   const help = 'rtm help lists all commands.';
@@ -186,13 +186,13 @@ test('wrong usage ends with 1, and says how it is right', async () => {
 });
 
 test('what the bus refuses ends with 2, and its code is on stderr', async () => {
-  const refused = await terminal.rtm(`token list -b ${bus.url} -t wrong`);
+  const refused = await terminal.rtmAlone(`token list -b ${bus.url} -t wrong`);
   assert.match(refused.stderr, /^unauthenticated: .+\n$/);
   assert.deepEqual([refused.stdout, refused.status], ['', 2]);
 });
 
 test('help goes to stdout', async () => {
-  const { stdout, stderr, status } = await terminal.rtm('pub --help');
+  const { stdout, stderr, status } = await terminal.rtmAlone('pub --help');
   assert.match(stdout, /^Usage:\nrtm pub /);
   assert.deepEqual([stderr, status], ['', 0]);
   const trigger = await terminal.rtm('trigger --help');

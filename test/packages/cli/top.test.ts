@@ -177,7 +177,7 @@ test('top goes on when the bus is back', async (t) => {
 test('top --once and --json are for scripts; without a terminal it shows the bus once', async (t) => {
   const { failing } = await scene(t);
   for (const options of ['--once', '']) {
-    const { stdout, stderr, status } = await terminal.rtm(`top ${options} ${asRoot()}`);
+    const { stdout, stderr, status } = await terminal.rtmAlone(`top ${options} ${asRoot()}`);
     assert.match(stdout, new RegExp(`^queued [1-9].*[^]*^${failing} +failing +1 `, 'm'));
     assert.deepEqual([stderr, status], ['', 0]);
   }
@@ -233,7 +233,7 @@ test('top shows no rates until it has watched for ten seconds, and then the righ
 });
 
 test('top says why it cannot see the bus', async () => {
-  const { stderr, status } = await terminal.rtm(`top --once -b ${bus.url} -t nobody`);
+  const { stderr, status } = await terminal.rtmAlone(`top --once -b ${bus.url} -t nobody`);
   assert.match(stderr, /^unauthenticated: /);
   assert.equal(status, 2);
 });
