@@ -80,7 +80,8 @@ function withoutNode24(): string {
     writeFileSync(join(folder, name), '{}');
   const claim = join(folder, 'old/claim.cjs');
   writeFileSync(claim, "Object.defineProperty(process.versions, 'node', { value: '20.19.0' });");
-  const node = `#!/bin/sh\nexec '${process.execPath}' --require '${claim}' "$@"\n`;
+  const answer = '[ "$1" = --version ] && echo v20.19.0 && exit';
+  const node = `#!/bin/sh\n${answer}\nexec '${process.execPath}' --require '${claim}' "$@"\n`;
   writeFileSync(join(folder, 'old/node'), node, { mode: 0o755 });
   return folder;
 }
