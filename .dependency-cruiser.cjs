@@ -2,7 +2,7 @@
 // store → leaves (files of src/, src/config/ and src/routing/; they import other leaves at most). Of a story folder's neighbours it may use those that its row names.
 
 const leaves =
-  '^src/(backoff|chunks|clock|config|edit_distance|errors|html|ids|json|log|sum|urls)[.]ts$|^src/(config|routing)/';
+  '^src/(backoff|chunks|clock|config|edit_distance|errors|html|ids|json|log|node_http|sum|urls)[.]ts$|^src/(config|routing)/';
 const entries = '^src/(entry[.]cjs|(web|worker|takeover|move)[.]ts)$|^src/processes/';
 
 /** What each folder of src/ may import, beside itself and the leaves. */
@@ -120,6 +120,15 @@ module.exports = {
     confine('express', '^src/http/'),
     confine('passport-http', '^src/authentication/'),
     confine('croner', '^src/flow/'),
+    forbid(
+      'node-http',
+      'src/node_http.ts says what an import of node:http costs',
+      { path: '^src/' },
+      {
+        path: '^(node:)?http$',
+        dependencyTypesNot: ['type-only'],
+      },
+    ),
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
+import type { Agent, IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
 import { after, before } from 'node:test';
 import { ERRORS, type ErrorCode } from '../../src/errors.ts';
+import { http } from '../../src/node_http.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { ROOT_KEY, VIEWER_KEY, WebProcess } from '../processes/web_process.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
@@ -50,7 +51,7 @@ const KEY_HOLDERS = new Map([
 /** A web process with a private Redis, started before the tests of a file and ended after them. */
 export class Api {
   readonly #headers: OutgoingHttpHeaders;
-  readonly #agent = new Agent({ keepAlive: true });
+  readonly #agent = new http.Agent({ keepAlive: true });
   readonly #authorizations = new Map(KEY_HOLDERS);
   readonly #tokens = new Map<string, string>();
   #env: Record<string, string> = {};
@@ -226,7 +227,7 @@ export function send(
     const chunked = body === undefined || 'transfer-encoding' in headers;
     const length = chunked ? {} : { 'content-length': Buffer.byteLength(body) };
     const options = { host: '127.0.0.1', port, method, path, headers: { ...length, ...headers } };
-    const call = request({ ...options, ...(agent && { agent }) });
+    const call = http.request({ ...options, ...(agent && { agent }) });
     call.once('error', reject);
     call.once('response', async (response) => {
       try {

@@ -1,7 +1,8 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { BusError, ERRORS, type ErrorCode, StorageForbidden } from '../errors.ts';
 import { failureOf, type Log, loggedPath } from '../log.ts';
+import { http } from '../node_http.ts';
 import { BROWSER_HEADERS } from './answers.ts';
 
 /** Returns the problem document of an error (RFC 9457). */
@@ -44,7 +45,7 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
   const body = problem(error);
   const headers = headersOf(error, body);
   return (response) => {
-    response.writeHead(error.status, STATUS_CODES[error.status], headers);
+    response.writeHead(error.status, http.STATUS_CODES[error.status], headers);
     response.end(response.req.method === 'HEAD' ? undefined : body);
   };
 }
@@ -128,7 +129,7 @@ function lastWords(socket: Duplex, error: BusError): void {
   const body = problem(error);
   const headers = { ...headersOf(error, body), Connection: 'close' };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
+  const status = `HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}`;
   socket.on('error', () => {}); // ignored: the other end of the connection has gone
   socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
   // The sender has a limited time to read the answer and to close its side of the connection.

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Config } from '../config.ts';
 import { BootError } from '../errors.ts';
+import { http } from '../node_http.ts';
 import { askWhenRead } from './body.ts';
 import { Connection } from './connection.ts';
 import { afterAnswers, CONNECTION, type Line, refuseUnreadable, withoutUpgrade } from './line.ts';
@@ -61,7 +62,7 @@ export class HttpServer {
   constructor(listener: Listener, limits: Partial<ServerLimits> & ServerSettings, budget = new WorkBudget()) {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
-    this.#server = createServer({
+    this.#server = http.createServer({
       // Node would refuse a request without a Host header itself, without a problem document. So this check is off, and
       // the pipeline refuses such a request.
       requireHostHeader: false,

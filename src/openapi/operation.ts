@@ -1,4 +1,4 @@
-import { STATUS_CODES } from 'node:http';
+import { http } from '../node_http.ts';
 import type { Input, Route } from '../routing/route.ts';
 import type { RouteText } from './chapters.ts';
 import type { Schemas } from './json_schema.ts';
@@ -121,8 +121,8 @@ function responsesOf(route: Route, text: RouteText, schemas: Schemas): Record<st
   const responses = Object.entries(route.answers).map(([status, schema]): [string, Response] => {
     const headers = { ...(isPaged && schema && { Link: LINK }), ...text.headers };
     const description = schema
-      ? (STATUS_CODES[status] ?? status)
-      : `${STATUS_CODES[status]}; there is no body.`;
+      ? (http.STATUS_CODES[status] ?? status)
+      : `${http.STATUS_CODES[status]}; there is no body.`;
     const type = text.type ?? 'application/json';
     return [
       status,
