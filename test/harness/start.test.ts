@@ -80,59 +80,65 @@ async function interrupted(bus: Command): Promise<void> {
   await until(() => started().length === 0, { what: 'nothing left behind' });
 }
 
-test('bin/start --demo prints delivered batches and has a drop notice, twice in a row, and leaves nothing to a start without it', async () => {
-  // The demo must also run for somebody who has set callbacks for a bus of their own.
-  for (const env of [{}, { ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/8', ROUTEMASTER_CALLBACK_PORTS: '8000' }]) {
+/** What the demo keeps of its clients. */
+interface DemoClients {
+  publisher: Credentials;
+  patients: Record<'demo_paused', Credentials>;
+}
+
+test('bin/start --demo prints delivered batches and has a drop notice, twice in a row; makes another publisher if that was removed; and leaves nothing to a start without it', async () => {
+  const clients = () => JSON.parse(kept('demo/demo.json')) as DemoClients;
+  const rootOf = (url: string) => new BusClient(url, { token: kept('root_key'), secret: 'x' });
+  const demo = async (env: Record<string, string>) => {
     const bus = start(['--demo'], env);
-    await bus.prints(/Routemaster listens on http:\/\/127\.0\.0\.1:\d+/);
+    const [, url = ''] = await bus.prints(/Routemaster listens on (http:\/\/127\.0\.0\.1:\d+)/);
     await bus.prints(/demo_paused .* it lost a batch/);
-    const url = /listens on (\S+)/.exec(bus.output)?.[1] ?? '';
-    const { patients } = JSON.parse(kept('demo/demo.json')) as { patients: Record<string, Credentials> };
-    assert.deepEqual(await lossesOf(url, patients.demo_paused), { batches: 1, events: 3, untold: 3 });
     await bus.prints(/demo {3}\| batch \S+: \d+ events?\ndemo {3}\| {3}\S{16} {2}demo_(orders|customers) /);
     await startedAs('redis.sock');
-    await interrupted(bus);
-  }
-  const plain = start();
-  const [, url = ''] = await plain.prints(/listens on (\S+)/);
-  const root = new BusClient(url, { token: kept('root_key'), secret: 'x' });
-  const clients = (await root.call('GET', '/api_tokens')) as { name: string }[];
-  assert.deepEqual(
-    clients.map(({ name }) => name),
-    ['tour'],
-  );
-  await interrupted(plain);
-});
+    return { bus, url, losses: await lossesOf(url, clients().patients.demo_paused) };
+  };
+  const first = await demo({});
+  assert.deepEqual(first.losses, { batches: 1, events: 3, untold: 3 });
+  await interrupted(first.bus);
 
-test('the demo says once that its publisher was removed, and its next start makes another', async () => {
-  interface Clients {
-    publisher: Credentials;
-    patients: Record<'demo_paused', Credentials>;
-  }
-  const clients = () => JSON.parse(kept('demo/demo.json')) as Clients;
-  const first = start(['--demo']);
-  const [, url = ''] = await first.prints(/listens on (\S+)/);
-  await first.prints(/stay in /);
+  // The demo must also run for somebody who has set callbacks for a bus of their own.
+  const own = { ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/8', ROUTEMASTER_CALLBACK_PORTS: '443' };
+  const second = await demo(own);
+  assert.deepEqual(second.losses, first.losses);
+  await second.bus.prints(/stay in /);
   const { token } = clients().publisher;
-  const root = new BusClient(url, { token: kept('root_key'), secret: 'x' });
-  await root.call('DELETE', `/api_tokens/${token}`);
-  await first.prints(/demo {3}\| publishes no more, until the next start: .* 401 /);
-  await interrupted(first);
-  assert.equal(first.output.split(' → 401 ').length, 2);
+  await rootOf(second.url).call('DELETE', `/api_tokens/${token}`);
+  await second.bus.prints(/demo {3}\| publishes no more, until the next start: .* 401 /);
+  await interrupted(second.bus);
+  assert.equal(second.bus.output.split(' → 401 ').length, 2);
 
-  const second = start(['--demo']);
-  const [, secondUrl = ''] = await second.prints(/listens on (\S+)/);
-  await second.prints(
+  const third = await demo({});
+  await third.bus.prints(
     /demo {3}\| deleted demo_customers, demo_orders, demo_reports, to which an earlier demo published/,
   );
-  await second.prints(/stay in /);
-  await second.prints(/demo {3}\| batch /);
+  await third.bus.prints(/stay in /);
   assert.notEqual(clients().publisher.token, token);
-  const paused = new BusClient(secondUrl, clients().patients.demo_paused);
+  const paused = new BusClient(third.url, clients().patients.demo_paused);
   const [report] = (await paused.call('GET', '/subscriptions')) as { topics: string[]; paused_at: unknown }[];
   assert.deepEqual(report?.topics, ['demo_customers']);
   assert.ok(report?.paused_at);
-  await interrupted(second);
+  await interrupted(third.bus);
+
+  const plain = start([], own);
+  const [, url = ''] = await plain.prints(/listens on (\S+)/);
+  const made = (await rootOf(url).call('GET', '/api_tokens')) as { name: string }[];
+  assert.deepEqual(
+    made.map(({ name }) => name),
+    ['tour'],
+  );
+  await plain.prints(
+    /callbacks {2}may lead to port 443 of 10\.0\.0\.0\/8, and by https of public addresses\n/,
+  );
+  await plain.prints(
+    /add 127\.0\.0\.1 to ROUTEMASTER_CALLBACK_ALLOW and 9292 to ROUTEMASTER_CALLBACK_PORTS, and start again/,
+  );
+  assert.doesNotMatch(plain.output, /curl|bin\/receive/);
+  await interrupted(plain);
 });
 
 test('the demo on the Redis of ROUTEMASTER_REDIS_URL is apart from the bus there, unless the prefix is set', async (t) => {
@@ -178,37 +184,7 @@ test('bin/start --cluster runs the demo on a cluster, and tells what becomes of 
   assert.deepEqual(readdirSync(dir).sort(), ['cluster', 'root_key']);
 });
 
-test('a second start delivers what the first accepted and could not deliver', async () => {
-  const port = await freePort(); // nothing listens there yet
-  const first = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });
-  await first.prints(/listens on/);
-  const busUrl = /listens on (\S+)/.exec(first.output)?.[1] ?? '';
-  const rootKey = kept('root_key');
-  const root = new BusClient(busUrl, { token: rootKey, secret: 'x' });
-  const client = new BusClient(
-    busUrl,
-    (await root.call('POST', '/api_tokens', { name: 'shop' })) as Credentials,
-  );
-  const callback = `http://127.0.0.1:${port}/events`;
-  await client.call('POST', '/subscription', { topics: ['widgets'], callback, uuid: 'shop' });
-  await client.call('POST', '/topics/widgets', { type: 'create', url: 'https://example.com/widgets/1' });
-  await interrupted(first);
-
-  const deliveries: Delivery[] = [];
-  const receiver = await Receiver.start(port, (delivery) => deliveries.push(delivery));
-  const second = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port), ...DEFAULT_THREADS });
-  await until(() => deliveries.length > 0);
-  assert.deepEqual(
-    deliveries[0]?.events.map(({ topic, url }) => [topic, url]),
-    [['widgets', 'https://example.com/widgets/1']],
-  );
-  await second.prints(/listens on/);
-  assert.equal(kept('root_key'), rootKey);
-  await interrupted(second);
-  await receiver.stop();
-});
-
-test('what it prints subscribes and publishes, and has no credential in it', async (t) => {
+test('what it prints subscribes and publishes, and has no credential in it; the next start delivers what was left, listens where HOST says, closes data that others could read, and nothing of it outlives it', async (t) => {
   const port = await freePort();
   const bus = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });
   await bus.prints(/topics\/widgets/);
@@ -246,18 +222,40 @@ test('what it prints subscribes and publishes, and has no credential in it', asy
   paste(commands(/^curl /));
   await until(() => deliveries.length > 0);
   assert.equal(deliveries[0]?.events[0]?.url, 'https://example.com/widgets/1');
+
+  await receiver.stop();
+  await client.call('POST', '/topics/widgets', { type: 'create', url: 'https://example.com/widgets/2' });
+  const rootKey = kept('root_key');
   await interrupted(bus);
+  for (const each of [dir, join(dir, 'appendonlydir')]) await chmod(each, 0o755);
+  await chmod(join(dir, 'root_key'), 0o644);
+
+  const late: Delivery[] = [];
+  const back = await Receiver.start(port, (delivery) => late.push(delivery));
+  t.after(() => back.stop());
+  const second = start([], { HOST: '0.0.0.0', ROUTEMASTER_CALLBACK_PORTS: String(port), ...DEFAULT_THREADS });
+  await until(() => late.length > 0);
+  assert.deepEqual(
+    late[0]?.events.map(({ topic, url }) => [topic, url]),
+    [['widgets', 'https://example.com/widgets/2']],
+  );
+  const [, secondPort] = await second.prints(/listens on http:\/\/127\.0\.0\.1:(\d+)/);
+  assert.equal(kept('root_key'), rootKey);
+  assert.match(
+    second.output,
+    /network {4}open: with HOST=0\.0\.0\.0 other machines can reach it, over plain http/,
+  );
+  for (const address of ['127.0.0.1', OTHER_LOOPBACK ?? '127.0.0.1'])
+    assert.ok(await reach(address, secondPort));
+  const paths = readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((each) => join(dir, each));
+  const open = [dir, ...paths].filter((path) => (statSync(path).mode & 0o077) !== 0);
+  assert.deepEqual(open, []);
+
+  second.signal('SIGKILL');
+  await until(() => started().length === 0, { what: 'nothing left behind' });
 });
 
 test('what it prints of callbacks is true for every setting of them', async () => {
-  const bus = start([], { ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/8', ROUTEMASTER_CALLBACK_PORTS: '443' });
-  await bus.prints(/callbacks {2}may lead to port 443 of 10\.0\.0\.0\/8, and by https of public addresses\n/);
-  await bus.prints(
-    /add 127\.0\.0\.1 to ROUTEMASTER_CALLBACK_ALLOW and 9292 to ROUTEMASTER_CALLBACK_PORTS, and start again/,
-  );
-  assert.doesNotMatch(bus.output, /curl|bin\/receive/);
-  await interrupted(bus);
-
   const taken = createServer().listen(0);
   await until(() => taken.listening);
   const { port } = taken.address() as { port: number };
@@ -307,25 +305,6 @@ test('with the defaults, only this machine reaches it, one runs at a time, and a
   process.kill((await startedAs('src/worker.ts')).pid, 'SIGKILL');
   assert.equal(await bus.exitCode, 1);
   assert.match(bus.output, /start: worker was ended by SIGKILL/);
-  await until(() => started().length === 0, { what: 'nothing left behind' });
-});
-
-test('it listens where HOST says, closes data that others could read, and nothing of it outlives it', async () => {
-  mkdirSync(join(dir, 'appendonlydir'), { mode: 0o755 });
-  writeFileSync(join(dir, 'root_key'), 'k'.repeat(32), { mode: 0o644 });
-  await chmod(dir, 0o755);
-  const bus = start([], { HOST: '0.0.0.0' });
-  const [, port] = await bus.prints(/listens on http:\/\/127\.0\.0\.1:(\d+)/);
-  assert.match(
-    bus.output,
-    /network {4}open: with HOST=0\.0\.0\.0 other machines can reach it, over plain http/,
-  );
-  for (const address of ['127.0.0.1', OTHER_LOOPBACK ?? '127.0.0.1']) assert.ok(await reach(address, port));
-  const paths = readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((each) => join(dir, each));
-  const open = [dir, ...paths].filter((path) => (statSync(path).mode & 0o077) !== 0);
-  assert.deepEqual(open, []);
-
-  bus.signal('SIGKILL');
   await until(() => started().length === 0, { what: 'nothing left behind' });
 });
 
