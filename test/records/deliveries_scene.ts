@@ -1,4 +1,4 @@
-// What the tests of GET /deliveries share: a bus, its subscribers, and calls that read the listing.
+// What the tests that on_one_api.test.ts runs share: a web process, its subscribers, and calls that read GET /deliveries.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach } from 'node:test';
 import { Api } from '../../harness/http/api.ts';

@@ -19,9 +19,9 @@ function trigger(data: string): string {
   return `{"topic":"reports","schedule":{"every":1000},"event":${event}}`;
 }
 
-describe('a call with many values', () => {
-  const api = new Api();
+const api = new Api();
 
+describe('a call with many values', () => {
   for (const [path, body] of [
     ['/triggers/heavy', trigger(list('{}', MAX_TRIGGER - 1000))],
     ['/triggers/heavy', trigger(list('0', MAX_TRIGGER - 1000))],
@@ -49,7 +49,6 @@ describe('a call with many values', () => {
 });
 
 describe('a host whose name takes long to read', () => {
-  const api = new Api();
   const name = String.fromCharCode(...Array.from({ length: 64 }, (_, n) => 0x4e00 + n * 307));
   const slow = `https://${name}.example.com/`;
 

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Api, problemIn } from '../../harness/http/api.ts';
+import { describe, test } from 'node:test';
+import { problemIn } from '../../harness/http/api.ts';
 import { cpuSince } from '../../harness/measuring/cpu.ts';
-import { Bus } from '../../harness/scripts/bus.ts';
-import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { packJob } from '../../src/store/job.ts';
 import { Listener } from '../lua/listener.ts';
+import { api, bus } from './deliveries_scene.ts';
 
 const CALLBACK = 'https://sub.example.com/events';
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -24,10 +23,6 @@ interface Job {
   since: number | null;
   attempts: number | null;
 }
-
-const api = new Api();
-const bus = new Bus(() => api.store);
-beforeEach(() => api.reset());
 
 const page = (path: string, as = 'root') => api.page<Job>(as, path);
 const follow = (first: string) => api.pages<Job>('root', first);
@@ -46,8 +41,6 @@ const publish = (topic: string, count = 1) =>
   api.call('POST', `/topics/${topic}`, { as: 'pub', body: `[${Array(count).fill(EVENT)}]` });
 
 describe('jobs', () => {
-  afterEach(() => assertConsistent(api.store));
-
   test('are listed in each state, with what is known of them', async () => {
     const due = await subscribe('due', { timeout: 3_600_000 });
     const ready = await subscribe('ready', { timeout: 0, max: 1 });
@@ -251,7 +244,6 @@ describe('a million jobs', () => {
 });
 
 describe('POST /jobs/:id/run', () => {
-  afterEach(() => assertConsistent(api.store));
   const run = (id: string, as = 'root') => api.call('POST', `/jobs/${id}/run`, { as });
 
   test('makes a scheduled job instant, and announces it', async (t) => {

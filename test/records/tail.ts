@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, test } from 'node:test';
-import { Api, problemIn } from '../../harness/http/api.ts';
+import { describe, test } from 'node:test';
+import { problemIn } from '../../harness/http/api.ts';
 import { until } from '../../harness/until.ts';
 import { clock } from '../../src/clock.ts';
 import type { TailEntry } from '../../src/records/tail.ts';
+import { api } from './deliveries_scene.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 
 describe('the live tail', () => {
-  const api = new Api();
-  beforeEach(() => api.reset());
-
   const look = async (query = '', as = 'viewer'): Promise<TailEntry[]> =>
     JSON.parse((await api.call('GET', `/tail${query}`, { as })).text);
   const publish = (topic: string, body: string) => api.call('POST', `/topics/${topic}`, { as: 'pub', body });
