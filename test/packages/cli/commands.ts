@@ -390,16 +390,12 @@ test('pub --ndjson says within its two minutes that the bus cannot be reached', 
 test('pub takes the words of the API too', async (t) => {
   const { topic, receiver } = await bus.scene(t);
   const shop = await client('shop');
-  for (const word of ['create', 'update', 'delete'])
-    assert.deepEqual(
-      await terminal.rtm(`pub ${word} ${topic} https://shop.example.com/1 ${shop.options}`),
-      silent,
-    );
-  await until(() => receiver.events.length === 3);
-  assert.deepEqual(
-    receiver.events.map(({ type }) => type),
-    ['create', 'update', 'delete'],
-  );
+  for (const [n, word] of ['create', 'update', 'delete'].entries()) {
+    const line = `pub ${word} ${topic} https://shop.example.com/1 ${shop.options}`;
+    assert.deepEqual(await terminal.rtm(line), silent);
+    await until(() => receiver.events.length > n);
+    assert.equal(receiver.events[n]?.type, word);
+  }
 });
 
 test('sub add says which topics the client gets now, and which it gets no longer', async (t) => {
