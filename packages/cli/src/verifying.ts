@@ -29,7 +29,7 @@ function doubtAbout(secret: string): string {
 
 async function refusalOf(signingSecret: string, headers: Headers, body: Buffer, toleranceSeconds?: number) {
   const tolerance = toleranceSeconds === undefined ? {} : { toleranceSeconds };
-  const receiver = createReceiver({ signingSecret, on: {}, ...tolerance });
+  const receiver = createReceiver({ signingSecret, on: {}, onRefused: () => {}, ...tolerance });
   const request = new Request('http://localhost/', { method: 'POST', headers, body: new Uint8Array(body) });
   const response = await receiver.fetch(request);
   return response.ok ? undefined : (await response.text()).trim();
