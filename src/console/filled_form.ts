@@ -40,7 +40,7 @@ function isSame({ path, fields }: Refusal, action: string | undefined, inputs: r
   const hidden = inputs.filter((each) => !isVisible(each));
   const isSent = (each: string) => {
     const name = attributeOf(each, 'name') ?? '';
-    return /^(form_token|from)$/.test(name) || attributeOf(each, 'value') === escaped(fields[name]);
+    return /^(form_token|from|was)$/.test(name) || attributeOf(each, 'value') === escaped(fields[name]);
   };
   return action === escaped(path) && hidden.every(isSent);
 }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
@@ -97,6 +98,8 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
       });
       const own = html`<input type="hidden" name="name" value="${name}"><input type="hidden" name="client" value="${client}">`;
       const isChangeable = mayChange(api, call, ruled);
+      const rules = ruled.rulesOf(body);
+      const was = html`<input type="hidden" name="was" value="${digestOf(rules)}">`;
       const ownPath = `${path}/${encodeURIComponent(name)}`;
       const acts = isChangeable && ruled.acts?.(call, ownPath, body, own);
       return {
@@ -104,7 +107,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         current: path,
         body: [
           live(what, pathOf(path, name, client), ruled.shown(body, acts, await api.nowMs())),
-          isChangeable && rulesForm(call, ruled, ruled.rulesOf(body), own, name),
+          isChangeable && rulesForm(call, ruled, rules, html`${own}${was}`, name),
           api.allows(`DELETE /${what}s/:name`, call) &&
             confirmed(call, `Remove this ${what}…`, ruled.warning(body), {
               action: `${ownPath}/remove`,
@@ -123,17 +126,33 @@ function mayChange(api: ApiCalls, call: PageCall, { what }: Kind): boolean {
   return api.allows(`PUT /${what}s/:name`, call);
 }
 
+/** Returns a digest of rules, by which the form that changes them shows which ones the person has seen. */
+function digestOf(rules: object): string {
+  return hash('sha256', editableJson(rules), 'base64url');
+}
+
 /** The route of the form that makes or changes a trigger or join. */
-function change(api: ApiCalls, { path, what, notFound }: Kind): Route {
+function change<Listed, Whole>(
+  api: ApiCalls,
+  { path, what, notFound, rulesOf }: Ruled<Listed, Whole>,
+): Route {
+  const refused = (message: string, field: string) =>
+    new BusError(`bad_${what}`, message, { members: { field } });
   return action(path, BOTH, {
     action: `${what}.put`,
     async act(call) {
       const name = String(call.body.name);
       const query = whose(call, name);
-      if (call.body.is_new && (await exists(call, name, query)))
-        throw new BusError(`bad_${what}`, `there is a ${what} with this name; change it on its own page`, {
-          members: { field: 'name' },
-        });
+      const present = await read(call, name, query);
+      const { is_new, was } = call.body;
+      if (is_new && present)
+        throw refused(`there is a ${what} with this name; change it on its own page`, 'name');
+      if (was && !present) throw new BusError(notFound, `somebody has removed this ${what} meanwhile`);
+      if (was && present && was !== digestOf(rulesOf(present)))
+        throw refused(
+          `somebody has changed this ${what} meanwhile; this form would replace the rules above`,
+          'rules',
+        );
       await api.call(`PUT /${what}s/:name`, call, {
         params: { name },
         query,
@@ -143,12 +162,11 @@ function change(api: ApiCalls, { path, what, notFound }: Kind): Route {
     },
   });
 
-  async function exists(call: PageCall, name: string, query: { client: string }): Promise<boolean> {
+  async function read(call: PageCall, name: string, query: { client: string }): Promise<Whole | undefined> {
     try {
-      await api.call(`GET /${what}s/:name`, call, { params: { name }, query });
-      return true;
+      return (await api.call<Whole>(`GET /${what}s/:name`, call, { params: { name }, query })).body;
     } catch (error) {
-      if (error instanceof BusError && error.code === notFound) return false;
+      if (error instanceof BusError && error.code === notFound) return undefined;
       throw error;
     }
   }

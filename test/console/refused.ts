@@ -144,6 +144,34 @@ async function formsOfRoot() {
   ];
 }
 
+test('rules that somebody else has changed meanwhile are not replaced, and what was typed stays', async () => {
+  const client = await bus.client('shared');
+  const event = { type: 'noop', url: 'https://shop.example.com/report' };
+  const trigger = { topic: 'shared', event, schedule: { every: 60_000 } };
+  const join = { sources: [{ topic: 'a' }, { topic: 'b' }], by: 'url', then: { topic: 'shared' } };
+  for (const [what, rules, others, mine] of [
+    ['trigger', trigger, { paused: true }, { schedule: { every: 90_000 } }],
+    ['join', join, { within: 60_000 }, { by: 'data.id' }],
+  ] as const) {
+    await client.call('PUT', `/${what}s/mine`, rules);
+    const read = async () => (await client.call('GET', `/${what}s/mine`)) as object;
+    const action = `/console/${what}s`;
+    const visit = await as(root, `${action}/mine?client=${client.token}`);
+    await client.call('PUT', `/${what}s/mine`, { ...rules, ...others });
+    const typed = { rules: JSON.stringify({ ...rules, ...mine }) };
+    const error = new RegExp(`somebody has changed this ${what} meanwhile`);
+    await assertAgain(visit, action, { fields: typed, error, focus: 'rules' });
+    assert.partialDeepStrictEqual(await read(), others);
+    // Who has seen that may replace it.
+    assert.equal(await fill(visit, action, typed), 200);
+    assert.partialDeepStrictEqual(await read(), mine);
+    const late = await as(root, `${action}/mine?client=${client.token}`);
+    await client.call('DELETE', `/${what}s/mine`);
+    assert.equal(await fill(late, action, typed), 404);
+    await assert.rejects(read(), { status: 404 });
+  }
+});
+
 describe('a form that is refused', () => {
   for (const javascript of [true, false])
     test(`of root is shown again with what was typed, ${javascript ? 'with' : 'without'} JavaScript`, async () => {

@@ -12,7 +12,7 @@ document.addEventListener('submit', ({ target }) => target.matches('header form'
 /** Identifies a form on all pages. Forms with the same action differ in their hidden fields. */
 function keyOf(form) {
   const own = [...form.elements].filter(
-    ({ type, name }) => type === 'hidden' && !/^(form_token|from)$/.test(name),
+    ({ type, name }) => type === 'hidden' && !/^(form_token|from|was)$/.test(name),
   );
   return [form.getAttribute('action'), ...own.map(({ value }) => value)].join(' ');
 }
