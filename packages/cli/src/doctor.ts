@@ -85,15 +85,18 @@ async function reach(url: string): Promise<Reached> {
   } catch (error) {
     const { code, message } = causeOf(error);
     const detail = `${url} does not answer: ${message}`;
-    return { finding: { check, isWell: false, detail, advice: adviceFor(code) } };
+    return { finding: { check, isWell: false, detail, advice: adviceFor(code, url.startsWith('http:')) } };
   }
 }
 
-function adviceFor(code: string): string {
+function adviceFor(code: string, isPlain: boolean): string {
   if (/^(ENOTFOUND|EAI_AGAIN)$/.test(code)) return 'The name is not known here: check it, and DNS.';
   if (code === 'ECONNREFUSED') return 'Nothing listens there: start the bus, or check host and port.';
   if (code === 'BAD_PORT') return 'Check the port of --bus.';
   if (/CERT|TLS|SSL|^UNABLE_TO_VERIFY/.test(code)) return 'See tls above.';
+  // A server that speaks TLS alone closes a plain connection.
+  if (isPlain && /^(UND_ERR_SOCKET|ECONNRESET)$/.test(code))
+    return 'If https is served there, write https:// before the host.';
   if (/Timeout|TIMEDOUT|CONNECT_TIMEOUT/.test(code)) return 'A firewall may drop packets on the way.';
   return 'Check the network between this machine and the bus.';
 }

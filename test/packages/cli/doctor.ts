@@ -250,6 +250,10 @@ test('doctor finds a certificate that is not trusted, and plain http where https
   const { stdout, status } = await terminal.rtmAlone(`doctor -b https://127.0.0.1:${secure} -t x`);
   assert.match(stdout, /^BAD +tls +the certificate is not trusted: .*\n +Install its authority/);
   assert.equal(status, 2);
+  assert.match(
+    (await terminal.rtm(`doctor -b localhost:${secure} -t x`)).stdout,
+    /^BAD +connection .*\n +If https is served there, write https:\/\//,
+  );
   const plain = await serving(t, ok);
   const why = 'what answers there does not speak TLS, but perhaps plain http';
   const atPlain = `-b https://127.0.0.1:${plain} -t x`;
