@@ -26,6 +26,7 @@ In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `p
 bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
 ]]
 local agenda = include('flow/agenda')
+local copies = include('publishing/copies')
 local intake = include('publishing/intake')
 local rates = include('publishing/rates')
 local storing = include('publishing/storing')
@@ -34,8 +35,7 @@ local triggers = include('flow/triggers')
 -- Maximum work of one script call, in units of about 20 µs of Redis. A firing (the due times of one trigger that are
 -- handled together) takes one unit. A published event takes a unit, or more if it is long or has many subscribers.
 local MAX_WORK = 200
-local BYTES_PER_UNIT = 10000
-local COPIES_PER_UNIT = 25
+local COPIES_PER_UNIT = copies.MAX.triggers / MAX_WORK
 
 -- For each reason why a trigger could not publish: the error that the API shows for the trigger.
 local ERRORS = {
@@ -66,10 +66,9 @@ end
 
 -- Returns the work of publishing one event of a trigger, in the units of MAX_WORK.
 local function work_of(call, trigger, topic)
-  local copies = topic.subscribers and #topic.subscribers
+  local subscribers = topic.subscribers and #topic.subscribers
     or redis.call('SCARD', call.keys.topic_subscribers(trigger.topic))
-  local bytes = (#trigger.head + #trigger.tail) * math.max(1, copies)
-  return math.max(1, copies / COPIES_PER_UNIT, bytes / BYTES_PER_UNIT)
+  return math.max(1, copies.of(1, #trigger.head + #trigger.tail, math.max(1, subscribers)) / COPIES_PER_UNIT)
 end
 
 -- Publishes an event of a trigger for each of the due times `firing.times`, oldest first. Stops at the maximum work of

@@ -8,6 +8,7 @@ expired join keys, if it has such events (`expiry_topic`, `expiry_type`), and th
 topics lives in another partition, `then_home` or `expiry_home` is the number of that partition, which gets the events
 by an outbox. `max_outbox_bytes` is the limit on outboxes (outboxes.lua).
 ]]
+local copies = include('publishing/copies')
 local intake = include('publishing/intake')
 local key_records = include('flow/key_records')
 local open_keys = include('flow/open_keys')
@@ -15,11 +16,6 @@ local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local join_work = {}
 
--- Maximum copies that a script call publishes, to bound the time for which it blocks Redis. A copy is an event for one
--- subscriber. A long copy counts once for each BYTES_PER_COPY, because storing that many bytes takes as long as a short
--- one.
-local MAX_COPIES = 20000
-local BYTES_PER_COPY = 400
 local HASH_LENGTH = 28
 
 -- Returns why the join may not publish to a topic, or nothing if it may:
@@ -39,8 +35,8 @@ local function refusal(call, taken, args, topic, home)
 end
 
 -- Creates the table for a topic to which the join publishes. `texts` collects the events. `copies` is what one event
--- counts towards MAX_COPIES: 1 for each subscriber, and 1 more, so that an event without subscribers counts too. `home`
--- is the topic's partition, if it is another one. `refusal` is set if the join may not publish to the topic.
+-- counts towards the maximum of copies: 1 for each subscriber, and 1 more, so that an event without subscribers counts
+-- too. `home` is the topic's partition, if it is another one. `refusal` is set if the join may not publish to the topic.
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
@@ -78,7 +74,7 @@ end
 
 -- True if the script call has published its maximum of copies.
 function join_work.is_full(work)
-  return work.copies >= MAX_COPIES
+  return work.copies >= copies.MAX.join
 end
 
 -- Returns a text as a JSON string. Uses cjson only if a character must be escaped, because cjson takes longer. Removes
@@ -100,7 +96,7 @@ local function publish(work, to, key, url, ids, rest)
   })
   to.texts[#to.texts + 1] = text
   to.bytes = to.bytes + #text
-  work.copies = work.copies + to.copies * math.max(1, #text / BYTES_PER_COPY)
+  work.copies = work.copies + copies.of(1, #text, to.copies)
 end
 
 -- Publishes the event for a complete join key, and subtracts the required number of events of each source. The events

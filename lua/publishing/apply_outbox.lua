@@ -5,6 +5,7 @@ applied in their order.
 
 Each of `sources` is another partition: its number (`source`) and entries of its outbox. Entries up to the number that
 was applied last are ignored. So each entry is applied once, even if several processes send it, or a process sends it
+again. When the call has made its maximum of copies (copies.lua), it leaves the other entries. The caller sends these
 again.
 
 New batches get the time of the earliest entry that is applied now, which is when its events were accepted. So
@@ -17,19 +18,25 @@ live here, to which joins of other partitions publish. `refused` has the topics 
 more, with the reason; the join's events for these topics are dropped. `unused` has topics that live in other partitions
 and have no subscriber in this one; the caller removes their marks.
 ]]
+local copies = include('publishing/copies')
 local intake = include('publishing/intake')
 local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local topics = include('subscribing/topics')
 
-local function slice_of(events)
-  return { list = events, first = 1, last = #events }
+-- Adds events to those that the subscribers of a topic in this partition get. Returns their bytes.
+local function add(call, state, topic, events)
+  intake.add(call, state.taken, topic, { list = events, first = 1, last = #events })
+  local bytes = 0
+  for _, event in ipairs(events) do bytes = bytes + #event end
+  state.copies = state.copies + copies.of(#events, bytes, #topic.subscribers)
+  return bytes
 end
 
 -- Stores events that another partition, the home of the topic, has accepted for the subscribers in this partition.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(state.taken, name)
-  intake.add(call, state.taken, topic, slice_of(events))
+  add(call, state, topic, events)
   if #topic.subscribers == 0 then state.unused[name] = true end
 end
 
@@ -43,17 +50,14 @@ end
 -- Publishes the events of a join to a topic of this partition. The join itself is in another partition.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
-  local publication = { topic = name, client = client, events = slice_of(events) }
+  local publication = { topic = name, client = client }
   local reason = intake.judge(call, state.taken, publication)
   if reason then
     state.refused[#state.refused + 1] = { topic = name, join = join, reason = reason, events = #events }
     return
   end
   local topic = intake.accept(call, state.taken, publication)
-  intake.add(call, state.taken, topic, publication.events)
-  local bytes = 0
-  for _, event in ipairs(events) do bytes = bytes + #event end
-  topic.bytes = (topic.bytes or 0) + bytes
+  topic.bytes = (topic.bytes or 0) + add(call, state, topic, events)
 end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
@@ -85,6 +89,7 @@ end
 -- before. Returns the number of the last applied entry.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
+    if state.copies >= copies.MAX.outbox then break end
     local number = outboxes.number_of(entry)
     if number > last then
       go_back_to(call, number)
@@ -98,7 +103,7 @@ end
 
 return function(call, args)
   local key, applied, fields, values, last = call.keys.outboxes_applied(), {}, {}, {}, {}
-  local state = { taken = intake.begin(args), unused = {}, refused = {} }
+  local state = { taken = intake.begin(args), unused = {}, refused = {}, copies = 0 }
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do

@@ -81,13 +81,15 @@ export class Applying {
     { alone = false, inTime = false }: { alone?: boolean; inTime?: boolean } = {},
   ): Promise<number> {
     if (inTime && this.#hanging.has(to)) throw hangs(to);
-    const applying = this.#send(to, { source: String(home.index), entries }, alone);
-    if (inTime) return (await this.#inTime(to, applying)).last;
-    const { last, refreshed } = await applying;
-    // A topic whose last subscriber has left stays in the list of topics until its last mark (see `refreshed`) is
-    // removed. The caller may be deleting such a topic, so it must wait for this removal.
-    await refreshed;
-    return last;
+    for (let left = entries; ; ) {
+      const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
+      const { last, refreshed } = inTime ? await this.#inTime(to, applying) : await applying;
+      // A topic whose last subscriber has left stays in the list of topics until its last mark (see `refreshed`) is
+      // removed. The caller may be deleting such a topic, so it must wait for this removal.
+      if (!inTime) await refreshed;
+      left = left.filter((entry) => headOf(entry).number > last);
+      if (left.length === 0) return last;
+    }
   }
 
   async #send(to: number, work: Work, alone: boolean): Promise<Applied> {
@@ -141,6 +143,17 @@ export class Applying {
       'a join may not publish to its topic any more; its events are dropped',
     );
   }
+}
+
+/** Matches the head of an entry: its number, and the numbers of the partitions that it is for. */
+const HEAD = /^(\d{16})([\d,]+):/;
+/** Bytes of an entry that are searched for its head, which has at most 930: with 256 partitions. */
+const HEAD_BYTES = 1000;
+
+export function headOf(entry: Buffer): { number: number; partitions: number[] } {
+  const [, number, partitions] = HEAD.exec(entry.toString('latin1', 0, HEAD_BYTES)) ?? [];
+  if (!number || !partitions) throw new Error('an entry of an outbox has no head');
+  return { number: Number(number), partitions: partitions.split(',').map(Number) };
 }
 
 function hangs(partition: number): StorageUnavailable {

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
+import { BYTES_PER_COPY, MAX_COPIES } from '../store/copies.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { marksIn } from '../subscribing/topic_marks.ts';
 import { sumOf } from '../sum.ts';
@@ -12,23 +13,13 @@ type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly u
  * Number of copies (events for one subscriber each) that Redis stores in the time that it takes to accept one event.
  */
 const COPIES_PER_EVENT = 50;
-/**
- * Maximum copies of one publication. One script call stores them all: 200,000 block Redis for 50 to 60 ms, and a
- * million for 210 ms. The limit also bounds the memory of a script, which Redis does not interrupt when it runs out of
- * memory.
- */
-const MAX_COPIES = 200_000;
-/**
- * Redis takes as long to store this number of bytes as to store one copy of a short event, so a long event counts as
- * several copies. With MAX_COPIES, all copies of one publication together have at most 80 MB. Before that limit, 5 MB
- * for 250 subscribers made a Redis with a limit of 256 MB grow to 1.2 GB.
- */
-const BYTES_PER_COPY = 400;
+/** Before there was a limit, 5 MB for 250 subscribers made a Redis with a limit of 256 MB grow to 1.2 GB. */
+const MAX = MAX_COPIES.publication;
 /** Time for which a count of a topic's subscribers is used to check publications. */
 const FRESH_MS = 1000;
 /**
  * While this process has no fresh count of the subscribers of a topic, it does not know how many copies a publication
- * makes (see MAX_COPIES). So it stores at once only publications that count as up to this number of events. For 10,000
+ * makes (see MAX). So it stores at once only publications that count as up to this number of events. For 10,000
  * subscribers (the default maximum), 10 events make only 100,000 copies.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
@@ -69,7 +60,7 @@ export class Copies {
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;
     const isOne = events.length === 1;
-    const isAllowed = isOne || this.#count(publication, bytes) <= MAX_COPIES;
+    const isAllowed = isOne || this.#count(publication, bytes) <= MAX;
     const isSmall = asEvents(publication, bytes) <= MAX_EVENTS_UNCOUNTED;
     if (isAllowed && (isSmall || (isOne && this.#counts.has(topic)))) return undefined;
     if (!this.#isFresh(topic))
@@ -106,7 +97,7 @@ export class Copies {
     }
     const subscribers = this.#counts.get(topic)?.subscribers ?? 1;
     const counted = asEvents(publication, bytes);
-    const maxEvents = Math.max(1, Math.floor((MAX_COPIES / subscribers) * (events.length / counted)));
+    const maxEvents = Math.max(1, Math.floor((MAX / subscribers) * (events.length / counted)));
     const what = `${maxEvents} events${counted > events.length ? ' of this length' : ''}`;
     throw new BusError(
       'body_too_large',

@@ -1,7 +1,7 @@
 import { clock, sleep } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
-import { Applying, type ApplyingParts, bytesOf, MAX_APPLIED_BYTES } from './applying.ts';
+import { Applying, type ApplyingParts, bytesOf, headOf, MAX_APPLIED_BYTES } from './applying.ts';
 
 /** Maximum outbox entries that are moved at a time. Their bytes are bounded by about MAX_APPLIED_BYTES. */
 const MAX_ENTRIES = 500;
@@ -208,17 +208,6 @@ export class Outbox {
       yield;
     }
   }
-}
-
-/** Matches the head of an entry: its number, and the numbers of the partitions that it is for. */
-const HEAD = /^(\d{16})([\d,]+):/;
-/** Number of bytes of an entry in which its head is searched. With 256 partitions, a head has up to 930 bytes. */
-const HEAD_BYTES = 1000;
-
-function headOf(entry: Buffer): { number: number; partitions: number[] } {
-  const [, number, partitions] = HEAD.exec(entry.toString('latin1', 0, HEAD_BYTES)) ?? [];
-  if (!number || !partitions) throw new Error('an entry of an outbox has no head');
-  return { number: Number(number), partitions: partitions.split(',').map(Number) };
 }
 
 function byPartition(entries: readonly Buffer[]): Map<number, Buffer[]> {

@@ -10,6 +10,7 @@ import type { Contract } from './contract.ts';
 import { luaArguments, luaReply } from './contract_lua.ts';
 import { DELIVERY_FIELDS } from './contracts/delivering.ts';
 import { contracts } from './contracts.ts';
+import { BYTES_PER_COPY, MAX_COPIES } from './copies.ts';
 import { SHARES } from './job.ts';
 import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 
@@ -28,13 +29,14 @@ const CALLS = 'store/calls';
 const MADE = [
   {
     name: 'store/defaults',
-    text: [
-      'return {',
-      `timeout_ms = ${DEFAULT_TIMEOUT_MS}, max_events = ${DEFAULT_MAX_EVENTS}, max_bytes = ${DEFAULT_MAX_BYTES},`,
-      `perfect_health = ${PERFECT_HEALTH},`,
-      '}\n',
-    ].join('\n'),
+    text: luaTable({
+      timeout_ms: DEFAULT_TIMEOUT_MS,
+      max_events: DEFAULT_MAX_EVENTS,
+      max_bytes: DEFAULT_MAX_BYTES,
+      perfect_health: PERFECT_HEALTH,
+    }),
   },
+  { name: 'store/copies', text: luaTable({ bytes_per_copy: BYTES_PER_COPY, ...MAX_COPIES }) },
   { name: 'store/delivery_fields', text: luaList(DELIVERY_FIELDS) },
   { name: 'store/shares', text: luaList(SHARES) },
 ];
@@ -45,6 +47,12 @@ const MADE = [
  * scripts need one subcommand, and the user may have that one alone.
  */
 const UNLISTED = new Set(['BITFIELD', 'XADD', 'SPUBLISH', 'MEMORY', 'OBJECT']);
+
+function luaTable(values: Readonly<Record<string, number>>): string {
+  return `return { ${Object.entries(values)
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(', ')} }\n`;
+}
 
 function luaList(names: readonly string[]): string {
   return `return { ${names.map((name) => `'${name}'`).join(', ')} }\n`;

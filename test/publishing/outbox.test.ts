@@ -7,6 +7,7 @@ import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossi
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
+import { slicesOf } from '../../src/chunks.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
@@ -16,7 +17,7 @@ import { readGauges } from '../../src/metrics/gauges.ts';
 import type { ApplyingParts } from '../../src/publishing/applying.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
-import type { ScriptName } from '../../src/store/contracts.ts';
+import type { Reply, ScriptName } from '../../src/store/contracts.ts';
 import { packJob } from '../../src/store/job.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -24,6 +25,7 @@ import { msOf } from '../../src/store/replies.ts';
 import { Subscriptions } from '../../src/subscribing/subscription.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 import { marksIn, TopicMarks } from '../../src/subscribing/topic_marks.ts';
+import { sumOf } from '../../src/sum.ts';
 
 const redis = new TestStore();
 const LEASE_MS = 30_000;
@@ -273,6 +275,26 @@ describe('an outbox', () => {
     assert.deepEqual(await bus.queued(late), ['e1', 'e2', 'e3']);
     await bus.runJobs();
     for (const token of [late, well]) assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('is applied in several calls if its entries make too many copies for one', async () => {
+    const tokens = Array.from({ length: 100 }, (_, n) => bus.token(1, `alice_${n}`));
+    for (const token of tokens) assert.equal(await bus.subscribe(token, bus.topic), 'ok');
+    const events = Array.from({ length: 2000 }, (_, n) => `e${n}`);
+    for (const some of slicesOf(events, 400)) assert.equal(await bus.publish(...some), 'accepted');
+    const copies: number[] = [];
+    const [home, to, ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
+    const run: Partition['run'] = async (script, args) => {
+      const reply = await to.run(script, args);
+      const { added } = reply as Reply<'apply_outbox'>;
+      copies.push(sumOf(added.map(({ events, subscribers }) => events * subscribers.split('\n').length)));
+      return reply;
+    };
+    const applying = new Partitions(home, { run, index: 1 } as unknown as Partition, ...others);
+    await bus.runJobs(outboxOf({ applying, marks: { refresh: async () => {} } }));
+    assert.deepEqual(copies, [120_000, 80_000], 'the entry that reaches 100,000 is the last of a call');
+    for (const token of tokens) assert.deepEqual(await bus.queued(token), events);
     await assertPartitionsConsistent(bus.partitions);
   });
 
