@@ -42,7 +42,7 @@ interface CallsParts {
   admission: Admission;
   budget: WorkBudget;
   callLimits?: CallLimits;
-  lossGuard?: { check(): Promise<void> | undefined };
+  storageWatch?: { check(): Promise<void> | undefined };
 }
 
 /**
@@ -109,7 +109,7 @@ export class Calls {
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       if (route.refuseLate) await route.refuseLate(call);
       const isLate = clock.monotonicMs() - judgedAtMs > MOMENT_MS;
-      if (isLate) await this.#parts.lossGuard?.check();
+      if (isLate) await this.#parts.storageWatch?.check();
       if (route.isFrequent && isLate) {
         call.caller = await this.#confirm(route, call, false);
         await route.refuseEarly?.(call);

@@ -32,7 +32,7 @@ export interface PipelineParts {
   dialect: Pick<Dialect, 'redirected' | 'wrongRole' | 'otherMethod'>;
   ready: () => boolean;
   /** Refuses requests while Redis has lost the data of the bus. If absent, that is not checked. */
-  lossGuard?: { check(): Promise<void> | undefined };
+  storageWatch?: { check(): Promise<void> | undefined };
   log: Log;
   admission?: Admission;
   /** Spreads long work, such as decoding bodies, over turns of the event loop. One for each web process. */
@@ -76,7 +76,7 @@ export class Pipeline {
       if (!route.isHealthCheck) {
         if (this.#isPlainHttp(request)) return await this.#redirect(request, response);
         this.#refuseUntilReady();
-        const looking = this.#parts.lossGuard?.check();
+        const looking = this.#parts.storageWatch?.check();
         if (looking) await looking;
       }
       const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;

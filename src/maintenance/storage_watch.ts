@@ -1,4 +1,4 @@
-import { sleep } from '../clock.ts';
+import { clock, sleep } from '../clock.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
@@ -16,43 +16,21 @@ const LOST =
  * of several Redises may hang.
  */
 const PATIENCE_MS = 100;
+/** Time after which requests cause another look, without waiting for it: FLUSHALL, for example, cuts no connection. */
+const FRESH_MS = 1000;
 
 /**
- * Watches whether the Redis of a partition is still what it was at the start. After a restart, a failover or a change
- * by an operator, events could be lost without any error.
+ * Watches whether Redis is still what it was at the start. After a restart, a failover or a change by an operator,
+ * events could be lost without any error.
  */
 export class StorageWatch {
-  readonly #partition: Partition;
-  readonly #log: Log;
-  #told: string | undefined;
-
-  constructor(partition: Partition, log: Log) {
-    this.#partition = partition;
-    this.#log = log;
-  }
-
-  /** Logs an error, once, if Redis would delete events, or has lost the data of the partition. */
-  async look(): Promise<void> {
-    const { master } = this.#partition;
-    const [info, schema] = await this.#partition.command((redis, keys) =>
-      Promise.all([redis.info('memory'), redis.get(keys.schema())]),
-    );
-    const problem = schema === null ? LOST : policyProblem(infoField(info, 'maxmemory_policy'));
-    if (problem !== undefined && problem !== this.#told) this.#log.error({ redis: master.name }, problem);
-    this.#told = problem;
-  }
-}
-
-/**
- * Refuses requests after a Redis has come back without the data of the bus, until a starting process prepares it like a
- * new Redis. Otherwise the bus would accept events for no subscriber, and tell clients that they do not exist.
- */
-export class LossGuard {
   readonly #buses: readonly Partitions[];
   readonly #log: Log;
   #connections = 0;
-  #isLost = false;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  #problem: string | undefined;
   #looking: Promise<unknown> | undefined;
+  #isAwaited = false;
 
   /**
    * Each connection of this process has its own Partitions object. `buses` has them all, because any of the connections
@@ -64,33 +42,47 @@ export class LossGuard {
   }
 
   /**
-   * Returns undefined, unless this process has connected to Redis since the last call, or the data was lost. Then
-   * returns a promise, which rejects with StorageUnavailable if the data is lost.
+   * Refuses requests after Redis has lost the data of the bus, until a starting process prepares it like a new Redis.
+   * Otherwise the bus would accept events for no subscriber, and tell clients that they do not exist. Returns undefined,
+   * unless this process has connected to Redis since the last call, or the data was lost. Then returns a promise, which
+   * rejects with StorageUnavailable if the data is lost.
    */
   check(): Promise<void> | undefined {
     const connections = sumOf(this.#buses.map(({ control }) => control.connections));
-    if (!this.#looking && (connections !== this.#connections || this.#isLost)) {
+    const mustWait = connections !== this.#connections || this.#problem === LOST;
+    if (!this.#looking && (mustWait || clock.monotonicMs() - this.#lookedAtMs > FRESH_MS)) {
       this.#connections = connections;
-      this.#looking = Promise.race([this.#look(), sleep(PATIENCE_MS)]).finally(() => {
+      this.#isAwaited = mustWait;
+      this.#looking = Promise.race([this.look(), sleep(PATIENCE_MS)]).finally(() => {
         this.#looking = undefined;
       });
     }
+    if (!this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
-      if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
+      if (this.#problem === LOST)
+        throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
     });
   }
 
-  async #look(): Promise<void> {
-    const asked = this.#buses.flatMap(({ all }) =>
-      all.map((each) => each.command((redis, keys) => redis.exists(keys.schema()))),
-    );
-    // A Redis that does not answer is checked later, when the process has connected to it again.
-    const found = (await Promise.allSettled(asked)).flatMap((each) =>
-      each.status === 'fulfilled' ? [each.value] : [],
-    );
-    if (found.length === 0) return;
-    const isLost = found.includes(0);
-    if (isLost && !this.#isLost) this.#log.error(LOST);
-    this.#isLost = isLost;
+  /** Logs an error, once, if a Redis would delete events, or has lost the data of a partition. Never rejects. */
+  async look(): Promise<void> {
+    this.#lookedAtMs = clock.monotonicMs();
+    const looks = await Promise.allSettled(this.#buses.flatMap(({ all }) => all.map(lookAt)));
+    // A Redis that does not answer is looked at when the process has connected to it again.
+    const answered = looks.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    if (answered.length === 0) return;
+    const { redis, problem } =
+      answered.find((each) => each.problem === LOST) ?? answered.find((each) => each.problem) ?? {};
+    if (problem !== undefined && problem !== this.#problem) this.#log.error({ redis }, problem);
+    this.#problem = problem;
   }
+}
+
+/** Returns the name of a partition's Redis, and what is wrong with it. */
+async function lookAt(partition: Partition): Promise<{ redis?: string; problem?: string | undefined }> {
+  const [info, schema] = await partition.command((redis, keys) =>
+    Promise.all([redis.info('memory'), redis.exists(keys.schema())]),
+  );
+  const problem = schema === 0 ? LOST : policyProblem(infoField(info, 'maxmemory_policy'));
+  return { redis: partition.master.name, problem };
 }

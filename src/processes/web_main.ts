@@ -5,7 +5,7 @@ import { type Config, environmentWarnings, readConfig } from '../config.ts';
 import { createApp } from '../http/app.ts';
 import { HttpServer } from '../http/server.ts';
 import { createLog, type Log } from '../log.ts';
-import { LossGuard } from '../maintenance/storage_watch.ts';
+import { StorageWatch } from '../maintenance/storage_watch.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { type Compatibility, DIALECTS } from '../routing/dialect.ts';
@@ -37,7 +37,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   const confirmed = confirmedPartitions(config, log);
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
-  const lossGuard = new LossGuard([partitions, ...(confirmed ? [confirmed.partitions] : [])], log);
+  const storageWatch = new StorageWatch([partitions, ...(confirmed ? [confirmed.partitions] : [])], log);
   let isReady = false;
   let endPresence: (() => void) | undefined;
   const { routesIn, pages, ...parts } = buildApi({
@@ -55,7 +55,7 @@ async function serve(config: Config, log: Log): Promise<void> {
       dialect,
       forceSsl,
       ready: () => isReady,
-      lossGuard,
+      storageWatch,
       log,
     });
   };

@@ -3,9 +3,10 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
-import { LossGuard, StorageWatch } from '../../src/maintenance/storage_watch.ts';
+import { StorageWatch } from '../../src/maintenance/storage_watch.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
@@ -17,7 +18,7 @@ afterEach(() => policyIs('noeviction'));
 
 function watching() {
   const { log, lines } = capturedLog();
-  const watch = new StorageWatch(redis.store, log);
+  const watch = new StorageWatch([new Partitions(redis.store)], log);
   /** Looks twice, and returns what is logged. */
   const look = async () => {
     lines.length = 0;
@@ -64,7 +65,7 @@ test('a guard refuses as soon as one of its connections finds Redis empty', asyn
   const stores = await Promise.all([openStore(redis.redis.url), openStore(redis.redis.url)]);
   for (const store of stores) t.after(() => store.redis.disconnect());
   const [away, back] = stores;
-  const guard = new LossGuard(
+  const guard = new StorageWatch(
     stores.map((store) => new Partitions(store)),
     capturedLog().log,
   );
@@ -82,7 +83,7 @@ test('a guard looks again if Redis was connected again while it looked', async (
   await boot();
   const store = await openStore(redis.redis.url);
   t.after(() => store.redis.disconnect());
-  const guard = new LossGuard([new Partitions(store)], capturedLog().log);
+  const guard = new StorageWatch([new Partitions(store)], capturedLog().log);
   const connectAgain = async (count: number) => {
     store.redis.disconnect(true);
     await until(() => store.connections === count);
@@ -98,4 +99,18 @@ test('a guard looks again if Redis was connected again while it looked', async (
   late.resolve(1 as never);
   await Promise.all([looking, meanwhile]);
   await assert.rejects(async () => guard.check(), /lost the data of the bus/);
+});
+
+test('a guard notices within a second that Redis was emptied without a new connection', async () => {
+  await boot();
+  const guard = new StorageWatch([new Partitions(redis.store)], capturedLog().log);
+  await guard.check();
+  await redis.flush();
+  await until(async () => {
+    const refusal = await Promise.resolve(guard.check()).catch((error: Error) => error);
+    return refusal instanceof StorageUnavailable;
+  });
+  await boot();
+  await guard.check();
+  assert.equal(guard.check(), undefined);
 });
