@@ -291,8 +291,8 @@ describe('an outbox', () => {
       copies.push(sumOf(added.map(({ events, subscribers }) => events * subscribers.split('\n').length)));
       return reply;
     };
-    const applying = new Partitions(home, { run, index: 1 } as unknown as Partition, ...others);
-    await bus.runJobs(outboxOf({ applying, marks: { refresh: async () => {} } }));
+    const confirmed = new Partitions(home, { run, index: 1 } as unknown as Partition, ...others);
+    await bus.runJobs(outboxOf({ confirmed, marks: { refresh: async () => {} } }));
     assert.deepEqual(copies, [120_000, 80_000], 'the entry that reaches 100,000 is the last of a call');
     for (const token of tokens) assert.deepEqual(await bus.queued(token), events);
     await assertPartitionsConsistent(bus.partitions);
