@@ -8,9 +8,9 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good: deletes its job, makes its batch a dead letter, and brings back a waiting job of the
--- subscriber. If the subscriber has left, the batch is deleted instead. The caller has already taken the job from the
--- worker.
+-- Ends a delivery for good: deletes its job, and makes its batch a dead letter. If the subscriber has left, deletes the
+-- batch instead. The lane of the subscriber then has room, so a job that waits for it may run (`waiting.bring_back`).
+-- The caller has already taken the job from the worker.
 --
 -- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if `attempts:{bid}` has it already),
 -- `damage` (health points that the subscriber loses) and `throttle_ms` (time without deliveries to the subscriber).

@@ -61,8 +61,9 @@ function open_batches.new_room(bid, max_bytes, bytes)
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if the bytes of an open batch might have to be counted: the new events (a slice) are not small, or the
--- subscriber has limits of its own, so that `entry` is longer than a UID.
+-- Returns true if the bytes of an open batch might have to be counted. This is so if the new events (`slice`) are not
+-- small, or if the subscriber has its own limits. `entry` is the batch's entry in `batches:open`, which is a UID alone
+-- only with default limits.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end

@@ -64,7 +64,8 @@ local function texts_of(trigger, name, times, count)
   return texts
 end
 
--- Returns the work of publishing one event of a trigger, in the units of MAX_WORK.
+-- Returns how much of MAX_WORK it takes to publish one event of a trigger: 1, or more if the event is long or has many
+-- subscribers.
 local function work_of(call, trigger, topic)
   local subscribers = topic.subscribers and #topic.subscribers
     or redis.call('SCARD', call.keys.topic_subscribers(trigger.topic))

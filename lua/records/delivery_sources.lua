@@ -17,8 +17,8 @@ local delivery_sources = {}
 -- because a page takes only a few entries from most sources. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- The next page of a listing begins after a time and an id. Ids descend, so `x-` comes directly before `x`: after the
--- id `x-`, the next page begins with the entry `x`.
+-- Appended to the id of an entry, so that the next page of a listing begins with this entry. A page begins after the id
+-- that it is given. Ids descend, and `x-` is larger than `x`, so the page after `x-` begins with `x`.
 local JUST_BEFORE = '-'
 
 -- Creates the working state of one listing. A listing of one state may have to skip very many batches in other states,

@@ -95,8 +95,8 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of all logs, the newest first. A trail names the logs that were written at each
--- time, so only the named logs are read. For records older than the trail, all logs are read.
+-- Returns an iterator over the records of all logs, the newest first. The trail tells for each time which logs were
+-- written then, so only these logs are read. Where the trail ends, all logs are searched for older records.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil

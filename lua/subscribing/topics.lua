@@ -44,7 +44,8 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Tells the other partitions that have subscribers of a topic, by its `marks`, to end their subscriptions to it.
+-- Tells other partitions to end their subscriptions to a topic. `marks` has the partitions with subscribers of the
+-- topic (elsewhere.lua).
 local function end_elsewhere(call, topic, marks)
   local outgoing = outboxes.begin()
   outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)

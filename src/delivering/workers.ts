@@ -56,8 +56,8 @@ export class Workers {
   /** Number of jobs in Redis that are probably ready. This many idle workers ask for a job in the next script call. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call: after a tick, as their heartbeat, and after a
-   * failed script call, whose lost reply may have assigned them jobs.
+   * True if all idle workers must ask for a job in the next script call. At regular ticks they ask to show that they are
+   * alive. After a failed script call they ask because its reply, which was lost, may have assigned them jobs.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;

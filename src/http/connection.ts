@@ -76,8 +76,8 @@ export class Connection {
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait. The new `data` listener makes Node's parser stop reading the socket by itself.
    *
-   * Nothing reads a paused connection, and only Node's parser would begin again. So the empty `push` makes the socket
-   * start the next read. Without it, a body that was waiting at that moment never ended.
+   * If the connection is paused at that moment, Node's parser will not start the next read any more. So the empty `push`
+   * starts it. Without the `push`, the rest of a body that had arrived in part was never read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;

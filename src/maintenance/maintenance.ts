@@ -48,8 +48,8 @@ export class Maintenance {
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
   /**
-   * Watches for Ruby processes. Undefined if the bus has several partitions, since only a bus with a single partition
-   * can have taken over a Redis.
+   * Watches for processes of a Ruby Routemaster that still use this Redis. Undefined if the bus has several partitions,
+   * since only a bus with a single partition can have taken over the Redis of a Ruby Routemaster.
    */
   readonly #rubyWatch: RubyWatch | undefined;
   readonly #tickersBeginMs: number;

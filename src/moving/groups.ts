@@ -5,7 +5,7 @@ import { pipelined } from './sums.ts';
 
 /**
  * Keys are copied in groups of up to GROUP_BYTES; one group is in memory at a time. A key of more than PIECE_BYTES is
- * read in pieces of about that size. The sizes of keys are estimates of Redis.
+ * read in pieces of about that size. Redis only estimates the sizes of keys.
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;

@@ -26,8 +26,8 @@ export async function* wholeJson(
 }
 
 /**
- * Counts the events of a batch by topic, and the bytes of their delivery. If not exactly `expected` events were added,
- * `of` returns null for both.
+ * Sums up the events of a batch: how many each topic has, and how many bytes their delivery has. `of(expected)` returns
+ * these figures. They are null if not exactly `expected` events were added.
  */
 class EventSum {
   #events = 0;

@@ -23,7 +23,7 @@ export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
 
 const NO_PARAMETERS = parameters({});
 
-/** The rule for a parameter of any text. One that is given twice is a list. */
+/** The error for a parameter of text that is given twice. Its value is then a list, the only value that is no text. */
 export const ONCE = 'must be given once';
 
 /** The schema of a parameter that says whose triggers, joins or batches (`what`) a call is about. */

@@ -112,7 +112,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   params?: Input<Params>;
   /** The query parameters, made by `parameters` (routing/query.ts). Absent if there are none. */
   query?: Input<Query>;
-  /** The schema of the JSON body. The body may be empty if it allows undefined. */
+  /** The schema of the JSON body. The body may be empty if this schema allows undefined. */
   body?: Input<Body>;
   /** Maximum bytes in the body, if it is not MAX_BODY_BYTES. */
   maxBodyBytes?: number;

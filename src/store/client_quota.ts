@@ -10,9 +10,10 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 }
 
 /**
- * Returns how many keys (idempotency keys or nonces) one client may store at once: `max`, or fewer if Redis has little
- * memory. The client can store as many again while its quota refills, before the first keys expire. So twice the quota,
- * at `keyBytes` a key, must fit into MAX_PART of `redisMaxBytes`, the memory limit of Redis (0 for none).
+ * Returns the quota of a client: how many keys (idempotency keys or nonces) it may store in one burst. This is `max`, or
+ * less if Redis has little memory. The quota refills before the stored keys expire, so Redis may hold twice as many keys
+ * of the client. These, at `keyBytes` each, must fit into MAX_PART of `redisMaxBytes`, the memory limit of Redis (0 for
+ * none).
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));

@@ -12,7 +12,7 @@ const WAIT_MS = 1000;
 interface Waits {
   /** The next call of WAIT. It is not sent yet, and will confirm all commands that are sent before it. */
   next: Promise<number> | undefined;
-  /** Resolves when the last sent call of WAIT has ended, even if it failed. */
+  /** Resolves when the last WAIT that was sent has ended, even if it failed. */
   ended: Promise<unknown>;
   /** True if too few replicas had the data when WAIT was last called. */
   tooFew: boolean;

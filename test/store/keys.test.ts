@@ -51,8 +51,8 @@ describe('a script', () => {
   test('uses every module that it includes, and every function of a module is used', () => {
     const all = files.map(({ text }) => text).join('\n');
     for (const { path, text } of files) {
+      // A module of functions is used as `module.name`, a module that is a list as `unpack(LIST)`.
       for (const [, module = ''] of text.matchAll(/^local (\w+) = include/gm))
-        // A module of functions is used as `module.name`, a module that is a list as `unpack(LIST)`.
         assert.match(text, new RegExp(`\\b${module}(\\.|(?<=[A-Z])\\))`), `${path} includes ${module}`);
       for (const [, name = ''] of text.matchAll(/^function (?!check)([\w.]+)\(/gm))
         assert.ok(all.split(name).length > 2 || BY_LOADER.has(name), `${path}: ${name}`);
