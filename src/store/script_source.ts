@@ -44,9 +44,9 @@ const MADE = [
 /**
  * Commands of scripts that `store/commands` leaves out, so that a process starts even if the ACL forbids them.
  * The bus works without BITFIELD and XADD. Only channels with a hash tag need SPUBLISH. Of MEMORY and OBJECT the
- * scripts need one subcommand, and the user may have that one alone.
+ * scripts need one subcommand, and the user may have that one alone. Every script begins with TIME.
  */
-const UNLISTED = new Set(['BITFIELD', 'XADD', 'SPUBLISH', 'MEMORY', 'OBJECT']);
+const UNLISTED = new Set(['BITFIELD', 'XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
 
 function luaTable(values: Readonly<Record<string, number>>): string {
   return `return { ${Object.entries(values)

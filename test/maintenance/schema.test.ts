@@ -8,6 +8,7 @@ import { Queue } from '../../src/delivering/queue.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
+import { readScripts, standalone } from '../../src/store/script_source.ts';
 
 const redis = new TestStore();
 const prepare = () => prepareStorage(redis.store, 30_000, createLog('silent', {}));
@@ -82,6 +83,36 @@ describe('a server that resembles Redis is refused', () => {
       assert.deepEqual(await store.redis.keys('*'), []);
     });
   }
+});
+
+describe('a user who may run the commands of scripts is not refused', () => {
+  test('if its keys and channels have a prefix', async (t) => {
+    const user = 'bus on >password resetkeys ~shop:* resetchannels &shop:wake* +@all';
+    const server = await PrivateRedis.during(t, { port: 0, config: { user } });
+    const store = await openStore(server.url.replace('//', '//bus:password@'), 'shop:');
+    t.after(() => store.redis.disconnect());
+    for (let i = 0; i < 50; i++) {
+      assert.equal((await store.run('try_commands', {})).command, undefined);
+      await store.redis.exists(`shop:${'x'.repeat(i)}`, `shop:${i}`);
+    }
+  });
+
+  // As in Redis 8.8: https://github.com/redis/redis/pull/14847
+  test('if the server judges no command with a wrong number of arguments', async () => {
+    const script = readScripts().find(({ name }) => name === 'try_commands') ?? assert.fail();
+    const commands = (await redis.store.redis.call('COMMAND')) as [name: string, arity: number][];
+    const arities = commands.map(([name, arity]) => `['${name.toUpperCase()}'] = ${arity}`);
+    const strict = `local real, arities = redis, { ${arities.join(', ')} }
+      local function check(name, ...)
+        local arity, count = arities[name], select('#', ...) + 1
+        if count < math.abs(arity) or arity > 0 and count > arity then error('wrong number of arguments') end
+        return real.acl_check_cmd(name, ...)
+      end
+      local redis = setmetatable({ acl_check_cmd = check }, { __index = real })`;
+    const [, ...lines] = standalone(script).split('\n');
+    const text = ['#!lua flags=allow-oom', strict, ...lines].join('\n');
+    assert.deepEqual(await redis.store.redis.call('EVAL', text, 1, 'absent'), [null, null]);
+  });
 });
 
 test('while Redis loads or is away, waiting may help', async () => {
