@@ -33,12 +33,13 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const watch = new StorageWatch([new Partitions(partition)], log);
   // With several partitions some jobs run less often, so that an idle process sends fewer commands.
   const isAlone = partitions.all.length === 1;
-  const sweep = sweepJob(parts);
-  const sweepAll = async (signal: AbortSignal) => {
-    if (partition !== partitions.control) await repairClients(parts, signal);
-    await sweep(signal);
-    if (!isAlone) await sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal);
-  };
+  const sweepParts: PeriodicJob['run'][] = [
+    ...(partition === partitions.control ? [] : [(signal: AbortSignal) => repairClients(parts, signal)]),
+    sweepJob(parts),
+    ...(isAlone
+      ? []
+      : [(signal: AbortSignal) => sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal)]),
+  ];
   // `monitor` sends the figures of the whole bus to a metrics service, so it runs only in the control partition.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
@@ -69,9 +70,16 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,
-      run: (signal) => turns.run('sweep', () => sweepAll(AbortSignal.any([signal, stopping]))),
+      run: (signal) => turns.run('sweep', () => runAll(sweepParts, AbortSignal.any([signal, stopping]))),
     },
   ];
+}
+
+/** Runs all parts of a job, also after an error: one part may come to a key that another program has written. */
+async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal): Promise<void> {
+  const errors: unknown[] = [];
+  for (const run of parts) await run(signal).catch((error: unknown) => errors.push(error));
+  if (errors.length > 0) throw errors[0];
 }
 
 /**

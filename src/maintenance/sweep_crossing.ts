@@ -35,7 +35,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   for await (const members of walk.members('topics')) {
     const topics = members.map(String);
     const texts = await walk.ask((redis, keys) =>
-      Promise.all(topics.map((topic) => redis.hget(keys.topic(topic), 'elsewhere'))),
+      Promise.all(topics.map((topic) => walk.skippable(redis.hget(keys.topic(topic), 'elsewhere')))),
     );
     const marked = new Map<number, string[]>();
     for (const [index, topic] of topics.entries())
@@ -43,7 +43,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
         marked.set(partition, [...(marked.get(partition) ?? []), topic]);
     for (const [index, names] of marked) {
       const other = partitions.all[index];
-      if (other) await marks.refresh(other, names);
+      if (other) await refresh(walk, marks, other, names);
     }
   }
 }
@@ -53,10 +53,19 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('subscribers')) {
     const topics = await walk.ask((redis, keys) =>
-      Promise.all(tokens.map((token) => redis.smembers(keys.subscriber_topics(String(token))))),
+      Promise.all(
+        tokens.map((token) => walk.skippable(redis.smembers(keys.subscriber_topics(String(token))))),
+      ),
     );
-    await marks.refresh(walk.partition, [...new Set(topics.flat())]);
+    await refresh(walk, marks, walk.partition, [...new Set(topics.flatMap((names) => names ?? []))]);
   }
+}
+
+/** Corrects the marks of these topics. If keys of some are unreadable, skips only these. */
+async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topics: string[]): Promise<void> {
+  const refreshed = await walk.skippable(marks.refresh(partition, topics).then(() => true));
+  if (refreshed || topics.length === 1) return;
+  for (const topic of topics) await refresh(walk, marks, partition, [topic]);
 }
 
 /**

@@ -4,12 +4,14 @@ import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
+import { nameIn } from '../../harness/scripts/crossing.ts';
 import { jobName, nthWord } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
+import { Queue } from '../../src/delivering/queue.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
@@ -18,7 +20,7 @@ import { connectListener } from '../../src/store/connection.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
-import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
+import { marksIn, TopicMarks } from '../../src/subscribing/topic_marks.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -81,6 +83,28 @@ test('a job that lacks a command waits for its next tick, and the log says so', 
     const queued = (await commands.smembersBuffer(keys.jobs_index('aux'))).map(jobName);
     return !queued.includes('sweep');
   });
+});
+
+test('a sweep mends what crosses partitions although another program has written keys', async (t) => {
+  await redis.flush();
+  const partitions = Partitions.on(redis.store.redis, { partitions: 4 });
+  const [home, partition] = partitions.all as [Partition, Partition];
+  const [topic, other] = ['orders', 'others'].map((stem) => nameIn(partitions, 0, stem)) as [string, string];
+  const { redis: commands, keys } = partition;
+  for (const token of ['alice', 'bob', 'carol']) await commands.sadd(keys.subscribers(), token);
+  for (const name of [topic, other]) {
+    await commands.sadd(keys.subscriber_topics('alice'), name);
+    await commands.sadd(keys.topic_subscribers(name), 'alice');
+  }
+  await commands.set(keys.subscriber_topics('bob'), 'not a set');
+  await commands.set(home.keys.topic(other), 'not a hash');
+  await commands.hset(home.keys.api_tokens(), 'dave', 'shop');
+  await commands.set(home.keys.api_token('dave'), 'not a hash');
+  const { maintenance } = begin(partitions, partition);
+  t.after(() => maintenance.stop(60_000));
+  const { laneLimit, laneLimitMax, leaseMs, deliveryLog } = readConfig({ ROUTEMASTER_ROOT_KEY: 'root' });
+  await new Queue(partition, 'aux', { laneLimit, laneLimitMax, leaseMs, deliveryLog }).enqueue('sweep');
+  await until(async () => marksIn(await commands.hget(home.keys.topic(topic), 'elsewhere')).has(1));
 });
 
 /** Starts the maintenance of a partition. */
