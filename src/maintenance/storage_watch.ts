@@ -28,7 +28,8 @@ export class StorageWatch {
   readonly #log: Log;
   #connections = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
-  #problem: string | undefined;
+  /** What is wrong with each partition that answered when it was looked at last. */
+  readonly #problems = new Map<Partition, string | undefined>();
   #looking: Promise<unknown> | undefined;
   #isAwaited = false;
 
@@ -49,7 +50,7 @@ export class StorageWatch {
    */
   check(): Promise<void> | undefined {
     const connections = sumOf(this.#buses.map(({ control }) => control.connections));
-    const mustWait = connections !== this.#connections || this.#problem === LOST;
+    const mustWait = connections !== this.#connections || this.#isLost;
     if (!this.#looking && (mustWait || clock.monotonicMs() - this.#lookedAtMs > FRESH_MS)) {
       this.#connections = connections;
       this.#isAwaited = mustWait;
@@ -59,30 +60,35 @@ export class StorageWatch {
     }
     if (!this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
-      if (this.#problem === LOST)
-        throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
+      if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
     });
   }
 
-  /** Logs an error, once, if a Redis would delete events, or has lost the data of a partition. Never rejects. */
+  /**
+   * Logs an error, once, if a Redis would delete events, or has lost the data of a partition. Partitions count as they
+   * answer, so that one that hangs does not delay what the others say. Never rejects.
+   */
   async look(): Promise<void> {
     this.#lookedAtMs = clock.monotonicMs();
-    const looks = await Promise.allSettled(this.#buses.flatMap(({ all }) => all.map(lookAt)));
-    // A Redis that does not answer is looked at when the process has connected to it again.
-    const answered = looks.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
-    if (answered.length === 0) return;
-    const { redis, problem } =
-      answered.find((each) => each.problem === LOST) ?? answered.find((each) => each.problem) ?? {};
-    if (problem !== undefined && problem !== this.#problem) this.#log.error({ redis }, problem);
-    this.#problem = problem;
+    await Promise.all(this.#buses.flatMap(({ all }) => all.map((each) => this.#lookAt(each))));
   }
-}
 
-/** Returns the name of a partition's Redis, and what is wrong with it. */
-async function lookAt(partition: Partition): Promise<{ redis?: string; problem?: string | undefined }> {
-  const [info, schema] = await partition.command((redis, keys) =>
-    Promise.all([redis.info('memory'), redis.exists(keys.schema())]),
-  );
-  const problem = schema === 0 ? LOST : policyProblem(infoField(info, 'maxmemory_policy'));
-  return { redis: partition.master.name, problem };
+  async #lookAt(partition: Partition): Promise<void> {
+    try {
+      const [info, schema] = await partition.command((redis, keys) =>
+        Promise.all([redis.info('memory'), redis.exists(keys.schema())]),
+      );
+      const problem = schema === 0 ? LOST : policyProblem(infoField(info, 'maxmemory_policy'));
+      const isKnown = [...this.#problems.values()].includes(problem);
+      if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
+      this.#problems.set(partition, problem);
+    } catch {
+      // A Redis that does not answer is looked at when the process has connected to it again.
+      this.#problems.delete(partition);
+    }
+  }
+
+  get #isLost(): boolean {
+    return [...this.#problems.values()].includes(LOST);
+  }
 }

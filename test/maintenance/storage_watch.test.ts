@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
+import { clock } from '../../src/clock.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
@@ -113,4 +115,24 @@ test('a guard notices within a second that Redis was emptied without a new conne
   await boot();
   await guard.check();
   assert.equal(guard.check(), undefined);
+});
+
+test('a guard notices within a second that one Redis was emptied while another one hangs', async (t) => {
+  const other = await PrivateRedis.during(t);
+  const hanging = await openStore(other.url);
+  t.after(() => hanging.redis.disconnect());
+  await prepareStorage(hanging, 30_000, createLog('silent', {}));
+  await boot();
+  const guard = new StorageWatch([new Partitions(redis.store, hanging)], capturedLog().log);
+  await guard.check();
+  process.kill(other.pid, 'SIGSTOP');
+  await redis.flush();
+  const flushedAtMs = clock.monotonicMs();
+  await until(async () => {
+    const refusal = await Promise.resolve(guard.check()).catch((error: Error) => error);
+    return refusal instanceof StorageUnavailable;
+  });
+  assert.ok(clock.monotonicMs() - flushedAtMs < 2500);
+  await boot();
+  await guard.check();
 });
