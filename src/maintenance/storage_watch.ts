@@ -58,9 +58,11 @@ export class StorageWatch {
         this.#looking = undefined;
       });
     }
-    if (!this.#isAwaited) return undefined;
+    if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
+      // A look that began before the last connection says nothing about it.
+      return connections === this.#connections ? undefined : this.check();
     });
   }
 

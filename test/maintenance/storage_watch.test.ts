@@ -117,6 +117,29 @@ test('a guard notices within a second that Redis was emptied without a new conne
   assert.equal(guard.check(), undefined);
 });
 
+test('a guard refuses if Redis comes back empty during a look that no request waits for', async (t) => {
+  await boot();
+  const store = await openStore(redis.redis.url);
+  t.after(() => store.redis.disconnect());
+  let connections = 1;
+  Object.defineProperty(store, 'connections', { get: () => connections });
+  const guard = new StorageWatch([new Partitions(store)], capturedLog().log);
+  await guard.check();
+  let hasBegun = false;
+  store.command = () => {
+    hasBegun = true;
+    return new Promise(() => {});
+  };
+  await until(() => {
+    assert.equal(guard.check(), undefined);
+    return hasBegun;
+  });
+  delete (store as Partial<typeof store>).command;
+  await redis.flush();
+  connections++;
+  await assert.rejects(async () => guard.check(), /lost the data of the bus/);
+});
+
 test('a guard notices within a second that one Redis was emptied while another one hangs', async (t) => {
   const other = await PrivateRedis.during(t);
   const hanging = await openStore(other.url);
