@@ -127,6 +127,55 @@ describe('the login', () => {
     assert.equal(await value('name'), '');
   });
 
+  test('gives what was typed back to the same user alone, and not to a form that was refused', async () => {
+    const [client, other] = [await bus.client('typing_here'), await bus.client('typing_too')];
+    const visit = await as({ user: client.token, password: client.secret }, '/console/triggers');
+    const { page } = visit;
+    const form = 'main form[action="/console/triggers"]';
+    const typed = (name: string) =>
+      page.$eval(`${form} [name=${name}]`, (field) => (field as unknown as { value: string }).value);
+    const type = async (rules: object) => {
+      await page.click('details.wide summary');
+      await page.type(`${form} [name=name]`, 'mine');
+      await page.evaluate(`document.querySelector('${form} [name=rules]').value = ''`);
+      await page.type(`${form} [name=rules]`, JSON.stringify(rules));
+    };
+    const event = { type: 'noop', url: 'https://shop.example.com/1' };
+    await bus.root.call('PUT', `/api_tokens/${client.token}`, { publish: [] });
+    await type({ topic: 'not_allowed', event, schedule: { every: 60_000 } });
+    await visit.submit(`${form} button`);
+    assert.match(await visit.text(`${form} .problem`), /may not publish/);
+    await page.goto(`${bus.url}/console/triggers`);
+    assert.equal(await typed('name'), '');
+
+    await type({});
+    await page.browserContext().deleteCookie(...(await page.browserContext().cookies()));
+    await visit.submit(`${form} button`);
+    await visit.login(bus.url, { user: other.token, password: other.secret, path: '/console/triggers' });
+    assert.equal(await typed('name'), '');
+  });
+
+  test('notices what somebody else has changed before a form is filled in again', async () => {
+    const client = await bus.client('changing');
+    const user = { user: client.token, password: client.secret };
+    const event = { type: 'noop', url: 'https://shop.example.com/report' };
+    const trigger = { topic: 'changing', event, schedule: { every: 60_000 } };
+    await client.call('PUT', '/triggers/mine', trigger);
+    const path = '/console/triggers/mine';
+    const visit = await as(user, path);
+    const { page } = visit;
+    await page.click('details.wide summary');
+    await page.type('[name=rules]', ' ');
+    await page.browserContext().deleteCookie(...(await page.browserContext().cookies()));
+    const button = 'main form[action="/console/triggers"] button';
+    await visit.submit(button);
+    await client.call('PUT', '/triggers/mine', { ...trigger, paused: true });
+    await visit.login(bus.url, { ...user, path });
+    await visit.submit(button);
+    assert.match(await visit.text('main form .problem'), /^somebody has changed this trigger meanwhile/);
+    assert.partialDeepStrictEqual(await client.call('GET', '/triggers/mine'), { paused: true });
+  });
+
   test('leads to the page of a form, if the address is that of the form', async () => {
     const { token, secret } = await bus.client('addressed');
     for (const [to, leads] of [

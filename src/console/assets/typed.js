@@ -5,16 +5,22 @@ const FORMS = 'main form[method=post]:not(.login)';
 const REFUSED = 403;
 const KEPT = 'routemaster_typed';
 const typed = new Set();
-document.addEventListener('input', ({ target }) => typed.add(target));
+document.addEventListener('input', ({ target }) => {
+  typed.add(target);
+  // The digest of what the person has seen. The page after the login may show what somebody else has changed meanwhile.
+  const { was } = target.form?.elements ?? {};
+  if (was) typed.add(was);
+});
 // Who logs out wants to leave nothing behind.
 document.addEventListener('submit', ({ target }) => target.matches('header form') && typed.clear());
 
-/** Identifies a form on all pages. Forms with the same action differ in their hidden fields. */
+/** Identifies a form of a user on all pages. Forms with the same action differ in their hidden fields. */
 function keyOf(form) {
+  const user = document.querySelector('header form span')?.textContent;
   const own = [...form.elements].filter(
     ({ type, name }) => type === 'hidden' && !/^(form_token|from|was)$/.test(name),
   );
-  return [form.getAttribute('action'), ...own.map(({ value }) => value)].join(' ');
+  return [user, form.getAttribute('action'), ...own.map(({ value }) => value)].join(' ');
 }
 
 function fillIn({ key, name, value, checked }) {
@@ -35,7 +41,9 @@ function fillIn({ key, name, value, checked }) {
 
 const { isLost, fields = [] } = JSON.parse(sessionStorage.getItem(KEPT)) ?? {};
 const [{ responseStatus }] = performance.getEntriesByType('navigation');
-const isLogin = document.querySelector('form.login') !== null || responseStatus === REFUSED;
+// A form that is refused because of what it says is on the answer itself.
+const isRefused = responseStatus === REFUSED && !document.querySelector(FORMS);
+const isLogin = document.querySelector('form.login') !== null || isRefused;
 if (isLogin) sessionStorage.setItem(KEPT, JSON.stringify({ isLost: true, fields }));
 else sessionStorage.removeItem(KEPT);
 if (isLost && !isLogin) for (const each of fields) fillIn(each);
