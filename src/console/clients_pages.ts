@@ -3,11 +3,11 @@ import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { linesOf } from './fields.ts';
+import { digestOf, linesOf } from './fields.ts';
 import { ago } from './format.ts';
 import { listingPage } from './listing_page.ts';
 import { action } from './page.ts';
-import { backTo, checkTyped, confirmed, form, pathParameter, typeIt } from './parts.ts';
+import { backTo, checkTyped, confirmed, form, pathParameter, typeIt, wasField } from './parts.ts';
 
 const PATH = '/console/clients';
 
@@ -68,7 +68,11 @@ function forms(call: PageCall, client: ClientReport): Html {
     call,
     'Limit…',
     'Subscriptions and joins that the limits do not permit end, and triggers pause.',
-    { action: `${own}/limit`, does: `Limit ${name}`, content: limitFields(client) },
+    {
+      action: `${own}/limit`,
+      does: `Limit ${name}`,
+      content: [limitFields(client), wasField(limitsOf(client))],
+    },
   )}${
     client.secret_at !== null &&
     confirmed(call, 'New secret…', 'The old secret works for a day more.', {
@@ -96,7 +100,13 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.limit',
       params: TOKEN,
       async act(call) {
-        const { publish, subscribe } = call.body;
+        const { publish, subscribe, was } = call.body;
+        if (was && was !== digestOf(limitsOf(await find(call))))
+          throw new BusError(
+            'bad_client',
+            'somebody has changed these limits meanwhile; this form would replace those in the list',
+            { members: { field: 'publish' } },
+          );
         const body = { ...patterns('publish', publish), ...patterns('subscribe', subscribe) };
         await api.call('PUT /api_tokens/:token', call, { params: call.params, body });
         return backTo(PATH, call);
@@ -153,6 +163,10 @@ const NO_TOPIC = '-';
 function patterns(field: string, value: string | string[] | undefined) {
   const list = linesOf(value);
   return list.length === 0 ? {} : { [field]: list.filter((each) => each !== NO_TOPIC) };
+}
+
+function limitsOf({ publish, subscribe }: ClientReport) {
+  return [publish, subscribe];
 }
 
 function limitFields({ publish, subscribe }: Partial<ClientReport>): Html {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { BusError } from '../errors.ts';
 import { escapeOf, isDeep, parseJson } from '../json.ts';
 
@@ -46,4 +47,12 @@ const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
  */
 export function editableJson(value: unknown): string {
   return readableJson(value).replace(INVISIBLE, escapeOf);
+}
+
+/**
+ * Returns a digest of the values that a form shows. The form sends it back in the field `was`, and is refused if
+ * somebody else has changed the values meanwhile.
+ */
+export function digestOf(values: unknown): string {
+  return hash('sha256', editableJson(values), 'base64url');
 }

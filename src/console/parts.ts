@@ -4,7 +4,7 @@ import { type Content, type Html, html } from '../html.ts';
 import type { Input } from '../routing/route.ts';
 import { parseUrl } from '../urls.ts';
 import type { PageCall } from './api_calls.ts';
-import type { AnyFields } from './fields.ts';
+import { type AnyFields, digestOf } from './fields.ts';
 import { tokenField } from './layout.ts';
 
 /**
@@ -87,6 +87,11 @@ interface FormOptions {
 /** Returns the hidden fields of every form: the form token, and the path and query of its page. */
 export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}<input type="hidden" name="from" value="${refusal?.from ?? request.url}">`;
+}
+
+/** Returns a hidden field with the digest of the values that a form shows. */
+export function wasField(values: unknown): Html {
+  return html`<input type="hidden" name="was" value="${digestOf(values)}">`;
 }
 
 /** Returns a form with one button. */

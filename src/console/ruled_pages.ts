@@ -1,9 +1,8 @@
-import { hash } from 'node:crypto';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { editableJson, jsonOf } from './fields.ts';
+import { digestOf, editableJson, jsonOf } from './fields.ts';
 import { live } from './layout.ts';
 import { listingPage } from './listing_page.ts';
 import { action, type FormCall, page } from './page.ts';
@@ -16,6 +15,7 @@ import {
   pathParameter,
   pathWith,
   typeIt,
+  wasField,
 } from './parts.ts';
 
 /**
@@ -99,7 +99,6 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
       const own = html`<input type="hidden" name="name" value="${name}"><input type="hidden" name="client" value="${client}">`;
       const isChangeable = mayChange(api, call, ruled);
       const rules = ruled.rulesOf(body);
-      const was = html`<input type="hidden" name="was" value="${digestOf(rules)}">`;
       const ownPath = `${path}/${encodeURIComponent(name)}`;
       const acts = isChangeable && ruled.acts?.(call, ownPath, body, own);
       return {
@@ -107,7 +106,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         current: path,
         body: [
           live(what, pathOf(path, name, client), ruled.shown(body, acts, await api.nowMs())),
-          isChangeable && rulesForm(call, ruled, rules, html`${own}${was}`, name),
+          isChangeable && rulesForm(call, ruled, rules, html`${own}${wasField(rules)}`, name),
           api.allows(`DELETE /${what}s/:name`, call) &&
             confirmed(call, `Remove this ${what}…`, ruled.warning(body), {
               action: `${ownPath}/remove`,
@@ -124,11 +123,6 @@ type Kind = Pick<Ruled<never, never>, 'path' | 'what' | 'notFound'>;
 
 function mayChange(api: ApiCalls, call: PageCall, { what }: Kind): boolean {
   return api.allows(`PUT /${what}s/:name`, call);
-}
-
-/** Returns a digest of rules, by which the form that changes them shows which ones the person has seen. */
-function digestOf(rules: object): string {
-  return hash('sha256', editableJson(rules), 'base64url');
 }
 
 /** The route of the form that makes or changes a trigger or join. */

@@ -1,10 +1,11 @@
+import { BusError } from '../errors.ts';
 import { type Html, html } from '../html.ts';
 import { CLIENTS, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { linesOf } from './fields.ts';
+import { digestOf, linesOf } from './fields.ts';
 import { action } from './page.ts';
-import { form } from './parts.ts';
+import { form, wasField } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
@@ -28,7 +29,8 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
 <label>Callback <input name="callback" type="url" required size="48" value="${callback}"></label>
 <div class="filter">${NUMBERS.map(([field, name, member]) => html`<label>${name} <input name="${field}" type="number" min="0" required value="${report[member]}"></label>`)}</div>
 <label><input type="checkbox" name="ordered" value="yes"${ordered && html` checked`}> Keep the order across batches</label>
-<p class="hint">A topic that is taken out of the list brings no more events. A pause of its own ends.</p>`;
+<p class="hint">A topic that is taken out of the list brings no more events. A pause of its own ends.</p>
+${wasField(settingsOf(report))}`;
   return html`<details class="confirm wide"><summary>Change the subscription…</summary><div class="card">${form(
     call,
     {
@@ -39,15 +41,27 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
   )}</div></details>`;
 }
 
+/** Returns the settings that the form shows. */
+function settingsOf(report: SubscriberReport) {
+  const { topics, callback, ordered } = report;
+  return [topics.toSorted(), callback, ordered, ...NUMBERS.map(([, , member]) => report[member])];
+}
+
 /** Makes the route of the form. The form does not show the subscription's `uuid`, so the route sends the old one. */
 export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
     params: TOKEN,
     async act(call) {
-      const { topics, callback, ordered } = call.body;
+      const { topics, callback, ordered, was } = call.body;
       const { params } = call;
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
+      if (was && was !== digestOf(settingsOf(report)))
+        throw new BusError(
+          'bad_subscription',
+          'somebody has changed this subscription meanwhile; this form would replace what the page shows above',
+          { members: { field: 'topics' } },
+        );
       // Only changed numbers are sent. An unchanged number may be a default of the operator, which would stay with the
       // client after the operator has changed it.
       const changed = NUMBERS.filter(

@@ -172,6 +172,42 @@ test('rules that somebody else has changed meanwhile are not replaced, and what 
   }
 });
 
+test('limits and subscriptions that somebody else has changed meanwhile are not replaced either', async (t) => {
+  const { subscriber, topic, receiver } = await bus.scene({ after: (end) => t.after(end) });
+  const { token, secret } = subscriber;
+  const limit = `/console/clients/${token}/limit`;
+  const visit = await as(root, '/console/clients?limit=500');
+  await bus.root.call('PUT', `/api_tokens/${token}`, { publish: [] });
+  const limits = async () => {
+    const clients = (await bus.root.call('GET', '/api_tokens')) as { token: string }[];
+    const { publish, subscribe } = clients.find((each) => each.token === token) as Record<string, unknown>;
+    return { publish, subscribe };
+  };
+  const typed = { publish: '', subscribe: topic };
+  const error = /^somebody has changed these limits meanwhile/;
+  await assertAgain(visit, limit, { fields: typed, error, focus: 'publish' });
+  assert.deepEqual(await limits(), { publish: [], subscribe: undefined });
+  assert.equal(await fill(visit, limit, typed), 200);
+  assert.deepEqual(await limits(), { publish: undefined, subscribe: [topic] });
+
+  await bus.root.call('PUT', `/api_tokens/${token}`, {});
+  const path = `/console/subscribers/${token}`;
+  const own = await as({ user: token, password: secret }, path);
+  const { callback } = receiver;
+  const topics = [topic, `${topic}_too`];
+  await subscriber.call('POST', '/subscription', { topics, callback, uuid: 'me', max: 7 });
+  const settings = { topics: topic, max: '100' };
+  await assertAgain(own, `${path}/settings`, {
+    fields: settings,
+    error: /^somebody has changed this subscription meanwhile/,
+    focus: 'topics',
+  });
+  const { topics: kept, max_events } = await subscriber.report();
+  assert.deepEqual([kept.toSorted(), max_events], [topics, 7]);
+  assert.equal(await fill(own, `${path}/settings`, settings), 200);
+  assert.deepEqual((await subscriber.report()).topics, [topic]);
+});
+
 describe('a form that is refused', () => {
   for (const javascript of [true, false])
     test(`of root is shown again with what was typed, ${javascript ? 'with' : 'without'} JavaScript`, async () => {
