@@ -6,9 +6,10 @@ import { parseJson } from './long_numbers.ts';
 export class Bus extends Routemaster {
   /**
    * Publishes an event, or an array of events, that is JSON already. It is sent as it is, with all digits of its
-   * numbers.
+   * numbers. Throws TypeError for a topic that would lead to another path, as the other calls do.
    */
   async publishText(topic: string, json: string): Promise<void> {
+    if (/^\.{0,2}$/.test(topic)) throw new TypeError(`topic must not be ${topic || 'empty'}`);
     const path = `/topics/${encodeURIComponent(topic)}`;
     await this.request({ method: 'POST', path, body: json, key: randomUUID() }, true, {});
   }

@@ -99,6 +99,14 @@ test('pub refuses data beside a file of events, which has data of its own', asyn
   assert.equal(status, 1);
 });
 
+test('pub refuses a topic that would lead to another path', async () => {
+  const { options } = await client('shop');
+  for (const line of ['pub noop .. https://shop.example.com/1', 'pub .. --ndjson -']) {
+    const { stderr, status } = await terminal.rtm(`${line} ${options}`, { stdin: '{}' });
+    assert.deepEqual({ stderr, status }, { stderr: 'TypeError: topic must not be ..\n', status: 2 }, line);
+  }
+});
+
 test('pub refuses a file that is not UTF-8', async () => {
   const shop = await client('shop');
   const line = '{"type":"noop","url":"https://shop.example.com/1","data":"M\u00fcller"}\n';
