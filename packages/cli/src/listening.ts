@@ -73,7 +73,9 @@ async function listenAt(port: number, server: Server): Promise<void> {
   try {
     await once(server.listen(port, '127.0.0.1'), 'listening');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ERR_SOCKET_BAD_PORT') throw new UsageError(`--port is at most 65535, not ${port}`);
+    if (code !== 'EADDRINUSE') throw error;
     const who = port === PORT ? ', perhaps by bin/receive' : '';
     const advice = 'stop what listens there, or give --port one of ROUTEMASTER_CALLBACK_PORTS of the bus';
     throw new Failure('port_taken', `port ${port} is in use${who}: ${advice}`);

@@ -307,6 +307,14 @@ test('an error escapes what a terminal would obey, as another server may have an
   assert.deepEqual({ stderr, status }, { stderr: said, status: 2 });
 });
 
+test('listen refuses a port that does not exist', async () => {
+  const { stderr, status } = await terminal.rtm(
+    `listen orders --port 70000 ${(await client('search')).options}`,
+  );
+  assert.match(stderr, /^--port is at most 65535, not 70000\nUsage:/);
+  assert.equal(status, 1);
+});
+
 test('listen says that its subscription may be left if the bus does not end it', async (t) => {
   const web = createServer(({ method }, response) => {
     response.writeHead(method === 'DELETE' ? 403 : 204).end();
