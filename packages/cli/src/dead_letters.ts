@@ -1,4 +1,4 @@
-import { type Call, collect, textOption, UsageError } from './command.ts';
+import { type Call, collect, Failure, textOption, UsageError } from './command.ts';
 import { members, table, textOf, timeOf } from './tables.ts';
 
 export async function listDeadLetters(call: Call): Promise<void> {
@@ -24,7 +24,7 @@ export async function retryDeadLetters(call: Call): Promise<void> {
     await call.connect().retryDeadLetter(id);
     return call.print(undefined, ['retried 1']);
   }
-  const answer = await call.connect().retryDeadLetters({ subscriber: textOption(call, 'subscriber') });
+  const answer = await ofOne(call, (whose) => call.connect().retryDeadLetters(whose));
   call.print(answer, [`retried ${answer.retried}`]);
 }
 
@@ -34,7 +34,7 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
     await call.connect().purgeDeadLetter(id);
     return call.print(undefined, ['purged 1']);
   }
-  const answer = await call.connect().purgeDeadLetters({ subscriber: textOption(call, 'subscriber') });
+  const answer = await ofOne(call, (whose) => call.connect().purgeDeadLetters(whose));
   call.print(answer, [`purged ${answer.purged}`]);
 }
 
@@ -46,4 +46,16 @@ function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))
     throw new UsageError('Wrong number of arguments: an ID, or --all');
   return args;
+}
+
+/** Makes a call about all dead letters of a subscriber. If root must say whose, the error names the option. */
+async function ofOne<Answer>(
+  call: Call,
+  ask: (whose: { subscriber: string | undefined }) => Promise<Answer>,
+): Promise<Answer> {
+  const subscriber = textOption(call, 'subscriber');
+  return ask({ subscriber }).catch((error) => {
+    if (subscriber !== undefined || error.code !== 'bad_query') throw error;
+    throw new Failure(error.code, 'root must say whose dead letters: give --subscriber TOKEN');
+  });
 }
