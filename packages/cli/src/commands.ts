@@ -188,11 +188,11 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'verify',
-    args: ['--secret S --headers F --body F'],
+    args: ['--secret S --headers F --body F|-'],
     options: {
       secret: { type: 'string', value: 'S', help: 'the signing secret, whsec_… or whpk_…' },
       headers: { type: 'string', value: 'F', help: 'a file with the headers of the delivery, one a line' },
-      body: { type: 'string', value: 'F', help: 'a file with its body, byte for byte' },
+      body: { type: 'string', value: 'F|-', help: 'a file with its body, byte for byte' },
     },
     help: 'say whether a delivery is genuine, or what is wrong',
     run: verify,

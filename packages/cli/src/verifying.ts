@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
 import { createReceiver } from '@routemaster/receiver';
 import { type Call, Failure, textOption, UsageError } from './command.ts';
 
@@ -11,7 +12,7 @@ export async function verify(call: Call): Promise<void> {
     throw new UsageError('--secret, --headers and --body are needed');
   }
   const headers = headersOf(await readFile(headersFile, 'utf8'));
-  const body = await readFile(bodyFile);
+  const body = bodyFile === '-' ? await buffer(call.streams.stdin) : await readFile(bodyFile);
   const refusal = await refusalOf(secret, headers, body);
   if (refusal === undefined) return call.print({ genuine: true }, ['the delivery is genuine']);
   const isOld = (await refusalOf(secret, headers, body, Number.POSITIVE_INFINITY)) === undefined;

@@ -575,6 +575,8 @@ test('verify says whether a delivery is genuine, and what is wrong', async () =>
     (await verify(key, 'old')).stderr,
     /^not_genuine: the signature fits, but webhook-timestamp is/,
   );
+  const line = `verify --secret whsec_${key.toString('base64')} --headers new --body -`;
+  assert.equal((await terminal.rtmAlone(line, { stdin: body })).stdout, 'the delivery is genuine\n');
   const other = await verify(Buffer.from('another'), 'new');
   assert.match(other.stderr, /^not_genuine: no signature of the delivery fits/);
   assert.equal(other.status, 2);
