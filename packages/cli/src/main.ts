@@ -6,15 +6,24 @@ const { env, stdin, stdout, stderr } = process;
 /** Aborted to end a command that must clean up first. Undefined if the command need not. */
 let interrupted: AbortController | undefined;
 
+/**
+ * Time within which a second signal counts as the first. The terminal sends Ctrl-C to this process, `npx` passes it on
+ * once more if the shell is bash, and other supervisors send SIGTERM.
+ */
+const SAME_SIGNAL_MS = 300;
+
 /** The first Ctrl-C lets a command clean up, and so does a closed terminal. A second one ends the process. */
 function interruption(): AbortSignal {
   const controller = new AbortController();
   interrupted = controller;
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
   const abort = () => {
-    process.off('SIGINT', abort).off('SIGTERM', abort);
     controller.abort();
+    setTimeout(() => {
+      for (const signal of signals) process.off(signal, abort);
+    }, SAME_SIGNAL_MS).unref();
   };
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, abort);
+  for (const signal of signals) process.on(signal, abort);
   return controller.signal;
 }
 
