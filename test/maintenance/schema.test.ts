@@ -97,6 +97,14 @@ describe('a user who may run the commands of scripts is not refused', () => {
     }
   });
 
+  test('if the server cannot judge commands', async () => {
+    const script = readScripts().find(({ name }) => name === 'try_commands') ?? assert.fail();
+    const [, ...lines] = standalone(script).split('\n');
+    const without = 'local redis = setmetatable({ acl_check_cmd = false }, { __index = redis })';
+    const text = ['#!lua flags=allow-oom', without, ...lines].join('\n');
+    assert.deepEqual(await redis.store.redis.call('EVAL', text, 1, 'absent'), [null, null]);
+  });
+
   // As in Redis 8.8: https://github.com/redis/redis/pull/14847
   test('if the server judges no command with a wrong number of arguments', async () => {
     const script = readScripts().find(({ name }) => name === 'try_commands') ?? assert.fail();
