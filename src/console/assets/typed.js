@@ -5,12 +5,17 @@ const FORMS = 'main form[method=post]:not(.login)';
 const REFUSED = 403;
 const KEPT = 'routemaster_typed';
 const typed = new Set();
-document.addEventListener('input', ({ target }) => {
-  typed.add(target);
-  // The digest of what the person has seen. The page after the login may show what somebody else has changed meanwhile.
-  const { was } = target.form?.elements ?? {};
+
+/** Keeps a field, and the digest of what the person has seen: after the login the page may show other values. */
+function keep(field) {
+  typed.add(field);
+  const { was } = field.form?.elements ?? {};
   if (was) typed.add(was);
-});
+}
+document.addEventListener('input', ({ target }) => keep(target));
+// What was typed into a form that was refused stands in it again.
+for (const form of document.querySelectorAll(`${FORMS}:has(.problem)`))
+  for (const field of form.elements) if (field.name && field.type !== 'hidden') keep(field);
 // Who logs out wants to leave nothing behind.
 document.addEventListener('submit', ({ target }) => target.matches('header form') && typed.clear());
 
