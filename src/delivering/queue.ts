@@ -130,6 +130,11 @@ export class Queue {
     });
   }
 
+  /** Makes the next `acquire` queue a sweep, because the ACL forbade a command of another script. */
+  noteForbidden(): void {
+    this.#wasForbidden = true;
+  }
+
   /** Queues a sweep. Throws StorageForbidden if the user of the bus still lacks a command. */
   async #queueSweep(): Promise<void> {
     await this.#partition.run('try_commands', {});

@@ -83,7 +83,11 @@ export class Maintenance {
     wakeups.on('aux', () => this.#workers.wake());
     const agenda = agendaOf({ ...parts, config, onFull: () => onFull(partition) });
     const maxSleepMs = all.length === 1 ? MAX_SLEEP_MS : MAX_SLEEP_AMONG_OTHERS_MS;
-    this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs, log });
+    const onForbidden = () => {
+      queue.noteForbidden();
+      this.#workers.wake();
+    };
+    this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs, onForbidden, log });
     if (all.length === 1) {
       const sweep = sweepJob(parts);
       this.#rubyWatch = new RubyWatch({

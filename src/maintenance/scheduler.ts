@@ -1,6 +1,7 @@
 import { Backoff } from '../backoff.ts';
 import { Bell } from '../delivering/bell.ts';
 import { AGENDA, type AgendaKind, promoteDue } from '../delivering/queue.ts';
+import { StorageForbidden } from '../errors.ts';
 import { failureOf, type Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
@@ -20,6 +21,8 @@ interface SchedulerParts {
    * Maximum time between two searches for due jobs. Scripts announce new deadlines, but an announcement can be lost.
    */
   maxSleepMs: number;
+  /** Called if the ACL forbade a command, perhaps after a job was taken out of the scheduled ones. */
+  onForbidden?: () => void;
   log: Log;
 }
 
@@ -63,13 +66,14 @@ export class Scheduler {
    * deadline, rounded up, so that the next search is not too early.
    */
   async #look(): Promise<number> {
-    const { partition, maxSleepMs, log } = this.#parts;
+    const { partition, maxSleepMs, onForbidden, log } = this.#parts;
     try {
       const { nextDueMs, agendaDueMs } = await promoteDue(partition);
       this.#backoff.reset();
       const dueMs = AGENDA.map((kind) => this.#sleepFor(kind, agendaDueMs[kind]));
       return Math.ceil(Math.min(nextDueMs ?? maxSleepMs, ...dueMs, maxSleepMs));
     } catch (error) {
+      if (error instanceof StorageForbidden) onForbidden?.();
       log.warn(failureOf(error), 'cannot promote jobs; trying again');
       await this.#backoff.wait(this.#stopping.signal);
       return 0;
