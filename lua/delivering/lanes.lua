@@ -29,8 +29,9 @@ local PART_FOR_SINGLE = 1 / 4
 
 -- Returns the Redis keys of all shares, as several return values. The function `key` makes the key of one share.
 local function of_all(key)
-  local slow, failing, joins = unpack(lanes.SHARES)
-  return key(slow), key(failing), key(joins)
+  local names = {}
+  for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
+  return unpack(names)
 end
 
 -- Returns how many subscribers have exactly one worker in the slow share (the workers that deliver to slow or new

@@ -3,11 +3,20 @@ import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { digestOf, linesOf } from './fields.ts';
+import { linesOf } from './fields.ts';
 import { ago } from './format.ts';
 import { listingPage } from './listing_page.ts';
 import { action } from './page.ts';
-import { backTo, checkTyped, confirmed, form, pathParameter, typeIt, wasField } from './parts.ts';
+import {
+  backTo,
+  checkTyped,
+  checkUnchanged,
+  confirmed,
+  form,
+  pathParameter,
+  typeIt,
+  wasField,
+} from './parts.ts';
 
 const PATH = '/console/clients';
 
@@ -100,13 +109,9 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.limit',
       params: TOKEN,
       async act(call) {
-        const { publish, subscribe, was } = call.body;
-        if (was && was !== digestOf(limitsOf(await find(call))))
-          throw new BusError(
-            'bad_client',
-            'somebody has changed these limits meanwhile; this form would replace those in the list',
-            { members: { field: 'publish' } },
-          );
+        const { publish, subscribe } = call.body;
+        const what = 'these limits meanwhile; this form would replace those in the list';
+        checkUnchanged(call.body, limitsOf(await find(call)), { code: 'bad_client', field: 'publish', what });
         const body = { ...patterns('publish', publish), ...patterns('subscribe', subscribe) };
         await api.call('PUT /api_tokens/:token', call, { params: call.params, body });
         return backTo(PATH, call);

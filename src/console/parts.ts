@@ -89,9 +89,22 @@ export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}<input type="hidden" name="from" value="${refusal?.from ?? request.url}">`;
 }
 
-/** Returns a hidden field with the digest of the values that a form shows. */
+/** Returns a hidden field with the digest of the values that a form shows. `checkUnchanged` reads it. */
 export function wasField(values: unknown): Html {
   return html`<input type="hidden" name="was" value="${digestOf(values)}">`;
+}
+
+/**
+ * Throws if a form with a `wasField` shows other values than the present ones: the form would undo what somebody else
+ * has changed. `what` completes the error, which is shown at `field`.
+ */
+export function checkUnchanged(
+  { was }: AnyFields,
+  values: unknown,
+  { code, field, what }: { code: ErrorCode; field: string; what: string },
+): void {
+  if (!was || was === digestOf(values)) return;
+  throw new BusError(code, `somebody has changed ${what}`, { members: { field } });
 }
 
 /** Returns a form with one button. */

@@ -2,7 +2,7 @@ import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { digestOf, editableJson, jsonOf } from './fields.ts';
+import { editableJson, jsonOf } from './fields.ts';
 import { live } from './layout.ts';
 import { listingPage } from './listing_page.ts';
 import { action, type FormCall, page } from './page.ts';
@@ -10,6 +10,7 @@ import {
   ANY_QUERY,
   type Column,
   checkTyped,
+  checkUnchanged,
   confirmed,
   form,
   pathParameter,
@@ -130,8 +131,6 @@ function change<Listed, Whole>(
   api: ApiCalls,
   { path, what, notFound, rulesOf }: Ruled<Listed, Whole>,
 ): Route {
-  const refused = (message: string, field: string) =>
-    new BusError(`bad_${what}`, message, { members: { field } });
   return action(path, BOTH, {
     action: `${what}.put`,
     async act(call) {
@@ -139,14 +138,18 @@ function change<Listed, Whole>(
       const query = whose(call, name);
       const present = await read(call, name, query);
       const { is_new, was } = call.body;
+      const code = `bad_${what}` as const;
       if (is_new && present)
-        throw refused(`there is a ${what} with this name; change it on its own page`, 'name');
+        throw new BusError(code, `there is a ${what} with this name; change it on its own page`, {
+          members: { field: 'name' },
+        });
       if (was && !present) throw new BusError(notFound, `somebody has removed this ${what} meanwhile`);
-      if (was && present && was !== digestOf(rulesOf(present)))
-        throw refused(
-          `somebody has changed this ${what} meanwhile; this form would replace the rules above`,
-          'rules',
-        );
+      if (present)
+        checkUnchanged(call.body, rulesOf(present), {
+          code,
+          field: 'rules',
+          what: `this ${what} meanwhile; this form would replace the rules above`,
+        });
       await api.call(`PUT /${what}s/:name`, call, {
         params: { name },
         query,

@@ -1,11 +1,10 @@
-import { BusError } from '../errors.ts';
 import { type Html, html } from '../html.ts';
 import { CLIENTS, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { digestOf, linesOf } from './fields.ts';
+import { linesOf } from './fields.ts';
 import { action } from './page.ts';
-import { form, wasField } from './parts.ts';
+import { checkUnchanged, form, wasField } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
@@ -53,15 +52,11 @@ export function subscriptionChange(api: ApiCalls): Route {
     action: 'subscription.put',
     params: TOKEN,
     async act(call) {
-      const { topics, callback, ordered, was } = call.body;
+      const { topics, callback, ordered } = call.body;
       const { params } = call;
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
-      if (was && was !== digestOf(settingsOf(report)))
-        throw new BusError(
-          'bad_subscription',
-          'somebody has changed this subscription meanwhile; this form would replace what the page shows above',
-          { members: { field: 'topics' } },
-        );
+      const what = 'this subscription meanwhile; this form would replace what the page shows above';
+      checkUnchanged(call.body, settingsOf(report), { code: 'bad_subscription', field: 'topics', what });
       // Only changed numbers are sent. An unchanged number may be a default of the operator, which would stay with the
       // client after the operator has changed it.
       const changed = NUMBERS.filter(

@@ -33,13 +33,11 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const watch = new StorageWatch([new Partitions(partition)], log);
   // With several partitions some jobs run less often, so that an idle process sends fewer commands.
   const isAlone = partitions.all.length === 1;
-  const sweepParts: PeriodicJob['run'][] = [
-    ...(partition === partitions.control ? [] : [(signal: AbortSignal) => repairClients(parts, signal)]),
-    sweepJob(parts),
-    ...(isAlone
-      ? []
-      : [(signal: AbortSignal) => sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal)]),
-  ];
+  const sweepParts: PeriodicJob['run'][] = [];
+  if (partition !== partitions.control) sweepParts.push((signal) => repairClients(parts, signal));
+  sweepParts.push(sweepJob(parts));
+  const crossing = { partition, partitions, leaseMs: config.leaseMs };
+  if (!isAlone) sweepParts.push((signal) => sweepCrossing(crossing, signal));
   // `monitor` sends the figures of the whole bus to a metrics service, so it runs only in the control partition.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
