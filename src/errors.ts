@@ -136,7 +136,10 @@ export class StorageFull extends BusError {
   }
 }
 
-/** True if Redis is away or full: the same call may succeed a moment later, and nobody needs to act. */
+/**
+ * True if Redis is away or full, or has lost its data: the same call may succeed later, so its caller need not log the
+ * error. Others log the state of Redis.
+ */
 export function isPassing(error: unknown): boolean {
   if (error instanceof StorageFull) return true;
   return error instanceof StorageUnavailable && !(error instanceof StorageForbidden);

@@ -1,10 +1,10 @@
 --[[
-Copies: count the copies that a script call makes. `copies.MAX` has the maximums of the calls that can stop early, as
-src/store/copies.ts has them.
+Copies: count the copies that a script call makes. `copies.MAX` has the numbers of src/store/copies.ts.
 ]]
 local copies = { MAX = include('store/copies') }
 
--- Returns the number of copies of short events that take as long as these events with `bytes` for each of `subscribers`.
+-- Returns as how many copies it counts to store some events for some subscribers (both are numbers). The events have
+-- `bytes` bytes together. A long event counts as several copies.
 function copies.of(events, bytes, subscribers)
   return math.max(events, bytes / copies.MAX.bytes_per_copy) * subscribers
 end

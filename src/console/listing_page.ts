@@ -30,7 +30,7 @@ interface Shown<T> {
 type ListCall = Call<Role, unknown, Record<string, string | undefined>>;
 
 /**
- * Makes the route of a page that lists what the API returns, 100 entries at a time. `shownTo` says how, for a visitor
+ * Makes the route of a page that lists what the API returns, by default 100 entries. `shownTo` says how, for a visitor
  * and the present time. `hasNext` is true if another page follows.
  */
 export function listingPage<T>(

@@ -88,8 +88,8 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Views into what was read from Redis, at most 64 KiB at a time, which they keep in memory while the delivery hangs.
-    // Copies took a sixth of a worker's CPU at 100 events a batch.
+    // These are views. While the delivery hangs, they keep in memory what was read from Redis with them, at most 64 KiB
+    // each. Copies took a sixth of a worker's CPU at 100 events a batch.
     pieces: Array.from({ length: pieces }, () => buffers.next().value),
   };
   const subscriber = subscribers.get(token);

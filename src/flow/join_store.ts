@@ -119,7 +119,7 @@ export interface JoinFigures {
   joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
 }
 
-/** Counts what a script has done for a join. If it closed keys that expired without publishing, logs why. */
+/** Counts what a script has done for a join. If join keys expired and the join may not publish this, logs the reason. */
 export async function noteCounted(
   parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },
   { token, rules }: Join,

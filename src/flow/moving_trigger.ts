@@ -20,7 +20,8 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOf(before);
   const home = partitions.ofTopic(topic);
-  // What is read after this time may be stored until shortly after it. Later, the client may have deleted it there.
+  // `receive_trigger` accepts the trigger only shortly after this time. Later, another call may have brought it already,
+  // and the client may have deleted it.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const [definition, state] = await from.command((redis, keys) =>
     Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),

@@ -67,8 +67,9 @@ export class StorageWatch {
   }
 
   /**
-   * Logs an error, once, if a Redis would delete events, or has lost the data of a partition. Partitions count as they
-   * answer, so that one that hangs does not delay what the others say. Never rejects.
+   * Looks at every partition. Logs an error if Redis has lost the data of a partition, or if its `maxmemory-policy` lets
+   * it delete events. Does not log again what is known of another partition, or of the look before. What a partition
+   * answers counts at once, so one that hangs does not hold up the others. Never rejects.
    */
   async look(): Promise<void> {
     this.#lookedAtMs = clock.monotonicMs();
@@ -85,7 +86,8 @@ export class StorageWatch {
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
       this.#problems.set(partition, problem);
     } catch {
-      // A Redis that does not answer is looked at when the process has connected to it again.
+      // Nothing is known of a Redis that does not answer, or whose ACL forbids this, until a later look. The job
+      // `autodrop` needs the same command, and logs what failed.
       this.#problems.delete(partition);
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Limits how many functions run at a time for one owner, such as a client or a kind of work. Further functions of this owner wait, and
- * start in the order of the calls of `run`.
+ * Limits how many functions run at a time for one owner, such as a client or a kind of work. Further functions of this
+ * owner wait, and start in the order of the calls of `run`.
  */
 export class OwnerLimit {
   readonly #max: number;

@@ -5,7 +5,7 @@
 export const BYTES_PER_COPY = 400;
 
 /**
- * Maximum copies that one script call makes. 100,000 block Redis for 25 to 30 ms, and take 40 MB at most. Of these calls,
+ * Maximum copies that one script call makes. 100,000 block Redis for 25 to 30 ms, and take 40 MB at most. Of the calls,
  * all but a publish stop behind the event or outbox entry that reaches the maximum. The limits also bound the memory of
  * a script, which Redis does not interrupt when it runs out of memory.
  */

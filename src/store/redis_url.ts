@@ -37,7 +37,7 @@ export function addressOf(url: string): Address {
   // To `URL`, the host ends at such a character. So it would take the part of a password before it for host and port.
   if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
     refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
-  // `URL` takes no user without a host.
+  // `URL` would throw for a user without a host, and the error would only say that this is no URL.
   if (/^unix:\/\/[^/]*@/i.test(url)) refuseBesideSocket();
   let parsed: URL;
   try {

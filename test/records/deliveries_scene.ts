@@ -1,4 +1,4 @@
-// What the tests that on_one_api.test.ts runs share: a web process, its subscribers, and calls that read GET /deliveries.
+// What the tests that on_one_api.test.ts runs share: a web process, its subscribers, and calls of GET /deliveries.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach } from 'node:test';
 import { Api } from '../../harness/http/api.ts';

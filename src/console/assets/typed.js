@@ -46,7 +46,7 @@ function fillIn({ key, name, value, checked }) {
 
 const { isLost, fields = [] } = JSON.parse(sessionStorage.getItem(KEPT)) ?? {};
 const [{ responseStatus }] = performance.getEntriesByType('navigation');
-// A form that is refused because of what it says is on the answer itself.
+// 403 and no form: the session or the form's token was refused. If the content of a form is refused, it is shown again.
 const isRefused = responseStatus === REFUSED && !document.querySelector(FORMS);
 const isLogin = document.querySelector('form.login') !== null || isRefused;
 if (isLogin) sessionStorage.setItem(KEPT, JSON.stringify({ isLost: true, fields }));

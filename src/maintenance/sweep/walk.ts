@@ -131,8 +131,8 @@ export class Walk {
   }
 
   /**
-   * Runs a script that repairs something, and reports its findings. If a key that it needs is unreadable, only that one
-   * of its names is skipped.
+   * Runs a script that repairs something, and reports its findings. The list in `args` names what to repair. If the
+   * script comes to an unreadable key, it runs again for each name alone, so only the names with such a key are skipped.
    */
   async repair<N extends RepairScript>(script: N, args: Arguments<N>): Promise<void> {
     const found = await this.skippable(this.run<RepairScript>(script, args));
