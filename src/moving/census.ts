@@ -16,9 +16,9 @@ export interface Census {
 type Unit = 'keys' | 'elements' | 'events';
 
 /**
- * What a move counts in source and target, to compare the numbers. A row has a text for the operator, a key name, and
- * what is counted: the keys of this name, their elements, or the events in them. Data that may expire during the move
- * is not counted.
+ * The numbers that a move compares between source and target. A row has a text for the operator, a key name, and what
+ * is counted: the keys of this name, their elements, or the events in them. Data that may expire during the move has no
+ * row.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -83,8 +83,8 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns the number that was counted for each row of COUNTED, by its text. The first HEADER_LENGTH elements of a batch
- * or dead letter are not events.
+ * Returns the number for each row of COUNTED, by the text of the row. A batch or dead letter is a list of events after
+ * HEADER_LENGTH other elements, which are subtracted.
  */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(

@@ -28,7 +28,7 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
   await refuseRunning(source, leaseMs);
 }
 
-/** Throws BootError if a worker gave a sign of life within the last `leaseMs`: the bus may still be running. */
+/** Throws BootError if a worker gave a sign of life within the last `leaseMs`, because the bus may still be running. */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const [seconds, micros] = await source.command((redis) => redis.time());
   const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
@@ -62,8 +62,8 @@ export async function scriptCallers({ control: source }: Partitions): Promise<st
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty. What an earlier run of the same move has written does
- * not count.
+ * Throws BootError unless the target can hold a bus and is empty. Data that an earlier run of the same move has written
+ * is no error.
  */
 export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
@@ -87,8 +87,8 @@ export async function checkTarget(source: Side, target: Side, stored: StoredMove
 }
 
 /**
- * True if the target has a bus with a single partition. Its keys have no hash tag. `partitions` would add one, so the
- * key is made from the prefix alone.
+ * True if the target has a bus with a single partition. The keys of such a bus have no hash tag, but `partitions` would
+ * add one. So the key is made from the prefix alone.
  */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();

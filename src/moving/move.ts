@@ -17,10 +17,12 @@ import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
-/** Number of topics for which marks (what other partitions have subscribers of the topic) are set at a time. */
+/**
+ * Number of topics whose marks are set together. A mark of a topic says that another partition has subscribers of it.
+ */
 const TOPICS_PER_SCAN = 300;
 /**
- * Stored as the cursor of a move when everything is copied and compared. From then on the target may be in use, so a
+ * Stored in place of a scan cursor when everything is copied and compared. From then on the target may be in use, so a
  * repeated run copies nothing.
  */
 const COPIED = 'copied';
@@ -30,8 +32,8 @@ interface Move {
   target: Side;
   leaseMs: number;
   /**
-   * True if the move may begin although other connections run scripts in the source's Redis: the user has said that
-   * they belong to another bus.
+   * True if the move begins even if other connections run scripts in the source's Redis. The user has said that these
+   * connections belong to another bus.
    */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
@@ -77,7 +79,7 @@ async function moveAll(parts: Move): Promise<Comparison> {
     await finish(parts, stored);
     return [];
   }
-  // The target has lost what was copied.
+  // An earlier run copied everything, but the target has lost it. So everything is copied again.
   if (stored.cursor === COPIED) stored.cursor = '0';
   await checkTarget(source, target, stored, log);
   await storeMove(control, stored);

@@ -27,8 +27,8 @@ export class Mover {
   }
 
   /**
-   * Copies all keys from a scan cursor on. After each group of keys, yields their number, and the cursor from which to
-   * go on.
+   * Copies the keys that a scan finds from the cursor `from` on. After each group of keys, yields their number and the
+   * cursor at which an interrupted move goes on.
    */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
     for await (const { keys, cursor } of scanned(this.#source, [this.#source.prefix], from)) {
@@ -62,7 +62,9 @@ export class Mover {
     }
   }
 
-  /** Returns the partitions that get all of each key; undefined if its elements go to different partitions. */
+  /**
+   * Returns, for each key, the partitions that get the whole key; undefined if its elements go to different partitions.
+   */
   async #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
     const owners = readings.map(({ found: { name, parts } }) => {
       const row = ROWS[name];

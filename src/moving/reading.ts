@@ -12,7 +12,7 @@ type Command = [string, ...(string | number)[]];
 
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
-/** Makes the commands that read a key in pieces, and decodes the replies. The caller sends the commands. */
+/** Makes the commands that read a key in pieces, and decodes the replies. The Mover sends the commands. */
 export class Reading {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
@@ -42,7 +42,9 @@ export class Reading {
     return [SCAN[this.type], key, place, 'COUNT', this.#count];
   }
 
-  /** Returns the elements in the `reply` to `command`, which then becomes the command for the next elements. */
+  /**
+   * Returns the elements in the `reply` to `command`. Afterwards `command` is the command that reads the next elements.
+   */
   take(reply: unknown): Element[] {
     switch (this.type) {
       case 'string':

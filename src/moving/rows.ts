@@ -6,9 +6,12 @@ import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
 /**
- * The owner of a key, or of an element of a key, which decides to which partitions it is copied. The data of a batch
- * goes with its subscriber, the data of a worker with the batch that it delivers, and the data of a trigger with its
- * topic. `control` stands for the control partition, `all` for every partition, and `nobody` for none.
+ * The owner of a key, or of an element of a key. The owner decides to which partitions the data is copied:
+ *
+ * - the data of a batch goes to the partition of its subscriber;
+ * - the data of a worker goes with the batch that the worker delivers;
+ * - the data of a trigger goes to the partition of the topic to which the trigger publishes;
+ * - `control` stands for the control partition, `all` for every partition, and `nobody` for none.
  */
 export type Owner =
   | { subscriber: string }
@@ -75,7 +78,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' belongs to no batch: its long value makes Redis store the hash as a table, so each partition needs it.
+  // The field '' is no batch. Its long value makes Redis store the hash as a table, which is faster to search. So every
+  // partition gets this field.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
@@ -96,8 +100,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The Redis key of an idempotency key has only a digest, so its topic is unknown. All partitions get a copy of it,
-  // and of the quota.
+  // The Redis key of an idempotency key contains only a digest. This does not show the topic, so it is not known which
+  // partition needs the key. Every partition gets all idempotency keys, and also the quota of each client.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

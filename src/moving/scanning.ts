@@ -4,8 +4,8 @@ import type { Partition } from '../store/partition.ts';
 const COUNT = 1000;
 
 /**
- * Yields the keys of a bus that begin with one of these prefixes, in groups. Each group has a cursor (`at`): a scan
- * from there goes on behind the group. A key may come twice.
+ * Yields the keys of a bus that begin with one of these prefixes, in groups. The scan begins at the cursor `at`. Each
+ * group has the `cursor` from which another scan would go on after this group. A key may come twice.
  */
 export async function* scanned(
   partition: Partition,

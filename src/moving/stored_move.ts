@@ -10,7 +10,10 @@ export interface StoredMove {
   /** The Redis and the prefix of the target, without the password. */
   to: string;
   partitions: number;
-  /** The scan goes on at `cursor`, behind the copied keys. The cursor is valid while the `run_id` of Redis is `run`. */
+  /**
+   * The cursor at which the scan of the source goes on after an interruption, or `copied` when everything is copied. It
+   * is valid only while the `run_id` of Redis is `run`, because the cursors of a restarted Redis differ.
+   */
   cursor: string;
   run: string;
   /** When the move was finished, in ms by the clock of Redis. Undefined until then. */
@@ -50,8 +53,8 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // If the target has the same prefix in the same Redis, it has replaced the stored number of partitions, and this bus
-  // would not start. On a cluster a target has another prefix.
+  // The target may have the same prefix in the same Redis. Then it has stored its own number of partitions, and this
+  // bus does not start until that key is deleted too. On a cluster a target has another prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

@@ -7,8 +7,8 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 const NOWHERE: readonly Partition[] = [];
 
 /**
- * Finds the partitions to which the data of the source, a bus with one partition, is copied. The owner of the data
- * decides.
+ * Finds the partitions of the target to which data of the source (a bus with one partition) is copied. The owner of the
+ * data decides.
  */
 export class Whereabouts {
   readonly #source: Partition;
@@ -20,7 +20,7 @@ export class Whereabouts {
   }
 
   /**
-   * Returns, for each owner, the new partitions to which its data is copied:
+   * Returns, for each owner, the partitions of the target to which its data is copied:
    *
    * - a subscriber, topic, batch, worker or trigger: one partition;
    * - `all`: every partition, and `control`: the control partition;
