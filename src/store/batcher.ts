@@ -23,8 +23,9 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * Counts the items that wait in several Batchers, such as one for each partition. If many wait, all Batchers send a
-   * little later, so that their calls become larger (see FEW). By default a Batcher counts only its own items.
+   * The number of items that wait in several Batchers, such as one for each partition. If the number is large (see
+   * FEW), each Batcher sends its items a little later, so that its calls become larger. By default a Batcher counts
+   * only its own items.
    */
   totalWaiting?: TotalWaiting;
 }
@@ -130,8 +131,8 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner drops out if it has no more items, or if its next item does not fit into the call. An owner that drops
-      // out early comes early in the next call, because its last turn is longer ago.
+      // An owner has no more turns in this call if it has no more items, or if its next item does not fit. Owners that
+      // go on have later turns, so this owner comes before them in the next call.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

@@ -10,10 +10,10 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 }
 
 /**
- * Returns the quota of a client: how many keys (idempotency keys or nonces) it may store in one burst. This is `max`, or
- * less if Redis has little memory. The quota refills before the stored keys expire, so Redis may hold twice as many keys
- * of the client. These, at `keyBytes` each, must fit into MAX_PART of `redisMaxBytes`, the memory limit of Redis (0 for
- * none).
+ * Returns how many keys (idempotency keys or nonces) a client may store in one burst. This is `max`, or less if Redis
+ * has little memory: twice this number of keys, at `keyBytes` each, must fit into MAX_PART of `redisMaxBytes` (the
+ * memory limit of Redis, 0 for none). Twice, because the client may store the same number again before the first keys
+ * have expired.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));

@@ -9,8 +9,8 @@ import {
 } from './contract.ts';
 
 /**
- * Returns the source of a Lua function that reads the arguments of a script, which `writerOf` wrote, from ARGV into a
- * table.
+ * Returns the source of a Lua function. The function reads the arguments of a script from ARGV, where `writerOf`
+ * (contract.ts) has put them, into a table.
  */
 export function luaArguments({ arguments: shape }: Contract): string {
   return [
@@ -22,7 +22,7 @@ export function luaArguments({ arguments: shape }: Contract): string {
   ].join('\n');
 }
 
-/** Returns the source of a Lua function that gives the result of a script the form that `readerOf` reads. */
+/** Returns the source of a Lua function that converts the result of a script to the form that `readerOf` reads. */
 export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
@@ -50,8 +50,8 @@ function laidOut(shape: Shape, value: string): string {
 }
 
 /**
- * Returns lines of Lua that read an object from ARGV, at index `at`, into the Lua table `target`, and move `at` behind
- * it.
+ * Returns lines of Lua that read an object from ARGV, at index `at`, into the Lua table `target`. Afterwards the Lua
+ * variable `at` is the index of the first item after the object.
  */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);

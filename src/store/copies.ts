@@ -5,17 +5,18 @@
 export const BYTES_PER_COPY = 400;
 
 /**
- * Maximum copies that one script call makes. 100,000 block Redis for 25 to 30 ms, and take 40 MB at most. Of the calls,
- * all but a publish stop behind the event or outbox entry that reaches the maximum. The limits also bound the memory of
- * a script, which Redis does not interrupt when it runs out of memory.
+ * Maximum copies that one script call makes. 100,000 copies block Redis for 25 to 30 ms, and take 40 MB at most. The
+ * maximum also bounds the memory of a script, because Redis does not interrupt a script when memory runs out. A call
+ * that reaches its maximum leaves the remaining events or outbox entries to a later call. Only a publication is not
+ * divided, but refused.
  */
 export const MAX_COPIES = {
-  /** Of one publication, which is refused if it makes more. */
+  /** For one publication. It is refused if it makes more, unless it is a single event. */
   publication: 200_000,
-  /** Of the entries of outboxes that another partition applies. */
+  /** For the outbox entries (events that other partitions passed on) that a partition stores. */
   outbox: 100_000,
-  /** Of the events that one join publishes. */
+  /** For the events that one join publishes. */
   join: 20_000,
-  /** Of the events that triggers publish. */
+  /** For the events that triggers publish. */
   triggers: 5_000,
 } as const;

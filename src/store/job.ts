@@ -6,9 +6,9 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share is the part of the workers that all slow or new subscribers, all failing ones, or
- * all joins may hold together. Acquire and the listing of jobs go through the shares in this order. Scripts get the
- * names as the module `store/shares`.
+ * The names of the shares. A share limits how many workers all subscribers of one kind may hold together: `slow` is for
+ * slow or new subscribers, `failing` for failing ones, and `joins` for joins. The script `acquire` and the listing of
+ * jobs go through the shares in this order. Scripts get the names as the module `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
@@ -26,7 +26,8 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
 }
 
 /**
- * The bytes with which a packed job that delivers a batch begins, one character a byte. The UID of the batch follows.
+ * The first bytes of every packed job that delivers a batch, one character a byte. In a job, the UID of the batch
+ * follows.
  */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')

@@ -105,10 +105,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The key that every script declares, after the prefix of its partition. On a cluster it leads the call to the
- * partition's master. It must never exist. While a cluster moves the partition to another master, key by key, the old
- * master answers ASK for a missing key, and the script does not begin. If the key existed, the script would begin, and
- * fail half-way at the first key that has been moved.
+ * The only key that a script call declares; the prefix of its partition precedes it. On a cluster this key leads the
+ * call to the partition's master. No such key may exist. While a cluster moves the partition to another master, key by
+ * key, the old master answers ASK for a missing key, so the script does not begin. If the key existed, the script would
+ * begin, and fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 
@@ -123,7 +123,7 @@ export const CHANNELS = {
  *
  * - `main` and `aux`: this queue has an instant job.
  * - `due`: a scheduled job or a delayed event, for example, is due earlier than the scheduler expects.
- * - `suspect`: a job waits for the quarantine.
+ * - `suspect`: a job waits whose batch may have killed two workers. A separate process, the quarantine, delivers it.
  */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 

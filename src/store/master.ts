@@ -23,7 +23,7 @@ const PASSING_WORDS = new Set([
   'MISCONF',
   'NOREPLICAS',
   'MOVED',
-  // The slot is being moved to another master, key by key. A script would find only some of its keys there.
+  // The slot is being moved to another master, key by key. A script would find only some of its keys on either master.
   'ASK',
   // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',

@@ -7,9 +7,9 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Time for which a Redis must store more than its high mark before the bus refuses publishes and drops data. Redis
- * measures the buffers of its connections only once a second. Until then, a buffered reply of 255 MB looks like stored
- * data.
+ * Time for which a Redis must store more than its high mark before the bus refuses publishes and drops data. A shorter
+ * excess may be an error of measurement: Redis measures the buffers of its connections only once a second, and until
+ * then a buffered reply of 255 MB looks like stored data.
  */
 export const SETTLED_MS = 1100;
 
@@ -22,7 +22,10 @@ export interface Memory {
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
-  /** Autodrop begins when `used` is above this. Infinity if there is no limit. */
+  /**
+   * Autodrop, which drops batches and dead letters to free memory, begins when `used` is above this. Infinity if there
+   * is no limit.
+   */
   highMark: number;
   /** Autodrop ends when `used` has fallen to this. Infinity if there is no limit. */
   lowMark: number;
@@ -35,12 +38,12 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/** While Redis frees memory in the background, the time between two measurements. */
+/** Time between two measurements of the memory while Redis frees some of it in the background. */
 export const FREEING_MS = 5;
 
 /**
- * Waits until Redis has freed the memory of what was dropped, or `signal` is aborted. Resolves with true if Redis then
- * still stores more than `target` bytes. Resolves with false if it does not, or if `signal` is aborted.
+ * Waits until Redis has freed the memory of dropped data. Resolves with true if Redis still stores more than `target`
+ * bytes then. Resolves with false as soon as it stores no more than that, or `signal` is aborted.
  */
 export async function staysAbove(
   target: number,
@@ -99,8 +102,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of Redis's memory are buffers. INFO has the buffers for replicas and the AOF twice: in fields
- * of their own, and in `mem_not_counted_for_evict`, which may include more. The larger number is used.
+ * Returns how many bytes of Redis's memory are buffers. INFO counts the buffers for replicas and the AOF in two ways:
+ * in fields of their own, and in `mem_not_counted_for_evict`, which may include more. The larger number is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =

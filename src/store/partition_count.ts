@@ -8,8 +8,9 @@ import type { Partition } from './partition.ts';
 export const COUNT_KEY = 'partitions';
 
 /**
- * Checks that the bus in this Redis has as many partitions as configured. With several partitions, or on a cluster,
- * keys have hash tags, and the first boot stores the number. Throws StorageUnavailable or StorageFull, and BootError if
+ * Checks that the bus in this Redis has as many partitions as configured. If keys need hash tags (with several
+ * partitions, or on a cluster), the first boot stores the number. Throws StorageUnavailable or StorageFull, and
+ * BootError if
  *
  * - the numbers differ, or a move into this bus is not finished;
  * - hash tags are needed, but this Redis has the data of a bus without them, or of a Ruby Routemaster;
@@ -29,7 +30,7 @@ export async function settlePartitionCount(
   const read = () => holder.call((redis) => redis.get(key));
   if (hasTags && (await read()) === null) {
     await refuseBesideOne(master, prefix);
-    // NX keeps a number that another process stored at the same moment.
+    // Another process may store the number at the same moment. NX makes the first one win.
     await holder.call((redis) => redis.set(key, wanted, 'NX'));
   }
   const stored = await read();

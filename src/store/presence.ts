@@ -15,8 +15,8 @@ export function showPresence(listener: Listener, keys: Keyspace, type: ProcessTy
 }
 
 /**
- * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, like an ACL for an older
- * release. Throws StorageUnavailable.
+ * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, as an ACL that was written for
+ * an older release does. Throws StorageUnavailable.
  */
 export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
   const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));

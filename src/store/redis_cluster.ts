@@ -102,8 +102,8 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. The process must connect to it anew then: `connections` grows, and NonceKeys notices the
-   * possible loss.
+   * may have lost data. The process then makes a new connection to it, so `connections` grows, and code that keeps data
+   * of Redis in memory reads the data again.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

@@ -34,10 +34,12 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
   if (/^rediss?\+cluster:/i.test(url)) return inCluster(url);
-  // To `URL`, the host ends at such a character. So it would take the part of a password before it for host and port.
+  // `URL` ends the host at the first of these characters. If a password has one, `URL` would take the part of the
+  // password before it for host and port.
   if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
     refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
-  // `URL` would throw for a user without a host, and the error would only say that this is no URL.
+  // For `unix://user@/path`, which has a user but no host, `URL` would throw, and the error would only say that this is
+  // no URL.
   if (/^unix:\/\/[^/]*@/i.test(url)) refuseBesideSocket();
   let parsed: URL;
   try {

@@ -8,7 +8,10 @@ import type { Log } from '../log.ts';
  */
 const WAIT_MS = 1000;
 
-/** What is known of WAIT (a Redis command) on one connection, which all of its partitions share. */
+/**
+ * The state of WAIT (the Redis command that waits for replicas) on one connection. All partitions on this connection
+ * share it.
+ */
 interface Waits {
   /** The next call of WAIT. It is not sent yet, and will confirm all commands that are sent before it. */
   next: Promise<number> | undefined;
@@ -34,10 +37,10 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have all that Redis has
-   * written so far for any connection. So a repeated publish, which writes nothing, waits for the writes of the first.
-   * Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm, although Redis has run the
-   * command.
+   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have everything that
+   * Redis has written so far. That includes the writes of other connections: a repeated publish writes nothing, but
+   * waits for the writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
+   * confirm, although Redis has run the command.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. Only an earlier WAIT that

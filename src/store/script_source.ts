@@ -42,9 +42,12 @@ const MADE = [
 ];
 
 /**
- * Commands of scripts that `store/commands` leaves out, so that a process starts even if the ACL forbids them.
- * The bus works without BITFIELD and XADD. Only channels with a hash tag need SPUBLISH. Of MEMORY and OBJECT the
- * scripts need one subcommand, and the user may have that one alone. Every script begins with TIME.
+ * Commands of scripts that the module `store/commands` leaves out. The script `try_commands` tries all commands of that
+ * module, and no process starts if the ACL forbids one.
+ *
+ * - The bus works without BITFIELD and XADD, and needs SPUBLISH only for channels with a hash tag.
+ * - The user may have only one subcommand of MEMORY and OBJECT, so `try_commands` tries that subcommand itself.
+ * - TIME needs no trial, because every script begins with it.
  */
 const UNLISTED = new Set(['BITFIELD', 'XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
 
@@ -145,8 +148,8 @@ function includesOf(text: string): string[] {
 
 /**
  * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or includes itself,
- * directly or through others. `users` are the files that lead to it: each includes the next, and the last includes the
- * module.
+ * directly or through others. `users` is the chain of files that leads to the module: each includes the next, and the
+ * last includes the module.
  */
 function addModule(
   name: string,
@@ -207,9 +210,9 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the source of the Lua function `keys_of`. It returns the table `keys`, whose functions make the keys of a
- * partition, such as `keys.batch(bid)`. Its argument is KEYS[1], the only key of a script call: the prefix of the
- * partition, followed by DECLARED_KEY.
+ * Returns the source of the Lua function `keys_of`. It takes KEYS[1], the only key of a script call, which is the
+ * prefix of a partition followed by DECLARED_KEY. It returns the table `keys` with the functions that make the keys of
+ * that partition, such as `keys.batch(bid)`.
  */
 function keyspaces(names: readonly string[]): string {
   return [

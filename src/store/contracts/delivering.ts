@@ -28,9 +28,9 @@ const finished = {
 } as const;
 
 /**
- * Arguments about lanes. The lane of a subscriber is the deliveries that it may have in flight: `laneLimitMax` at most,
- * and `laneLimit` if it has set no `max_in_flight`. A delivery that takes longer than `slowMs` makes its subscriber
- * slow.
+ * Arguments about lanes. The lane of a subscriber limits how many of its deliveries may be in flight: `max_in_flight`
+ * if it has set that, otherwise `laneLimit`, and never more than `laneLimitMax`. A delivery that takes longer than
+ * `slowMs` makes its subscriber slow.
  */
 export const lanes = {
   q,
@@ -45,23 +45,24 @@ export const lanes = {
 const client = 'text?';
 
 /**
- * The arguments of one script call of a bulk, which looks at up to `max` dead letters. A bulk for certain subscribers
- * has a list of them: `token` is the subscriber at the index `queue`. A bulk for all has no `token`, and `queue` is 0.
+ * The arguments of one script call of a bulk, which is the retry or purge of many dead letters. The call looks at up to
+ * `max` of them. A bulk for certain subscribers has a list of these, and `token` is the one at the index `queue`. A
+ * bulk for all subscribers has no `token`, and `queue` is 0.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', max: 'number' } as const;
 /**
- * The result of one step of a bulk:
+ * The result of one script call of a bulk:
  *
- * - `lost`: nothing has changed, because another worker has made the step or the bulk was cancelled;
- * - `going`: the same subscriber has more dead letters;
- * - `next`: another subscriber follows;
- * - `over`: nothing follows.
+ * - `lost`: nothing has changed, because another worker has made the same call, or the bulk was cancelled;
+ * - `going`: the subscriber (or all of them together, in a bulk for all) has more dead letters;
+ * - `next`: the next call is for the next subscriber in the list;
+ * - `over`: no dead letters are left to look at.
  */
 const bulkState = 'lost|going|next|over';
 
 /**
- * Fields of a subscriber's hash that a delivery needs, in the order of their values in the reply of acquire. Scripts
- * get the names as the module `store/delivery_fields`.
+ * Fields of a subscriber's hash that a delivery needs. The reply of the script `acquire` has their values in this
+ * order. Scripts get the names as the module `store/delivery_fields`.
  */
 export const DELIVERY_FIELDS = [
   'callback',

@@ -3,9 +3,10 @@ import { held, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
- * The arguments of scripts that publish for a join: to `thenTopic` when a key is complete, and to `expiryTopic`, if
- * given, when a key is still incomplete after `withinMs`. `thenHome` and `expiryHome` are the indexes of these topics'
- * partitions, or undefined for the partition of the join. `version` is the time when the rules were last stored.
+ * The arguments of scripts that publish for a join. The join publishes to `thenTopic` when a join key is complete. If
+ * it has an `expiryTopic`, it publishes there when a join key is still incomplete after `withinMs`. `thenHome` and
+ * `expiryHome` are the indexes of these topics' partitions, or undefined for the partition of the join. `version` is
+ * the time when the rules of the join were last stored.
  */
 const join = {
   token: 'text',

@@ -3,15 +3,15 @@ import type { Contract } from '../contract.ts';
 const q = 'main|aux';
 
 /**
- * What a sweep has found. Depending on the kind, `name` is a batch's UID, a packed job, a worker, a token, or a
- * trigger.
+ * The inconsistencies that a sweep, the periodic check of stored data, has found. `name` says where: depending on the
+ * `kind`, it is a batch's UID, a packed job, a worker, a token, or a trigger.
  */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /**
- * The slices of a subscriber's queue (or dead letters) that a sweep has counted so far. A slice ends at the score `to`,
- * where the next slice begins. `members` is the number of its batches, or -1 if one of them is open: then the slice is
- * counted again. `events` is the number of its events.
+ * The slices (parts) of a subscriber's queue or dead letters that a sweep has counted so far. A slice ends with the
+ * score `to`, and the next slice begins behind it. `members` is the number of batches in the slice, and `events` the
+ * number of their events. If one of the batches is open, `members` is -1, and the slice is counted again.
  */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
