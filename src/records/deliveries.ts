@@ -31,13 +31,13 @@ interface DeliveryPage {
   deliveries: Delivery[];
   /** The place after which the next page begins. Undefined on the last page. */
   next: DeliveryPlace | undefined;
-  /** Number of batches that were looked at for the page. */
+  /** Number of batches that were looked at for the page, and of the indexes and logs in which they were searched. */
   looked: number;
 }
 
 /**
- * Lists, finds and retries batches. A batch that was accepted or dropped is known from its record in the delivery log.
- * With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
+ * Lists, finds and retries batches. A batch that was accepted or dropped no longer exists, but the delivery log has a
+ * record of it. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;
@@ -58,8 +58,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A script call returns fewer batches than asked for if no more follow, or after it has looked at 2,000. In both
-      // cases the page ends, so that it takes few calls.
+      // A script call returns fewer batches than asked for if no more follow, or if it has looked at 2,000. The page
+      // ends even if it is short then, because filling it could take many script calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -76,9 +76,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that has more batches says where it stopped (`nextMs`, `nextId`), and the page ends at the newest
-    // such place. Example: partition 0 stopped at 12:00, and partition 1 at 11:00. Partition 0 may have more batches of
-    // 11:30, so the page goes back to 12:00 only.
+    // A partition that has more batches says where it stopped (`nextMs`, `nextId`). The page ends at the newest of
+    // these places. Example: partition 0 stopped at 12:00, and partition 1 at 11:00. The page ends at 12:00, because
+    // partition 0 may have more batches from the hour before, which belong between those of partition 1.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;

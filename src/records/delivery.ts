@@ -94,8 +94,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // `began` is when the first attempt began, if it is still running. `first` is when it began, if it has failed. Both
-  // are undefined if, for example, a Ruby Routemaster made the attempt.
+  // The first attempt began at `first` if it has failed, and at `began` if it is still running. Neither is known if,
+  // for example, a Ruby Routemaster made the attempt.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

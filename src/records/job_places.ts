@@ -4,11 +4,11 @@ import type { Commands } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * After a call has asked this many workers or subscribers for their jobs, it returns the jobs found so far. 1,000 take
- * Redis about a millisecond.
+ * A call of a JobPlace stops after it has asked this many workers or subscribers for their jobs, and returns the jobs
+ * found so far. 1,000 take Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
-/** Number of workers or subscribers that one SSCAN reads. A call may send several SSCAN commands. */
+/** Number of workers or subscribers that one SSCAN reads. One call of a JobPlace may send several SSCAN commands. */
 const NAMES_PER_SCAN = 200;
 
 /** A job that was found in Redis. The Redis key in which it was found decides which optional fields it has. */
@@ -38,8 +38,8 @@ interface JobSlice {
 }
 
 /**
- * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers, from behind the
- * position `after`. It may return fewer jobs although more follow (see MAX_LOOKED_THROUGH).
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It continues after
+ * the position `after`. It may return fewer jobs although more follow (see MAX_LOOKED_THROUGH).
  */
 export type JobPlace = (
   redis: Commands,
@@ -56,9 +56,9 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
-  // Jobs enter this list at the left and leave it at the right. It is read from the left: a job that enters between two
-  // pages makes the later page repeat one job. If it were read from the right, a job that leaves would make the later
-  // page miss one.
+  // Jobs enter this list at the left and leave it at the right. If a job enters between two pages that are read from
+  // the left, the later page repeats one job. Reading from the right would be worse: if a job left, the later page
+  // would miss one.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -84,9 +84,9 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * Reads the waiting jobs of all subscribers, one subscriber after the other. A position is the SSCAN cursor in the set
- * of subscribers, and the last subscriber that was read (see `step`). If some jobs of this subscriber are left, the
- * position of the last job that was read follows (see `sorted`).
+ * Reads the waiting jobs of all subscribers, one subscriber after the other. A position has the SSCAN cursor in the set
+ * of subscribers, and the last subscriber that was read (see `step`). If only some jobs of this subscriber were read,
+ * the position also says which job was the last one (see `sorted`).
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -113,7 +113,7 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
 };
 
 /**
- * Reads the jobs that workers hold, one worker after the other. A position is the SSCAN cursor in the set of workers,
+ * Reads the jobs that workers hold, one worker after the other. A position has the SSCAN cursor in the set of workers,
  * and the last worker that was read (see `step`).
  */
 function held(q: QueueName): JobPlace {
@@ -157,8 +157,9 @@ async function heldJobs(
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and sorts them. A caller that uses only some of the names
- * remembers `cursor` and the last name that it used. Later it repeats the SSCAN, and skips the names up to that one.
+ * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. Even a listing that stops between two
+ * of these names can go on later: it stores `cursor` and the last name that it used, repeats the SSCAN, and skips the
+ * names up to that one.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -172,8 +173,8 @@ interface Entry {
 }
 
 /**
- * Reads jobs from a sorted set. A position is the score of the last job that was read, and the job itself (as Base64),
- * because several jobs may have the same score.
+ * Reads jobs from a sorted set. A position has the score of the last job that was read. Because several jobs may have
+ * the same score, it also has the job itself (as Base64).
  */
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];
@@ -191,8 +192,9 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank at which the next read begins: behind the last job that was read. If that job is gone or has another
- * score now (`isGone`), the read begins at the first job with the old score or a higher one.
+ * Returns the rank (the index in the sorted set) at which the next read begins: behind the last job that was read.
+ * `isGone` is true if that job is gone or has another score now. Then the read begins at the first job with the old
+ * score or a higher one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -79,7 +79,7 @@ export class Tail {
   readonly #log: Log;
   /**
    * The events that this process has accepted but not sent to Redis yet, by watched topic. The entry ALL_TOPICS exists
-   * even if nobody watches. So the first events of a topic are there when somebody begins to watch it.
+   * even if nobody watches, so that somebody who begins to watch a topic sees its events of the last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -150,15 +150,17 @@ export class Tail {
 }
 
 /**
- * Returns the events of the last second for a watched topic, or all topics (`*`). A topic that nobody watched when the
- * second began has no entry in `notes`. Its events are taken from the entry ALL_TOPICS.
+ * Returns the events of the last second for a watched topic, or all topics (`*`). If nobody watched the topic when the
+ * second began, `notes` has no entry for it. The events are then taken from the entry ALL_TOPICS.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];
   return notes.get(watch)?.noted ?? all.filter(({ topic }) => topic === watch);
 }
 
-/** `aheadMs` is Redis's clock minus the monotonic clock of the process. */
+/**
+ * Returns the JSON of an event as Redis stores it. `aheadMs` is Redis's clock minus the monotonic clock of the process.
+ */
 function entryOf({ text, atMs, ...about }: Noted, aheadMs: number): string {
   const at = Math.round(atMs + aheadMs);
   return `${JSON.stringify({ at, ...about }).slice(0, -1)},"event":${text}}`;

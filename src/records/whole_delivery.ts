@@ -4,8 +4,8 @@ import type { Delivery } from './delivery.ts';
 const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
- * Yields the JSON of a batch with its events in pieces, because the events can be hundreds of megabytes. `bytes` and
- * `topics` are null if the batch was accepted or dropped meanwhile, so that events are missing.
+ * Yields the JSON of a batch with its events in pieces, because the events can be hundreds of megabytes. If the batch
+ * is accepted or dropped meanwhile, some events are missing, and `bytes` and `topics` are null.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
