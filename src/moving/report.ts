@@ -4,7 +4,9 @@ import type { Side } from './side.ts';
 
 const WIDTH = 40;
 
-/** Minimum time between two lines of progress in a file. There, unlike on a terminal, no line replaces the last one. */
+/**
+ * Minimum time between two lines of progress in a file, where all lines remain. On a terminal each replaces the last.
+ */
 const TELL_EVERY_MS = 5000;
 
 /** Returns a function that shows the progress of a move. On a terminal, each report replaces the previous one. */

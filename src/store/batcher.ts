@@ -97,9 +97,10 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits until this turn of the event loop has ended, and one more turn if at least FEW items wait at its end. With 64
-   * connections, a call of `publish` then has 52 publications instead of 31. This saves Redis 16 % of its CPU, and the
-   * web process 5 %. With a thousand busy sockets a turn is long, so the wait ends early with ENOUGH items.
+   * Waits until this turn of the event loop has ended, and one more turn if at least FEW items wait then. The second
+   * turn makes calls larger: with 64 connections, a call of `publish` has 52 publications instead of 31. This saves
+   * Redis 16 % of its CPU, and the web process 5 %. With a thousand busy sockets a turn is long, so the wait ends as
+   * soon as ENOUGH items wait.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {

@@ -66,7 +66,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error & { command?: { name: string } }) => {
-    // If Redis refuses SELECT, ioredis would go on with database 0, which may have another bus.
+    // If Redis refuses SELECT, ioredis would go on with database 0, which may have another bus. So it must reconnect.
     if (error.command?.name === 'select') redis.disconnect(true);
     // This process itself closed a connection that was not ready yet, and ioredis reports that. It needs no warning.
     if (error.message.startsWith("Stream isn't writeable")) return;

@@ -1,6 +1,6 @@
 /**
- * A copy is an event for one subscriber. Redis stores this number of bytes in the time in which it stores a copy of a
- * short event, so a long event counts as several copies.
+ * Bytes that count as one copy (an event for one subscriber). Redis stores this many bytes in the time in which it
+ * stores a copy of a short event, so a long event counts as several copies.
  */
 export const BYTES_PER_COPY = 400;
 

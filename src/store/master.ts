@@ -34,8 +34,8 @@ const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**
- * For each connection, how often it has connected to Redis since its first Master was made. When this number grows,
- * Redis may have failed, and lost data.
+ * For each connection, how often it has connected to Redis since the first object of the class Master was made for it.
+ * When this number grows, Redis may have failed, and lost data.
  */
 const made = new WeakMap<Redis, { count: number }>();
 

@@ -20,7 +20,7 @@ interface Reached<T> {
 
 /** The partitions of the bus. This class tells which partition has a topic or a subscriber. */
 export class Partitions {
-  /** The partition of what concerns the bus as a whole, such as clients, nonces, rates, and the history of the bus. */
+  /** The partition with the data of the bus as a whole, such as clients, nonces, rates, and the history of the bus. */
   readonly control: Partition;
   /** All partitions. Each has its own queues and workers, for example. */
   readonly all: readonly Partition[];

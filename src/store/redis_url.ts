@@ -34,8 +34,7 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
   if (/^rediss?\+cluster:/i.test(url)) return inCluster(url);
-  // `URL` ends the host at the first of these characters. If a password has one, `URL` would take the part of the
-  // password before it for host and port.
+  // `URL` ends the host at / ? or #, even in a password. It reads `redis://user:12/34@host` as host `user`, port 12.
   if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
     refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
   // For `unix://user@/path`, which has a user but no host, `URL` would throw, and the error would only say that this is

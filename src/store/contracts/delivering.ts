@@ -12,8 +12,8 @@ const deliveryLog = 'number';
  * A finished job:
  *
  * - `bid`: the UID of the batch that the job has delivered, or undefined for any other job.
- * - `job`: the packed job. Usually missing if there is a `bid`, because the script can make the job from it. But a job
- *   that a Ruby Routemaster has packed may have other bytes.
+ * - `job`: the packed job. Usually missing if there is a `bid`, from which the script can make the job. Given for a job
+ *   that a Ruby Routemaster has packed, because its bytes may differ.
  * - `heal`: the health points that the subscriber gains.
  * - `record`: what the delivery log keeps of an accepted batch, or undefined if the log is off.
  */
