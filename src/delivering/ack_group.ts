@@ -25,8 +25,8 @@ export class AckGroup {
   }
 
   /**
-   * Returns the ms after which the collected acks must be sent, or undefined if there are none. It is 0 if they are at
-   * least half of the `held` jobs, and otherwise what is left of the oldest ack's MAX_WAIT_MS.
+   * Returns in how many ms the collected acks must be sent, or undefined if there are none. They must be sent at once
+   * if they are at least half of the `held` jobs. Otherwise they may wait until the oldest has waited MAX_WAIT_MS.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job that failed because Redis failed: it runs again after a second. The delay is short, because a
- * periodic job that waits in its queue cannot be queued again.
+ * The settlement of a job during which Redis failed: the job runs again after a second. The delay is short, because the
+ * job may be a periodic one, which cannot be queued again before this run.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -26,8 +26,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a script call that reported the outcome has failed. Its lost reply may have given the worker its next
-   * job, which the worker gets again when it asks.
+   * True after a script call that reported the outcome has failed. Redis may have applied the call, and its lost reply
+   * may have assigned the worker its next job. The worker gets this job again when it asks.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -41,7 +41,8 @@ export class Assignment {
   }
 
   /**
-   * Resolves when Redis has stored the outcome or, if the job is aborted, even if Redis does not answer. Never rejects.
+   * Resolves when Redis has stored the outcome. If the job is aborted, resolves even if Redis does not answer. Never
+   * rejects.
    */
   async run(): Promise<void> {
     const { log } = this.#parts;
@@ -145,9 +146,9 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds neither job nor batch, the first one was probably applied and its reply lost. So all
-    // events of the batch count as removed. If the batch still exists, the lease ran out while Redis was away, and
-    // nothing was removed.
+    // A repeated ack may find neither job nor batch. In that case Redis probably applied the first ack, whose reply was
+    // lost, so all events of the batch count as removed. If only the job is missing, the lease ran out while Redis was
+    // away, and nothing was removed.
     const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
@@ -157,9 +158,8 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // `buried` also counts events that an earlier call or another worker has buried. If this is the first call, it was
-    // another worker, which counts them itself. If it is a repeat, they are probably those of the first call, whose
-    // reply was lost.
+    // `buried` may count events that another call has buried. In a first call, the other call came from another worker,
+    // which counts the events itself. In a repeated call, it was probably the first one, whose reply was lost.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -17,15 +17,15 @@ const GONE = 410;
 
 export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs' | 'deliveryLog'> {
   /**
-   * When the bus took over this Redis from a Ruby Routemaster. Older batches count as created then, so that they do not
-   * all expire at once.
+   * When the bus took over this Redis from a Ruby Routemaster. The age of older batches counts from this time, so that
+   * they do not all expire at once.
    */
   takenOverAtMs?: number | undefined;
 }
 
 interface BatchParts {
   delivery: Delivery;
-  /** Takes the batches of joins: counts their events instead of delivering them. */
+  /** Takes the batches of joins. A join is a subscriber without a callback: its events are counted, not delivered. */
   joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   recorder: Recorder;
   publicNames: PublicNames;
@@ -35,7 +35,10 @@ interface BatchParts {
   onPaused: (token: string) => void;
 }
 
-/** Returns the handler of jobs named `batch`. It delivers the batch of the job, or has its join count the events. */
+/**
+ * Returns the handler of jobs named `batch`. It delivers the batch of the job. If the subscriber is a join, it makes
+ * the join count the events instead.
+ */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, joins, recorder, settings, log } = parts;
   return async (grant, signal) => {

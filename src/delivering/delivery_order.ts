@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread or a quarantine. `look`: ask for jobs of a partition, given by its index in
- * `Partitions.all`. `stop`: end within `graceMs`.
+ * An order to a delivery thread or a quarantine process. `look` makes it ask for jobs of a partition, given by its
+ * index in `Partitions.all`. `stop` makes it end within `graceMs`.
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
@@ -15,7 +15,10 @@ export interface ThreadData {
   takenOverAtMs: number | undefined;
 }
 
-/** The data with which a quarantine starts. */
+/**
+ * The data with which a quarantine starts. A quarantine is a process that delivers only suspects (batches that two
+ * workers held when they died), one at a time.
+ */
 export interface QuarantineData {
   config: Config;
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */
@@ -23,6 +26,6 @@ export interface QuarantineData {
   takenOverAtMs: number | undefined;
   /** The id of the only worker in the process. */
   worker: string;
-  /** The process ends when its worker has had nothing to deliver for this time. */
+  /** The quarantine process ends when its worker has had nothing to deliver for this time. */
   idleMs: number;
 }

@@ -18,7 +18,10 @@ export interface Grant {
   batch?: Batch;
   /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;
-  /** The drop notice for the subscriber, if there is one that no accepted delivery has carried. */
+  /**
+   * The drop notice: what the bus dropped of the subscriber's batches and dead letters because memory was short. Absent
+   * if nothing was dropped, or if an accepted delivery has carried the notice.
+   */
   dropNotice?: DropNotice;
 }
 

@@ -17,8 +17,8 @@ export class HeldJobs {
   }
 
   /**
-   * Runs a job, and then calls `ended`. `isIdle` is false if the script call that reported the outcome has already
-   * given the worker its next job. `inDoubt` is true if a failed script call may have given the worker a job.
+   * Runs a job, and then calls `ended`. `isIdle` is false if the worker already has its next job, from the script call
+   * that reported the outcome. `inDoubt` is true if a failed script call may have given the worker a job.
    */
   begin(grant: Grant, ended: (isIdle: boolean, inDoubt: boolean) => void): void {
     const assignment = new Assignment(grant, this.#parts);

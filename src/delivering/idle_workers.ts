@@ -4,7 +4,10 @@
  * more CPU for each event.
  */
 export class IdleWorkers {
-  /** The number of idle workers of the first thread in each partition, then those of the second thread, and so on. */
+  /**
+   * The numbers of idle workers: first those of the first thread in each partition, then those of the second thread,
+   * and so on.
+   */
   readonly counts: Int32Array;
   readonly #partitions: number;
 
@@ -28,8 +31,8 @@ export class IdleWorkers {
   }
 
   /**
-   * Returns the index of the thread with the most idle workers over all partitions, among those with an idle worker for
-   * `partition`. Returns undefined if there is none.
+   * Returns the index of a thread with an idle worker for `partition`, or undefined if there is none. Of several such
+   * threads, the one with the most idle workers in all partitions together is chosen.
    */
   mostIdleThread(partition: number): number | undefined {
     let found: number | undefined;

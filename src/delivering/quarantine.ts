@@ -15,17 +15,20 @@ import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 
-/** Interval at which Redis is asked for suspects, since the announcement of one may be lost. */
+/**
+ * Interval at which Redis is asked for suspects: batches that two workers held when they died. New ones are announced,
+ * but an announcement may be lost.
+ */
 const ASK_EVERY_MS = 30_000;
 
 /**
- * Time without a suspect after which a quarantine ends. The next attempt after a failure is usually due within a
- * minute.
+ * Time without a suspect after which a quarantine ends. A suspect whose delivery failed is usually due again within a
+ * minute, so the same process can deliver it.
  */
 const IDLE_MS = 60_000;
 /**
- * Time without a suspect after which a quarantine ends, if there are several partitions. It is short, because the
- * quarantines of all partitions take turns.
+ * Time without a suspect after which a quarantine ends, if there are several partitions. It is short, because only one
+ * quarantine runs at a time, and those of other partitions wait for it.
  */
 const IDLE_IN_TURN_MS = 5000;
 
@@ -43,9 +46,9 @@ interface QuarantineParts {
 }
 
 /**
- * Delivers the suspects of a partition, one at a time, in a separate process: the quarantine. If it dies, the suspect
- * that it held becomes a dead letter. But if the worker process that started it dies too, the cause may be outside, so
- * the batch stays a suspect.
+ * Delivers the suspects of a partition (batches that two workers held when they died), one at a time, in a separate
+ * process: the quarantine. If that process dies, the suspect that it held becomes a dead letter. If the worker process
+ * that started the quarantine dies too, the cause may be outside, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -97,8 +100,8 @@ export class Quarantine {
         const died = await turns.run('quarantine', () => this.#deliver());
         if (!died) continue;
         await this.#condemn(died);
-        // A quarantine may die at each start, for want of memory for example. Without this wait, it would be started
-        // again and again at once.
+        // A quarantine may die each time that it starts, for want of memory for example. Without this wait, it would be
+        // started again and again at once.
         await this.#backoff.wait(signal);
       } catch (error) {
         log.warn(failureOf(error), 'cannot look for suspects; trying again');
@@ -116,12 +119,12 @@ export class Quarantine {
   }
 
   /**
-   * Runs a quarantine process, which delivers the suspects. Resolves when it has ended, with the id of its worker if it
-   * died.
+   * Runs a quarantine process, and resolves when it has ended. The result is the id of the process's worker if the
+   * process died, and undefined otherwise.
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // The suspects may be gone: another worker process may have delivered them while this one waited for its turn.
+    // The suspects may be gone: another worker process may have delivered them while this process waited for its turn.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');
@@ -145,16 +148,16 @@ export class Quarantine {
   }
 
   /**
-   * Makes a dead letter of the batch that a quarantine held when it died. `worker` is the id of its worker. A failed
-   * call is repeated, except while this process stops.
+   * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of the process's
+   * only worker. A failed call is repeated, except while the present process stops.
    */
   async #condemn(worker: string): Promise<void> {
     const { partition, log } = this.#parts;
     const { signal } = this.#stopping;
     for (let held: string | undefined; ; ) {
       try {
-        // The batch is read once. A failed call may have taken it from the worker, and the repeat must name the same
-        // batch.
+        // Only the first try reads which batch the worker held. If its call of `condemn` took the batch from the
+        // worker, and only the reply was lost, a second read would find nothing.
         held ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, held }));
       } catch (error) {

@@ -12,7 +12,8 @@ import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 /**
- * A delivery that takes longer than this makes its subscriber slow, until the subscriber accepts a batch in less time.
+ * A delivery that takes longer than this marks its subscriber as slow, until the subscriber accepts a batch in less
+ * time. All slow subscribers together get only a part of the workers.
  */
 export const SLOW_MS = 1000;
 
@@ -28,8 +29,8 @@ export class Queue {
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #kind: WorkerKind;
   /**
-   * True after the ACL forbade a command, until a sweep is queued. A script that stopped in the middle may have left
-   * jobs in no list. The sweep finds them.
+   * True after the ACL of Redis forbade a command, until a sweep is queued. The command's script has stopped in the
+   * middle, and may have left jobs in no list. The sweep, a job that repairs the records, finds them.
    */
   #wasForbidden = false;
 
@@ -43,8 +44,8 @@ export class Queue {
   }
 
   /**
-   * Adds a job that a worker may take now. Returns false if the queue already has it. A job that a dead worker holds is
-   * taken from that worker, and the result is true.
+   * Adds a job that a worker may take now. Returns false if the queue already has it. But if a dead worker holds the
+   * job, takes it from that worker, and returns true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -55,11 +56,11 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches, like `ack`, and assigns each of `workers` at most one ready job. A
-   * worker that already holds a job gets that one again, because the reply that assigned it was lost.
+   * Deletes the `finished` jobs and their batches, like `ack`. Then assigns at most one ready job to each of `workers`.
+   * A worker that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * After the ACL forbade a command, no job is acquired until the user of the bus has all commands again. Then a sweep
-   * is queued first: it finds the jobs that the script had taken out of the queue when it failed.
+   * If the ACL of Redis forbade a command, no job is acquired until the bus's user has all commands again. Before the
+   * next job, a sweep is queued. It finds the jobs that the script had taken out of the queue when it failed.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -113,12 +114,18 @@ export class Queue {
     return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }
 
-  /** Removes workers that have ended. A worker that still holds a job stays, and the job `scrub` removes it later. */
+  /**
+   * Removes workers that have ended. A worker that still holds a job stays. The periodic job `scrub` later gives this
+   * job back to the queue, and removes the worker.
+   */
   async retire(workers: readonly string[]): Promise<void> {
     await this.#partition.run('retire', { q: this.name, workers });
   }
 
-  /** Returns the number of jobs that are instant, or scheduled for a time within `withinMs` from now. */
+  /**
+   * Returns the number of jobs that are instant (ready for a worker), or scheduled for a time within `withinMs` from
+   * now.
+   */
   async due(withinMs: number): Promise<number> {
     return this.#partition.command(async (redis, keys) => {
       const untilMs = msOf(await redis.time()) + withinMs;
@@ -130,12 +137,18 @@ export class Queue {
     });
   }
 
-  /** Makes the next `acquire` queue a sweep, because the ACL forbade a command of another script. */
+  /**
+   * Makes the next `acquire` queue a sweep. Call this if the ACL of Redis forbade a command of a script that this
+   * object did not run.
+   */
   noteForbidden(): void {
     this.#wasForbidden = true;
   }
 
-  /** Queues a sweep. Throws StorageForbidden if the user of the bus still lacks a command. */
+  /**
+   * Queues a sweep, which finds jobs that are in no list. Throws StorageForbidden if the bus's user in Redis still
+   * lacks a command.
+   */
   async #queueSweep(): Promise<void> {
     await this.#partition.run('try_commands', {});
     const { leaseMs } = this.#settings;
@@ -172,7 +185,10 @@ function finishedArguments({
   return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs), record };
 }
 
-/** Returns a function that queues the job `autodrop` in the given partitions or in all. Errors are ignored. */
+/**
+ * Returns a function that queues the job `autodrop`, which frees memory, in the given partitions or in all. Errors are
+ * ignored.
+ */
 export function autodrops(
   partitions: Partitions,
   settings: QueueSettings,
@@ -187,8 +203,9 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of work that become due at a time, besides jobs: publish a delayed event, fire a trigger, expire a key of a
- * join. The main thread of a worker process does this work.
+ * The kinds of work, besides jobs, that become due at a time: publish a delayed event, fire a trigger (which publishes
+ * an event by a schedule), expire a key of a join (an order, for example, of which events are missing). The main thread
+ * of a worker process does this work.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
@@ -200,11 +217,14 @@ interface Promoted {
    * scheduled.
    */
   nextDueMs: number | undefined;
-  /** For each AgendaKind, the time until the first entry is due: 0 if it is due now, undefined if there is none. */
+  /**
+   * For each kind of work in AGENDA, the time until the first entry is due: 0 if it is due now, undefined if there is
+   * none.
+   */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Promotes scheduled jobs that are due, at most PROMOTE_SLICE from both queues together. */
+/** Makes scheduled jobs that are due ready for workers: at most PROMOTE_SLICE jobs from both queues together. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

@@ -16,9 +16,9 @@ interface RetryInput {
 }
 
 /**
- * Decides when a failed delivery is tried again, and how many health points (`damage`) the subscriber loses. The
- * attempt back-off doubles with each attempt at the batch. The health back-off grows with the health points that the
- * subscriber has lost.
+ * Decides when a failed delivery is tried again, and how many health points (`damage`) the subscriber loses. There are
+ * two delays. The attempt back-off doubles with each attempt at the batch. The health back-off grows with the health
+ * points that the subscriber has lost.
  *
  * - The batch waits for the longest of the attempt back-off, the health back-off and `Retry-After`.
  * - The subscriber's other batches wait for the longer of the health back-off and `Retry-After`.

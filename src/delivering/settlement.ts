@@ -45,8 +45,8 @@ export interface Retry extends Penalty {
   /** The failed attempt. Absent if no request was sent. */
   attempt?: FailedAttempt;
   /**
-   * Set after a 410, which pauses the subscriber: the `subscribedAt` of the subscriber when the delivery began. If it
-   * has subscribed again since, it is not paused.
+   * Set after a 410, which pauses the subscriber. The value is the subscriber's `subscribedAt` when the delivery began.
+   * A subscriber that has subscribed again since then is not paused.
    */
   gone?: string;
   /** Called if this failure has paused the subscriber. */
@@ -83,8 +83,8 @@ export interface Acknowledged {
   /** Number of events that the deleted batch held. */
   removed: number;
   /**
-   * True if `held` is false and the batch no longer exists. Undefined if acquire has acknowledged the job: only the
-   * script `ack` looks for the batch.
+   * True if `held` is false and the batch no longer exists. Only the script `ack` looks for the batch, so this is
+   * undefined after `acquire`.
    */
   isGone?: boolean;
 }

@@ -1,12 +1,15 @@
 import { clock } from '../clock.ts';
 
 /**
- * Workers stand still if all are busy and none has begun or ended a job for this time. It is longer than the waits
- * between quick deliveries, and short because other subscribers wait meanwhile.
+ * Workers stand still if all are busy and none has begun or ended a job for this time. The time is longer than the gaps
+ * between quick deliveries. It is still short, because other subscribers wait during a standstill.
  */
 const AFTER_MS = 10;
 
-/** Notices when the workers stand still. Quick deliveries cause no standstill, however many there are. */
+/**
+ * Notices standstills: times in which all workers are busy, and none begins or ends a job. Quick deliveries cause no
+ * standstill, however many there are.
+ */
 export class Standstill {
   readonly #begins: () => void;
   #changedMs = 0;
@@ -14,7 +17,7 @@ export class Standstill {
   #holds = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `begins` is called when a standstill begins. */
+  /** Calls `begins` when a standstill begins. */
   constructor(begins: () => void) {
     this.#begins = begins;
   }

@@ -30,7 +30,8 @@ export class Supervisor {
   }
 
   /**
-   * Makes a thread ask for jobs of a partition. If all workers are busy, none needs to: each asks when it ends its job.
+   * Makes one thread with idle workers ask for jobs of a partition. If all workers are busy, no thread is woken: each
+   * worker asks for a job anyway when it ends its own.
    */
   wake(partition: number): void {
     const index = this.#idleWorkers.mostIdleThread(partition);
@@ -60,7 +61,8 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends the index of a partition if jobs are ready there while all of its workers for it are busy.
+    // A thread sends the index of a partition if jobs are ready there, but all of the thread's workers for this
+    // partition are busy.
     worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });

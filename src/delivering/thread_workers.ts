@@ -17,27 +17,30 @@ interface ThreadSettings extends QueueSettings {
   acquireTimeoutMs: number;
 }
 
-/** Number of regular workers for which a thread has one spare worker. */
+/**
+ * Number of regular workers for which a thread has one spare worker. Spare workers help while all regular ones are busy
+ * with subscribers that hang.
+ */
 const WORKERS_PER_SPARE = 3;
 /**
  * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, as a sign of life. Asking at
- * every tick would cost an idle thread more commands.
+ * each tick would cost more commands in an idle thread.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * Number of ticks after which all idle workers ask for jobs, if there are several partitions. Asking at each tick would
- * cost idle partitions more commands. If workers asked more seldom, they would seem dead.
+ * Number of ticks after which all idle workers ask for jobs, if the bus has several partitions. Asking at each tick
+ * would cost more commands in idle partitions. Workers that ask more seldom would count as dead.
  */
 const TICKS_PER_ASK_AMONG_OTHERS = 2;
 /**
- * Minimum workers of a thread for a partition. One subscriber may occupy a quarter of them, which must be one worker at
- * least.
+ * Minimum workers of a thread for a partition. One subscriber may occupy a quarter of the workers, but always one. So
+ * of fewer workers, it could occupy more than a quarter.
  */
 const MIN_WORKERS = 4;
 
 /**
- * Returns the number of a thread's workers for each partition: its part of the configured number, rounded up, and at
- * least MIN_WORKERS if the bus has several.
+ * Returns how many workers a thread has for each partition: the configured number divided by the number of partitions,
+ * rounded up. If there are several partitions, it is at least MIN_WORKERS.
  */
 export function workersOfPartition(
   { workersPerThread }: Pick<Config, 'workersPerThread'>,
@@ -65,7 +68,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A job may have become ready before the standstill began. `wake` then woke no spare worker, so one is woken now.
+      // A job may have become ready before the standstill began. `wake` woke only regular workers for it, which are all
+      // busy. So a spare worker is woken now.
       this.#spare.wake();
     });
     this.#regular = new Workers(

@@ -26,8 +26,8 @@ interface WorkersSettings {
   /** Interval of ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
   /**
-   * Idle workers ask for jobs after this many ticks (by default 1): as a heartbeat, and since an announcement may be
-   * lost.
+   * Idle workers ask for jobs after this many ticks (by default 1). This is their heartbeat. It also finds jobs whose
+   * announcement was lost.
    */
   ticksPerAsk?: number;
 }
@@ -56,8 +56,8 @@ export class Workers {
   /** Number of jobs in Redis that are probably ready. This many idle workers ask for a job in the next script call. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call. At regular ticks they ask to show that they are
-   * alive. After a failed script call they ask because its reply, which was lost, may have assigned them jobs.
+   * True if all idle workers must ask for a job in the next script call. At regular ticks this shows that they are
+   * alive. After a failed script call they must ask because its lost reply may have assigned them jobs.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -92,7 +92,7 @@ export class Workers {
     this.#bell.ring();
     await this.#loop;
     clearTimeout(timer);
-    // Errors are ignored, because a scrub removes these workers later.
+    // Errors are ignored, because the periodic job `scrub` removes workers that show no sign of life.
     await this.#parts.queue.retire([...this.#idle]).catch(() => {});
   }
 
@@ -142,9 +142,9 @@ export class Workers {
   }
 
   /**
-   * Returns the workers to which the next script call may assign jobs: those of the finished jobs, and one idle worker
-   * for each job that is probably ready (all if `#allAsk`). Returns none while the workers stop, or may not ask
-   * (`#mayAsk`).
+   * Returns the workers that ask for a job in the next script call: those of the finished jobs, and one idle worker for
+   * each job that is probably ready (all idle workers if `#allAsk`). Returns none while the workers stop, or may not
+   * ask (`#mayAsk`).
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
@@ -162,8 +162,8 @@ export class Workers {
     this.#held.begin(grant, (isIdle, inDoubt) => {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
-      // The supervisor wakes no thread whose workers are all busy. So a job may have become ready while this worker was
-      // busy.
+      // The supervisor wakes no thread whose workers are all busy. So a job may have become ready without a call of
+      // `wake`, and this worker must ask.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);
