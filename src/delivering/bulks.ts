@@ -10,8 +10,8 @@ import type { DeathReason } from './settlement.ts';
 export const BULK_JOB = 'bulk';
 
 /**
- * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk can have parts in several
- * partitions, with different states. Its own state is the one of these that comes first here.
+ * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk may have a part in each
+ * partition, with a state of its own. The state of the bulk is the first in this list that one of its parts has.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -41,8 +41,9 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * The bulks of all owners: of each client, and of all who have the root key together. An owner has one bulk at a time,
- * with a job in each partition that may have matching dead letters.
+ * Begins, finds and ends bulks: retries or purges of all dead letters that match a filter. An owner has one bulk at a
+ * time. An owner is a client, or all holders of the root key together. A bulk has a job in each partition that may have
+ * matching dead letters.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -88,8 +89,8 @@ export class Bulks {
   }
 
   /**
-   * Begins the work of a `counted` bulk. Returns false if it is in another state, or the owner has begun another bulk
-   * since.
+   * Begins the retries or purges of a bulk that was `counted`. Returns false if the bulk is in another state, or if its
+   * owner has begun another one since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
@@ -99,7 +100,8 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk; what it has done stays. Returns false if it has ended, or if the owner has begun another bulk since.
+   * Stops a bulk. The dead letters that it has retried or purged stay so. Returns false if the bulk has ended, or if
+   * the owner has begun another one since.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));

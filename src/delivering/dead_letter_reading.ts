@@ -19,7 +19,7 @@ import type { DeathReason } from './settlement.ts';
 
 /**
  * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Without pipelines,
- * each letter took three writes: a quarter of a web process's time while a client read long lists.
+ * each letter took three commands, sent one by one: a quarter of a web process's time while a client read long lists.
  */
 const READ_SLICE = 20;
 
@@ -39,11 +39,11 @@ interface FoundPlace {
 }
 
 /**
- * Returns up to `limit` dead letters, newest first, from behind the place `after`; with `subscribers`, only theirs.
- * `next` is the `after` of the next page, and absent on the last page.
+ * Lists up to `limit` dead letters that come after the place `after`, newest first. With `subscribers`, lists only
+ * theirs. `next` is the `after` of the next page. It is absent on the last page.
  *
- * With `filter.reason`, returns only letters that died for this reason. Then at most LOOKED letters (or `limit`, if it
- * is higher) are searched, so the page may be short. `looked` is the number of letters whose reason was read.
+ * With `filter.reason`, lists only letters that died for this reason. At most LOOKED letters (or `limit`, if it is
+ * higher) are searched for them, so the page may be short. `looked` is the number of letters that were searched.
  */
 export async function listDeadLetters(
   partitions: Partitions,
@@ -145,8 +145,8 @@ export async function* wholeLetterJson(
 }
 
 /**
- * Calls `read` for the dead letters at these places, with up to READ_SLICE ids at a time, so that other requests are
- * served in between. Resolves with the results in the order of the places.
+ * Calls `read` with the ids of the dead letters at these places: up to READ_SLICE ids at a time, so that other requests
+ * are served in between. Resolves with the results in the order of the places.
  */
 async function inSlices<T>(
   places: readonly FoundPlace[],

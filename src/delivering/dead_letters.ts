@@ -40,7 +40,8 @@ export class DeadLetters {
   }
 
   /**
-   * Retries all dead letters that a subscriber has now, oldest first, until it leaves. Returns how many were retried.
+   * Retries all dead letters that a subscriber has now, oldest first. Stops if the subscriber is removed meanwhile.
+   * Returns how many were retried.
    */
   async retryAll(token: string): Promise<number> {
     return this.#bySlices(token, await this.#latest(token), async (partition, ids) => {
@@ -75,8 +76,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns the time at which the newest dead letter of a subscriber died. Calls for all letters leave out those that
-   * die later. Otherwise such a call might never end, because a retried letter may die again.
+   * Returns the time at which the newest dead letter of a subscriber died. `retryAll` and `purgeAll` leave out letters
+   * that die later. Otherwise they might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions

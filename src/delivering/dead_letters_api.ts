@@ -20,7 +20,10 @@ import { DEAD_LETTER_PARAMS, PAGE, WHAT, WHOSE } from './dead_letter_queries.ts'
 import { eventsOfLetter, findDeadLetter, listDeadLetters, wholeLetterJson } from './dead_letter_reading.ts';
 import type { DeadLetters } from './dead_letters.ts';
 
-/** Number of queues, a client's own and those of its joins, that may be read for the price of one call. */
+/**
+ * Number of subscribers (a client and its joins) whose dead letters one request may list for the price of one call in
+ * the rate limit.
+ */
 const QUEUES_PER_CALL = 20;
 
 const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
@@ -35,7 +38,10 @@ interface DeadLettersParts extends AskedSubscribersParts {
   partitions: Partitions;
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
-  /** Refuses retries while memory is short, because autodrop would drop other batches to make room for them. */
+  /**
+   * Refuses retries while memory is short. Otherwise the job `autodrop`, which frees memory, would drop other batches
+   * to make room for the retried ones.
+   */
   guard: Pick<StorageGuard, 'checkSubscriber'>;
 }
 
@@ -43,9 +49,9 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself,
-   * so it needs no check. Neither do several tokens: they are those of a client and its joins, which were just found in
-   * Redis.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client needs no check,
+   * because it can name only itself. Several tokens need no check either: they are those of a client and its joins,
+   * which were just found in Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
@@ -81,8 +87,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         let purged = 0;
         for (const token of tokens) purged += await deadLetters.purgeAll(token);
-        // An unknown subscriber is an error only if nothing was deleted: a removal that ended half-way may have left
-        // dead letters of a subscriber that no longer exists.
+        // An unknown subscriber is an error only if nothing was deleted. If the removal of a subscriber ended half-way,
+        // dead letters may be left of a subscriber that no longer exists.
         if (purged === 0) await check(caller, tokens);
         return ok({ purged });
       },
@@ -95,8 +101,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       async handle({ caller, query }) {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         await check(caller, tokens);
-        // Checks whether memory is short. One check covers all these subscribers, because a client and its joins are in
-        // the same partition.
+        // Checks whether memory is short. One check is enough for all tokens, because a client and its joins are in the
+        // same partition.
         await guard.checkSubscriber(tokens[0] ?? '');
         let retried = 0;
         for (const token of tokens) retried += await deadLetters.retryAll(token);
