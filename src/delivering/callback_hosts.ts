@@ -3,8 +3,8 @@ import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
 
 /**
- * Age at which the connections to a host are replaced, even busy ones, so that deliveries follow a name that leads to
- * another address by now. A replacement costs a TLS handshake.
+ * Age at which the connections to a host are replaced, even busy ones. Without this, deliveries would still go to the
+ * old address after a change in DNS. A replacement costs a TLS handshake.
  */
 const MAX_AGE_MS = 5 * 60_000;
 
@@ -113,7 +113,7 @@ export class CallbackHosts {
     host.dispatcher = undefined;
     this.#used.delete(host);
     this.#closing.add(dispatcher);
-    // `close` rejects only if `destroy` was called meanwhile.
+    // The error is ignored: `close` rejects only if `destroy` was called meanwhile.
     void dispatcher
       .close()
       .catch(() => {})

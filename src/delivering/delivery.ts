@@ -17,7 +17,7 @@ const SCHEME = 'Basic ';
 /** Minimum length of a secret that is taken out of an answer. Shorter texts may be words of the answer. */
 const MIN_SECRET = 16;
 
-/** What is the same for all deliveries to a subscriber. Caching it saves 5 % of CPU if each batch has one event. */
+/** The data that all deliveries to a subscriber share. Caching them saves 5 % of CPU if each batch has one event. */
 interface Target {
   callback: string;
   uuid: string;
@@ -29,8 +29,8 @@ interface Target {
 /** Delivers batches by POST to callbacks, over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
   /**
-   * The Target of each subscriber, by token. When another one replaces it, connections to the old host are closed,
-   * unless another subscriber has a callback there.
+   * The Target of each subscriber, by token. When a Target is replaced or evicted, connections to its host are closed,
+   * unless another Target has the same host.
    */
   readonly #targets = new LRUCache<string, Target>({
     max: MAX_TARGETS,
@@ -110,8 +110,9 @@ export class Delivery {
 }
 
 /**
- * Returns the beginning of a refusal without these secrets, and without a part of one at its end. Error pages may quote
- * the headers of the request. Viewers see the answer, and a `uuid` may be the token of a client without a secret.
+ * Removes secrets from the beginning of a refusal: error pages may quote the headers of the request, and viewers see
+ * the answer. Also removes a part of a secret at the end of the text. The `uuid` counts as a secret, because it may be
+ * the token of a client that has no secret.
  */
 function without(answer: string, secrets: readonly string[]): string {
   let text = answer;

@@ -6,9 +6,9 @@ import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * Maximum bytes of an answer that undici parses at a time. When headers are too long, undici closes the connection, but
- * still parses the rest of what it was given, and makes an error for each further header. With the 64 KiB that Node
- * reads at a time, this took 200 ms.
+ * Maximum bytes of an answer that undici parses at a time. If the headers are too long, undici closes the connection.
+ * But it still parses the rest of the bytes that it has got, and makes an error for each further header. With the 64
+ * KiB that Node reads at a time, this took 200 ms.
  */
 const SLICE_BYTES = 1024;
 
@@ -37,7 +37,7 @@ export interface ConnectionSettings {
 
 /**
  * Returns a function that makes the undici dispatcher for an origin. `policy` checks the address of each new
- * connection. With a proxy, which resolves host names itself, it checks only IP addresses in URLs.
+ * connection. A proxy resolves host names itself, so behind a proxy `policy` checks only IP addresses in URLs.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): DispatcherTo {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
@@ -78,7 +78,9 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     });
 }
 
-/** Wraps a connector so that it calls `opened` with each new connection. Answers on it are parsed in slices. */
+/**
+ * Wraps a connector so that it calls `opened` with each new connection. Bytes are read from the connection in slices.
+ */
 function reporting(
   connect: buildConnector.connector,
   opened: (socket: Socket) => void,
@@ -93,7 +95,10 @@ function reporting(
     });
 }
 
-/** Makes `read()`, which undici repeats until it gets null, return at most SLICE_BYTES, and null after the end. */
+/**
+ * Makes `read()` return at most SLICE_BYTES. undici calls `read()` until it gets null. A destroyed socket returns null
+ * at once, so undici parses nothing more.
+ */
 function readInSlices(socket: Socket): void {
   const read = socket.read.bind(socket);
   socket.read = (size = Math.min(socket.readableLength, SLICE_BYTES)) =>
@@ -101,8 +106,8 @@ function readInSlices(socket: Socket): void {
 }
 
 /**
- * Returns a connector to addresses that the policy accepts. It checks an IP address in the URL itself, because undici
- * calls `lookup` only for host names.
+ * Returns a connector to addresses that the policy accepts. The connector itself checks an IP address in a URL, because
+ * undici calls `lookup` only for host names.
  */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
@@ -122,7 +127,8 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `nextTick` runs the callback outside this promise. Otherwise its errors would count as a failed lookup.
+        // `nextTick` runs the callback outside this promise. Otherwise an error that the callback throws would reject
+        // the promise.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);

@@ -7,8 +7,8 @@ import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.t
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /**
- * Maximum informational responses (1xx) before an answer. Without a limit, a callback could keep the bus busy, since
- * reading one costs more than sending it.
+ * Maximum informational responses (1xx) before an answer. Without a limit, a callback could keep the bus busy: reading
+ * such a response costs the bus more than sending it costs the callback.
  */
 const MAX_INFORMATIONAL = 100;
 
@@ -119,7 +119,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** Resolves `outcome` with the refusal and the part of its body that has arrived. No effect without a refusal. */
+  /** If the answer is a refusal, resolves `outcome` with the refusal and the part of its body that has arrived. */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
@@ -131,8 +131,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange. A pending `this.outcome` resolves with the refusal or, without one, with the parameter
-   * `outcome`.
+   * Ends the exchange. If `this.outcome` is pending, resolves it with the refusal or, if the answer is no refusal, with
+   * the parameter `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;

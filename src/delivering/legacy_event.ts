@@ -4,7 +4,10 @@ import { decode } from '@msgpack/msgpack';
 const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
-/** Options for decoding: 64-bit integers keep their digits, keys become text, and extension types are refused. */
+/**
+ * Options for decoding. 64-bit integers become BigInts, which keep all digits. Keys become text. Extension types are
+ * refused.
+ */
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
@@ -36,8 +39,8 @@ function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
     // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument, and `asJson`
-    // makes text of it later. If the argument were a Buffer, JSON.stringify would call `toJSON` of the subarray first,
-    // and `asJson` would not see the bytes.
+    // makes text of it. The argument must not be a Buffer: the subarrays would be Buffers too, and JSON.stringify calls
+    // their method `toJSON` before it calls `asJson`.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

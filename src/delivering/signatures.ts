@@ -64,7 +64,8 @@ export function isSecret(text: string): boolean {
 
 /**
  * Returns the headers that sign a body with each key that is valid at `atMs`. `signing` is the text in Redis: the
- * newest key, then those that it replaced, each with the time of its end. Throws RangeError if it is unreadable.
+ * newest key, and the keys that it replaced, each with the time (ms) when it stops signing. Throws RangeError if the
+ * text is unreadable.
  */
 export function signatureHeaders(signing: string, id: string, atMs: number, body: Buffer) {
   const timestamp = String(Math.floor(atMs / 1000));
