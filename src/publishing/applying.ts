@@ -14,8 +14,8 @@ import type { PublishFigures } from './publisher.ts';
 export const MAX_APPLIED_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits until a partition has applied entries, which normally takes milliseconds.
- * Without this limit, a Redis that hangs delays the events for all others: while three of eight Redises hung, events
- * between two of the others took 10.7 s at p99.
+ * Without this limit, one Redis that hangs delays the events between all others: while three of eight Redises hung,
+ * events between two healthy ones took 10.7 s at p99.
  */
 const PATIENCE_MS = 500;
 
@@ -41,8 +41,8 @@ interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
   /**
-   * Resolves when marks of this partition that are no longer needed are removed. A topic has a mark for each other
-   * partition with subscribers of the topic.
+   * Resolves when this partition's needless marks are removed. A mark is stored with a topic of another partition. It
+   * says that this partition has subscribers of the topic, so events must be passed on to it.
    */
   refreshed: Promise<void>;
 }
@@ -84,8 +84,8 @@ export class Applying {
     for (let left = entries; ; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, refreshed } = inTime ? await this.#inTime(to, applying) : await applying;
-      // A topic whose last subscriber has left stays in the list of topics until its last mark (see `refreshed`) is
-      // removed. The caller may be deleting such a topic, so it must wait for this removal.
+      // Without `inTime`, the call may be part of deleting a topic. A topic exists until its last mark (see
+      // `refreshed`) is removed, so the call waits for this.
       if (!inTime) await refreshed;
       left = left.filter((entry) => headOf(entry).number > last);
       if (left.length === 0) return last;
@@ -117,17 +117,17 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions that have no subscribers in this one. The partitions of these topics
-    // still have marks of this partition, which `refresh` removes. The removal is not awaited here: one of those
-    // partitions may hang, and the results for the other outboxes must not wait.
+    // `unused` has topics of other partitions that have no subscribers in this one, although a mark (see `refreshed`)
+    // says so. `refresh` removes the marks. The removal is not awaited here: a partition of such a topic may hang, and
+    // the results for the other outboxes must not wait.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));
   }
 
   /**
-   * Logs that marks could not be removed, unless Redis was away or full. The next events of the topic cause another
-   * try.
+   * Logs that marks (see `refreshed`) could not be removed, unless Redis was away or full. The next events of the topic
+   * cause another try.
    */
   #reportMarks(error: unknown): void {
     if (isPassing(error)) return;

@@ -57,9 +57,9 @@ export class ArrayPieces {
   }
 
   /**
-   * Guesses the next piece: more than CHARACTERS characters, up to the first `}` before a comma. The caller parses the
-   * guess in brackets, and calls `take` if it is valid JSON. Otherwise, or without a guess (undefined), the caller
-   * calls `next`. That is slower, because `next` looks at each character, which takes a tenth of the time of parsing.
+   * Guesses the next piece: the text up to the first `},` after CHARACTERS characters. Returns undefined if there is
+   * none. The caller parses the guess in brackets. If it is valid JSON, the caller calls `take`. Otherwise the caller
+   * calls `next`, which is slower: it looks at each character, which takes a tenth of the time of parsing.
    */
   likely(): string | undefined {
     const from = this.#at + CHARACTERS;
@@ -73,9 +73,9 @@ export class ArrayPieces {
   }
 
   /**
-   * Returns the next piece. Its elements have at most the size `max` each. If the first element is larger, returns only
-   * its beginning, with `isTooLong`. Yields an empty list after every CHARACTERS characters, so that other requests are
-   * served.
+   * Returns the next piece, whose elements have at most the size `max` each. If the first element is larger, the piece
+   * is only the beginning of this element, with `isTooLong`. Yields an empty list after every CHARACTERS characters, so
+   * that other requests are served.
    */
   *next(max: MaxSize): Generator<[], Piece> {
     const from = this.#at;

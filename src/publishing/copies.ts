@@ -10,17 +10,21 @@ import type { Publication } from './publication.ts';
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
 /**
- * Number of copies (events for one subscriber each) that Redis stores in the time that it takes to accept one event.
+ * Number of copies that Redis stores in the time that it takes to accept one event. A copy is an event for one
+ * subscriber.
  */
 const COPIES_PER_EVENT = 50;
-/** Before there was a limit, 5 MB for 250 subscribers made a Redis with a limit of 256 MB grow to 1.2 GB. */
+/**
+ * Maximum copies of one publication. Before there was a limit, 5 MB for 250 subscribers made a Redis with a limit of
+ * 256 MB grow to 1.2 GB.
+ */
 const MAX = MAX_COPIES.publication;
 /** Time for which a count of a topic's subscribers is used to check publications. */
 const FRESH_MS = 1000;
 /**
- * While this process has no fresh count of the subscribers of a topic, it does not know how many copies a publication
- * makes (see MAX). So it stores at once only publications that count as up to this number of events. For 10,000
- * subscribers (the default maximum), 10 events make only 100,000 copies.
+ * Maximum events (a long one counts as several) of a publication that is stored at once although this process has no
+ * fresh count of the topic's subscribers. For 10,000 subscribers (the default maximum), 10 events make only 100,000
+ * copies, half of MAX.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -37,7 +41,6 @@ export class Copies {
     this.#partitions = partitions;
   }
 
-  /** Notes how many subscribers a topic has. */
   note(topic: string, subscribers: number): void {
     this.#counts.set(topic, { subscribers, atMs: clock.monotonicMs() });
   }
@@ -52,9 +55,9 @@ export class Copies {
   }
 
   /**
-   * Returns undefined if the publication may be sent to Redis at once. Otherwise returns a promise, which rejects with
-   * body_too_large if the publication makes too many copies. Two kinds of publications are never rejected: a single
-   * event, because it cannot be divided, and one whose idempotency key was used before, because it is not stored again.
+   * Checks how many copies a publication makes. Returns undefined if it may be sent to Redis at once. Otherwise returns
+   * a promise, which rejects with body_too_large if there are too many. A single event is never rejected, because it
+   * cannot be divided. Nor is a publication whose idempotency key was used before, because it is not stored again.
    * `bytes` is the result of `bytesOf`.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {

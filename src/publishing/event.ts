@@ -13,20 +13,25 @@ export interface Event {
   data?: string | undefined;
 }
 
-/** An event for which the publisher gave a time. Redis decides by its own clock whether the time has come. */
+/**
+ * An event that the publisher wants to be published later. Redis decides by its own clock whether the time has come.
+ */
 export interface TimedEvent {
   id: string;
   /** When to publish the event: `at` in ms since the Unix epoch, or `delay` in ms after Redis gets it. */
   at?: number;
   delay?: number;
   text: string;
-  /** The second part of an event without a timestamp. Redis puts the time of publication between `text` and `rest`. */
+  /**
+   * Set if the event has no timestamp yet. `text` is then its first part, and `rest` its second. Redis puts the time of
+   * publication between them.
+   */
   rest?: string;
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on its beginning: `{`, with
- * which no event of an older release begins, and the topic as the second member.
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on its beginning. The first
+ * character is `{`, with which no event of an older release begins. The second member is the topic.
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);
@@ -34,7 +39,7 @@ export function eventText(event: Event): string {
 }
 
 /**
- * Returns an event that the bus publishes at the time, or after the delay, of `due`. If the publisher gave no
+ * Returns an event that the bus publishes at the time `due.at`, or after `due.delay` ms. If the publisher gave no
  * timestamp, the time of publication becomes the timestamp.
  */
 export function timedEvent(
@@ -50,8 +55,8 @@ export function timedEvent(
 }
 
 /**
- * Returns the JSON text of an event in two parts. The timestamp is put between them when it is known. A delayed event
- * may get as its timestamp the time when it is due.
+ * Returns the JSON text of an event in two parts, between which the timestamp belongs. The timestamp of a delayed event
+ * may be known only when the event is published.
  */
 export function aroundTimestamp({
   id,

@@ -79,8 +79,8 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
 }
 
 /**
- * Both expressions match events that follow each other without an array, on separate lines or on one line. Error
- * messages then say how to send such events.
+ * These two expressions find a mistake: several events without an array around them, on separate lines or on one line.
+ * The error message then says how to send such events.
  */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;

@@ -3,7 +3,7 @@ import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import { Applying, type ApplyingParts, bytesOf, headOf, MAX_APPLIED_BYTES } from './applying.ts';
 
-/** Maximum outbox entries that are moved at a time. Their bytes are bounded by about MAX_APPLIED_BYTES. */
+/** Maximum outbox entries that are read at a time. Their bytes are limited too, to about MAX_APPLIED_BYTES. */
 const MAX_ENTRIES = 500;
 /**
  * A busy outbox (see BUSY) is read only at multiples of this time, so that each read finds many entries. All busy
@@ -44,22 +44,23 @@ interface Step {
   count: number;
   bytes: number;
   /**
-   * The partitions that did not apply their entries in time. Their entries are set aside, so that the outbox can go on.
+   * The partitions that did not apply their entries in time. These entries are set aside, so that the other partitions
+   * need not wait.
    */
   late: string[];
 }
 
 /**
- * Empties outboxes: lists of what other partitions must apply (lua/publishing/outboxes.lua). The partition with the
- * outbox is called home. If another partition does not apply its entries in time, home sets these entries aside in a
- * list for that partition alone. Several processes may send entries at once, because a partition applies each entry
- * once and in order, even if it gets the entry twice.
+ * Empties outboxes. An outbox is a list in one partition, its home, of entries that other partitions must apply
+ * (lua/publishing/outboxes.lua). If a partition does not apply its entries in time, they are set aside: home moves them
+ * to a list for that partition alone. Several processes may send the same entries, because a partition applies each
+ * entry once and in order.
  */
 export class Outbox {
   readonly #applying: Applying;
   /**
-   * For each partition, by its index: about how many entries were read from its outbox in the last RECENT_MS, and when
-   * this was computed.
+   * How much each outbox was read lately, by the index of its partition: about how many `entries` were read in the
+   * RECENT_MS before `atMs`.
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
@@ -82,8 +83,8 @@ export class Outbox {
       for await (const _ of this.#emptyAsideInSteps(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions that must first apply entries that were set aside. Such entries for `to` were moved
-      // above, but another process may have set some aside since.
+      // `behind` has the partitions that must first apply entries that were set aside for them. Those for `to` were
+      // applied above. But another process may have set some aside since.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -102,7 +103,7 @@ export class Outbox {
       if (entries.length === 0) return ended ? 'ended' : 'lost';
       const failed = await this.#apply(home, entries, behind);
       step = stepOf(entries, [...behind, ...failed.keys()]);
-      // After a read of MAX_ENTRIES there is no wait, because more entries may wait.
+      // After a full read (MAX_ENTRIES) there is no wait, because the outbox probably has more entries.
       if (this.#isBusy(home, entries.length) && entries.length < MAX_ENTRIES)
         await sleep(READ_EVERY_MS - (clock.monotonicMs() % READ_EVERY_MS), signal);
     }
@@ -111,7 +112,7 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. Resolves like `empty`. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
+   * returns true. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
    */
   async emptyAside(
     home: Partition,
@@ -141,9 +142,9 @@ export class Outbox {
   }
 
   /**
-   * Makes partitions apply their entries, except the partitions in `behind`, which must first apply what was set aside.
-   * Waits for the partition `awaited` as long as it takes, and for others up to PATIENCE_MS. Resolves with the error of
-   * each partition that has failed.
+   * Makes each partition apply those of the entries that are for it. Skips the partitions in `behind`: older entries
+   * are set aside for them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for
+   * each other one up to PATIENCE_MS. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,
@@ -169,9 +170,9 @@ export class Outbox {
   }
 
   /**
-   * Empties the list of entries that were set aside for `to`. Yields each time that `to` has applied some. `holder` is
-   * the worker with the job for this list. When the list is empty, returns true if the job was deleted in the same
-   * step. Returns false if there is no `holder`, or if it has lost the job.
+   * Makes `to` apply the entries that `home` has set aside for it, and yields each time that `to` has applied some.
+   * `holder` is the worker with the job for this list of entries. When the list is empty, returns true if the holder's
+   * job was deleted in the same step. Returns false if there is no holder, or if it has lost the job.
    */
   async *#emptyAsideInSteps(
     home: Partition,

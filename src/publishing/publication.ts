@@ -14,7 +14,7 @@ export interface Publication {
   idempotency?: Idempotency;
 }
 
-/** A publication whose events may have a time of their own (`at` or `delay`). */
+/** A publication of which some events may be published later (`at` or `delay`). */
 export interface TimedPublication extends Omit<Publication, 'events'> {
   events: ReadEvent[];
 }

@@ -14,12 +14,12 @@ import {
 /** Maximum events that one script call stores. 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
 /**
- * Redis takes as long to store this number of bytes as to store one short event. In MAX_EVENTS_PER_CALL, a long event
- * counts as several.
+ * Redis takes as long to store this number of bytes as to store one short event. So an event of 5000 bytes counts as
+ * five events in MAX_EVENTS_PER_CALL.
  */
 export const BYTES_PER_EVENT = 1000;
 
-/** A publication with the bytes of its events, which are counted once. */
+/** A publication with the sum of its events' bytes, which is computed only once. */
 type Measured = Publication & { bytes: number };
 
 /** An object that is told of each accepted publication, such as the live tail. */
@@ -43,7 +43,7 @@ export class Publisher {
   readonly #totalWaiting = new TotalWaiting();
   readonly #batchers: ReadonlyMap<Partition, Batcher<Measured, Outcome>>;
 
-  /** `onFull` is called if Redis is out of memory. It must free some memory at once. */
+  /** Calls `onFull` if Redis is out of memory. `onFull` must free some memory at once. */
   constructor(
     partitions: Partitions,
     figures: PublishFigures,

@@ -8,9 +8,9 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses publishes to a partition if its Redis has stored more than the high mark for SETTLED_MS. Redis is measured
- * only while requests arrive. A request waits for a new measurement only if the last measurement would refuse the
- * request.
+ * Refuses requests that store something in a partition, if its Redis has been above the high mark of memory for
+ * SETTLED_MS. Redis is measured only while requests arrive. A request waits for a new measurement only if the last
+ * measurement would refuse the request.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
@@ -18,8 +18,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition (by its index) whose Redis is above the high mark: the time (ms) of the first measurement that
-   * found this, if all later ones have found it too.
+   * When the shortage of memory began, for each partition (by its index) that has one: the time (ms) of the first
+   * measurement of its Redis above the high mark, if all later ones were above it too.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -27,8 +27,8 @@ export class StorageGuard {
   #looking: Promise<void> | undefined;
 
   /**
-   * `onFull` is called with the partitions of each Redis that was found above the high mark. If the shortage lasts, it
-   * must free memory.
+   * Calls `onFull` after each measurement that found a Redis above the high mark, with the partitions of all such
+   * Redises. `onFull` must free memory if the shortage lasts.
    */
   constructor(
     partitions: Partitions,
@@ -94,8 +94,8 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement. If Redis
-   * cannot be reached, the list is empty: storing will throw StorageUnavailable anyway.
+   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement. The list is
+   * empty if Redis cannot be reached. That is no error, because storing will throw StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);
