@@ -17,7 +17,8 @@ interface Source<T> {
 
 /**
  * A sorted list that this process keeps. It is read again after ten seconds, after `forget`, or if Redis has another
- * number of entries. So it is outdated only if other processes have added as many entries as they have removed.
+ * number of entries. Within the ten seconds it can miss a change only if other processes have added as many entries as
+ * they have removed.
  */
 export class KeptList<T> {
   readonly #source: Source<T>;
@@ -34,13 +35,13 @@ export class KeptList<T> {
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // Meanwhile, another call has begun to read the list again.
+      // The list is outdated. If another call has begun to read it again meanwhile, its reading is used.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();
   }
 
-  /** Makes the next call read the list again, because this process has changed it. */
+  /** Makes the next call of `sorted` read the list again. To be called when this process has changed what is listed. */
   forget(): void {
     this.#kept = undefined;
     this.#untilMs = 0;

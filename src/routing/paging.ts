@@ -101,8 +101,8 @@ export class Pages {
   }
 
   /**
-   * Does the same as `cut` for a list that is sorted by `placeOf`. Finds the page by binary search, which reads few
-   * places.
+   * Does the same as `cut` for a list that is sorted by `placeOf`. Finds the page by binary search, without calling
+   * `placeOf` for each entry.
    */
   async cutSorted<T>(
     call: Pick<PagedCall, 'path' | 'query'>,

@@ -1,24 +1,29 @@
 /**
- * Number of entries that count as one call in the caller's rate limit. All that are read count, shown or not: reading
- * 10,000 names takes 7 ms. `pickPage` counts the entries that it gets, so a route should filter them by `matches`. A
- * route that filters them before must add the cost of those left out. test/routing/listing_costs.test.ts checks this.
+ * Number of entries that count as one call in the caller's rate limit. Every entry that a route reads counts, even if
+ * it is not shown: reading 10,000 names takes 7 ms. `pickPage` counts only the entries that it gets. So a route should
+ * pass all that it has read, and select by `matches`. If it leaves some out beforehand, it must add their cost itself.
+ * test/routing/listing_costs.test.ts checks this.
  */
 export const ENTRIES_PER_CALL = 1000;
 
 interface Picking<T, Rank> {
   /** True for entries to list; by default all are. */
   matches?: (entry: T) => boolean;
-  /** Returns the rank of an entry: the value by which it is sorted, and by which the caller finds it again. */
+  /**
+   * Returns the rank of an entry: the value by which it is sorted. A page consists of ranks, so a rank must also
+   * identify its entry, for example by a token.
+   */
   rankOf: (entry: T) => Rank;
-  /** True for a rank after the last one of the previous page. */
+  /** True for a rank that comes after the last rank of the previous page. */
   isAfter: (rank: Rank) => boolean;
   compare: (one: Rank, other: Rank) => number;
   limit: number;
 }
 
 /**
- * Returns a page of `all`, a list in any order. The page has the ranks of the entries. `last` is the last rank, or
- * undefined if no page follows. `calls` is the cost of reading the whole list in the caller's rate limit.
+ * Returns a page of `all`, a list in any order. The page has the ranks of the entries, not the entries. `last` is the
+ * last rank on the page, or undefined if no page follows. `calls` is the cost of reading all of `all` in the caller's
+ * rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

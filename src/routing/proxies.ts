@@ -57,7 +57,7 @@ export class Proxies {
     if (header === undefined || this.#count === 0) return undefined;
     const entries = String(header).split(',');
     // A router that replaces the header, instead of appending to it, leaves fewer entries than there are routers. The
-    // first one is used then.
+    // first entry is used then.
     return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
 }

@@ -23,7 +23,10 @@ export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
 
 const NO_PARAMETERS = parameters({});
 
-/** The error for a parameter of text that is given twice. Its value is then a list, the only value that is no text. */
+/**
+ * The error for a text parameter that a query has twice. Its value is then a list of texts, so it fails the check for a
+ * text.
+ */
 export const ONCE = 'must be given once';
 
 /** The schema of a parameter that says whose triggers, joins or batches (`what`) a call is about. */

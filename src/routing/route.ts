@@ -6,7 +6,7 @@ import type { Caller, Role } from './caller.ts';
 
 /** Maximum bytes in the body of a publish: enough for a thousand events with 5 KB of data each. */
 export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
-/** Maximum bytes in the body of another request, unless its route sets its own (`maxBodyBytes`). */
+/** Maximum bytes in the body of any request except a publish, unless its route sets `maxBodyBytes`. */
 export const MAX_BODY_BYTES = 128 * 1024;
 
 /** Lists of the roles that may call a route. ANYONE is empty: such a route needs no credentials. */
@@ -19,15 +19,13 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * What an answer (RFC 9457) says about input that does not match its schema: the error code and the `detail`. The
- * `detail` is `whole` if no field can be named.
+ * What an error answer (RFC 9457) says about input that does not match its schema: the error code and the `detail`.
+ * `whole` is the `detail` if the answer cannot name the field that is wrong.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
-  /**
-   * Returns the `detail` if one field is wrong. Without this function the `detail` is `whole`, and no field is named.
-   */
+  /** Returns the `detail` about one wrong field. Without this function, the `detail` is `whole`. */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
 }
@@ -55,8 +53,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
    */
   formToken: string;
   /**
-   * Tells the audit what the call is about, if its parameters do not, as with forms. `name` is a name, or describes the
-   * act. `client` is the token of the client. One of them may be missing.
+   * Tells the audit what the call changes. Forms need this, because their parameters do not say it. `name` is the name
+   * of the changed thing, or describes the act. `client` is the token of its client. Either may be missing.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
 }
@@ -69,8 +67,8 @@ export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
   /**
-   * Number of calls that this answer costs in the client's rate limit (CallLimits), because it was costly to make. Its
-   * length counts too.
+   * Number of calls that this answer costs in the client's rate limit, because it was costly to make. CallLimits also
+   * counts the length of each answer.
    */
   calls?: number | undefined;
   /** The code of an error that the body shows to a person, for the audit. */
@@ -90,7 +88,8 @@ export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
 type Answers = Record<number, z.ZodType | null>;
 
 /**
- * A listing must state its cost (`calls` of Answer), so that no route forgets entries that it reads but does not show.
+ * Makes the compiler demand `calls`, the cost in the rate limit, from every listing. Otherwise a route could forget to
+ * count entries that it reads but does not show.
  */
 type Cost<Schema> = Schema extends z.ZodArray ? { calls: number } : { calls?: number | undefined };
 
@@ -122,7 +121,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its address. Another site may link to such a route, as it may to a page of the console.
+   * limit of its IP address. A person may follow a link on another site to such a route. Other requests that a page of
+   * another site causes are refused.
    */
   isPublic?: true;
   /**
@@ -139,11 +139,15 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   errors?: readonly ErrorCode[];
   /** Called before the body is read. Throws for a call that can be refused without it. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
-  /** Called with the body, for checks that may take a while. The credentials are checked again afterwards. */
+  /**
+   * Called with the body, for checks that may take a while, such as resolving a host name. Throws for a call that is to
+   * be refused. Afterwards the credentials are checked again, because the client may have been removed meanwhile.
+   */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing. Its credentials are checked again only if reading the body took long, and only in the cache of
-   * clients. Every other call that changes something checks them again in Redis.
+   * True for publishing, the most frequent call. The credentials of every other call that changes something are checked
+   * again in Redis before its handler runs. Those of a publish are checked again only if its body took long to read,
+   * and only in the cache of clients.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -155,7 +159,7 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   /** The roles that may make the call. Anybody may if the list is empty. */
   roles: readonly Role[];
   /**
-   * Marks the route of requests that match no other route. Each counts in the rate limit of its address, because its
+   * Marks the route of requests that match no other route. Each counts in the rate limit of its IP address, because its
    * credentials are not checked.
    */
   isUnknown?: true;
