@@ -7,7 +7,9 @@ import { badParameter, ONCE, whose } from '../routing/query.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 export interface AskedSubscribersParts {
-  /** Resolves with the tokens of the joins of a client. */
+  /**
+   * Resolves with the tokens of a client's joins. A join is a subscriber without a callback: workers count its events.
+   */
   joinsOf: (client: string) => Promise<string[]>;
   /** Resolves with the tokens of all subscribers. */
   subscribers: () => Promise<string[]>;
@@ -29,9 +31,9 @@ interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. For a client, it is its own. For root, it is the parameter
- * `subscriber`, or undefined for all clients. Throws bad_query if a client gives `subscriber`. `what` names the listed
- * things in the message.
+ * Returns the token of the client that the call is about. A client asks about itself. Root names a client by the
+ * parameter `subscriber`, or leaves it out: undefined stands for all clients. Throws bad_query if a client gives
+ * `subscriber`. `what` is the word for the listed things in the message.
  */
 export function tokenAsked(
   caller: ChangingCaller,
@@ -53,10 +55,11 @@ export async function subscribersOf(
 }
 
 /**
- * Returns the tokens of the subscribers that the caller asks about. `tokens` is undefined for all, and empty for a
- * public name that nobody has. `calls` is the cost in the rate limit: 0 except for a viewer's public name, which is
- * searched among all subscribers. `what` names the listed things in the error message. Throws bad_query if a parameter
- * is not allowed.
+ * Returns the tokens of the subscribers that a call is about, and the cost of finding them.
+ * - `tokens` is undefined for all subscribers. It is empty if nobody has the given public name.
+ * - `calls` is the cost in the rate limit. It is 0, unless a viewer gives a public name: all subscribers are searched
+ *   for it.
+ * Throws bad_query if a parameter is not allowed. `what` is the word for the listed things in the message.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,
@@ -84,8 +87,8 @@ async function clientAsked(
 }
 
 /**
- * Returns the entries of a listing as the caller may see them. For a join, `subscriber` becomes the token of its
- * client, and `join` its name. A token that the caller may not see becomes a public name.
+ * Returns the entries of a listing as the caller may see them. If the subscriber of an entry is a join, `subscriber`
+ * becomes the token of its client, and `join` its name. A token that the caller may not see becomes a public name.
  */
 export async function withOwners<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedSubscribersParts, 'publicNames'>,

@@ -36,7 +36,7 @@ export function readDropNotice(hash: Readonly<Record<string, string>>): DropNoti
 /**
  * Returns the value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651), such as `batches=2,
  * events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100 "users";events=50)`. The topics that
- * lost the most events come first. `more` is the number of topics that are not listed.
+ * lost the most events come first. If not all topics fit, `more` is the number of those left out.
  */
 export function dropNoticeHeader({ batches, events, fromMs, toMs, topics }: DropNotice): string {
   const sorted = Object.entries(topics).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));

@@ -8,8 +8,8 @@ type CallOfOne = { caller: ChangingCaller; params: { token: string } };
 type OwnCall = { caller: ClientCaller };
 
 /**
- * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. Routers log
- * paths, so those under `/subscriber/` have no token, for clients whose token is a credential.
+ * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. The paths under
+ * `/subscriber/` name no token: routers log paths, and the token of a client can be a credential.
  */
 export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
   const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');

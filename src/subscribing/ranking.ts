@@ -99,7 +99,8 @@ const MAX_FORECAST_MS = 30 * 86_400_000;
  * not shrink, or would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // Without deliveries, a queue shrinks because batches die or are dropped. It gets no forecast.
+  // A queue without deliveries shrinks only because batches become dead letters or are dropped, so there is no
+  // forecast.
   return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
 }
 

@@ -40,8 +40,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscriptions, standings, pages } = parts;
 
   /**
-   * Resolves with the standings (the figures at the last sample) of all subscribers. A subscriber that is newer gets
-   * the figures of an empty queue. It may be missing for some seconds if another one has left since the sample.
+   * Resolves with the standings of all subscribers: their figures when they were last sampled. A subscriber that came
+   * after the sample gets the figures of an empty queue. It is noticed because the number of subscribers has changed.
+   * If another one has left, the number is the same, and the new one is missing for some seconds.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
@@ -67,13 +68,13 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   };
 
   /**
-   * Resolves with the reports of these subscribers, in this order, with the field `lately`. Leaves out those that are
-   * gone.
+   * Resolves with the reports of these subscribers, in this order, with the field `lately`. Leaves out subscribers that
+   * no longer exist.
    */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));
-    // The map has only the subscribers of this page. A map of 10,000 subscribers would take 3 ms.
+    // The map has only the subscribers of this page, because a map of 10,000 subscribers would take 3 ms.
     const own = new Map(
       known?.subscribers.filter(({ token }) => reports.has(token)).map((each) => [each.token, each]),
     );

@@ -18,10 +18,6 @@ export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | '
 
 const ms = z.int();
 
-/**
- * What was dropped of a subscriber since it subscribed. `untold` is the number of dropped events that no accepted
- * delivery has reported yet.
- */
 const DROPS_REPORT = z.object({
   batches: z.int(),
   events: z.int(),
@@ -101,9 +97,9 @@ interface Row {
   dead_batches: number;
   dead_events: string | false;
   dropped: List<string>;
-  /** Number of dropped events in the drop notice that no delivery carries yet. */
+  /** Number of dropped events that the subscriber is still to be told of, by the drop notice of a later delivery. */
   events_in_notice: string | false;
-  /** Number of dropped events in the drop notice of a delivery that is not accepted yet. */
+  /** Number of dropped events in a drop notice under way: its delivery is not accepted yet. */
   events_in_carried_notice: string | false;
 }
 

@@ -89,8 +89,8 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
   };
 
   /**
-   * Returns reports as the caller may see them. A client sees its own in full, and short ones of others. Only the
-   * subscriber itself sees the `uuid`, a secret by which it recognizes the bus.
+   * Returns reports as the caller may see them. A client sees its own report in full, and short reports of others. Only
+   * the subscriber itself sees its `uuid`, the secret by which it recognizes the bus.
    */
   const subscribersFor = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
@@ -166,8 +166,8 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
 const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
 
 /**
- * Returns what other clients see of a report: the fields that the Ruby Routemaster showed. A public name replaces the
- * token, which may be a credential. The uuid is hidden, because it is a credential.
+ * Returns what other clients see of a report: the fields that the Ruby Routemaster showed. `subscriber` is a public
+ * name, because the token may be a credential. The `uuid` is hidden, because it is a credential.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;

@@ -59,8 +59,8 @@ export class Subscriptions {
   }
 
   /**
-   * Creates or changes a subscriber, and subscribes it to exactly these topics. Above a limit on subscribers or topics,
-   * changes nothing.
+   * Creates or changes a subscriber, and subscribes it to exactly these topics. Changes nothing if there would be too
+   * many subscribers or topics.
    */
   async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
     const { ordered, signingKey } = wanted;
@@ -102,8 +102,8 @@ export class Subscriptions {
   }
 
   /**
-   * Returns the topics in other partitions that the subscriber leaves (`isLeft`). First waits until its queue has all
-   * of their events that were accepted so far, which must not be lost.
+   * Returns those topics that the subscriber leaves (`isLeft`) and that other partitions store. First moves their
+   * events that are accepted already to the queue of the subscriber. Otherwise these events would be lost.
    */
   async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -116,8 +116,8 @@ export class Subscriptions {
   }
 
   /**
-   * Resolves when these partitions have all events that joins of `partition` have published so far. While an event of a
-   * removed join is under way, it can create a deleted topic again, for a client that may be gone.
+   * Moves the events that joins of `partition` have published so far to the partitions `homes`. Otherwise an event
+   * could arrive after its join was removed. It could then create a deleted topic again, for a client that may be gone.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
     for (const home of homes) if (home !== partition) await this.#outbox?.flush(partition, home);
@@ -144,16 +144,16 @@ export class Subscriptions {
     const topics = await this.#leavingElsewhere(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
-    // This fails if one of these partitions is away. The join must still exist then, so that a repeated call finds its
-    // topics.
+    // This comes before the removal, because it fails if one of these partitions is away. The join then still exists,
+    // so a repeated call finds the topics to which it publishes.
     await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // If the subscriber is not found, something else has removed it: a change of scopes that ended the join, the
-    // removal of its client, or an earlier removal that was cut off here. The topics of a join are then unknown, so all
+    // If the subscriber is not found, something else has removed it, such as the removal of its client, or an earlier
+    // call that was cut off here. If it was a join, the topics to which it has published are now unknown, so all
     // partitions are flushed.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
@@ -180,12 +180,12 @@ export class Subscriptions {
     return this.read(token === undefined ? await this.tokens() : [token]);
   }
 
-  /** Returns the tokens of all subscribers except joins, in any order. */
+  /** Returns the tokens of all subscribers, in any order, without joins (subscribers without a callback). */
   async tokens(): Promise<string[]> {
     return (await this.#all()).filter((token) => !isJoinToken(token));
   }
 
-  /** Returns the number of subscribers, including joins. */
+  /** Returns the number of subscribers. Joins, which are subscribers without a callback, count too. */
   async members(): Promise<number> {
     return sumOf(await this.#partitions.ask((redis, keys) => redis.scard(keys.subscribers())));
   }

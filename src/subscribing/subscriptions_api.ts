@@ -20,7 +20,8 @@ import {
 import { TOPIC_PARAMS } from './topics_api.ts';
 
 /**
- * Bytes of a topic in the body of a request to subscribe: a name of up to 64 characters, quotes, comma and white space.
+ * Maximum bytes of a topic in the body of a request to subscribe: a name of up to 64 characters, quotes, a comma and
+ * some white space.
  */
 const BYTES_PER_TOPIC = 128;
 
@@ -48,8 +49,8 @@ export function subscriptionsApi({
 }: SubscriptionsParts): Route[] {
   /**
    * Undoes a request to subscribe if its client was removed meanwhile, or got scopes that do not permit these topics.
-   * So a removed client leaves no subscriber behind: a later removal deletes the new subscriber itself, because it
-   * deletes subscribers after the client.
+   * Otherwise the subscriber of a removed client could stay. A client that is removed only after this check takes its
+   * subscriber with it, because the removal deletes the client first, and then its subscribers.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -123,8 +124,8 @@ function badCallback(rule: string): BusError {
 }
 
 /**
- * Returns the signing key that a request asks for. If the bus makes a new key, also returns the answer that shows it.
- * No later answer will.
+ * Returns the signing key that a request asks for. If the bus makes the key, also returns the answer by which the
+ * client gets it. No other answer shows the key.
  */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };

@@ -34,17 +34,17 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * Number of subscribers of a topic that are listed from each partition, since it may have thousands. SSCAN may return a
- * few more.
+ * Number of a topic's subscribers that each partition lists, because a topic may have thousands. SSCAN may return a few
+ * more.
  */
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {
-  /** Number of subscribers of the topic, including joins. */
+  /** Number of subscribers of the topic. Joins, which are subscribers without a callback, count too. */
   count: number;
   /**
-   * The caller's `candidates` that are subscribers. Without candidates, about NAMED_SUBSCRIBERS subscribers of each
-   * partition.
+   * Those of the given `candidates` that are subscribers. Without candidates, about NAMED_SUBSCRIBERS subscribers from
+   * each partition.
    */
   tokens: string[];
 }
@@ -125,7 +125,7 @@ export class Topics {
     return { count: sumOf(parts.map((part) => part.count)), tokens };
   }
 
-  /** Returns the home of a topic, and the other partitions that have subscribers of it. */
+  /** Returns the partition that stores a topic (its home), and the other partitions that have subscribers of it. */
   async #withSubscribers(name: string): Promise<Partition[]> {
     const { all } = this.#partitions;
     const home = this.#partitions.ofTopic(name);
@@ -135,8 +135,8 @@ export class Topics {
   }
 
   /**
-   * Removes a topic with its delayed events and its subscriptions. Events in queues are still delivered. A `client`
-   * must own the topic.
+   * Removes a topic with its delayed events and its subscriptions. Events in queues are still delivered. If `client` is
+   * given, removes the topic only if this client owns it.
    */
   async remove(name: string, client?: string): Promise<Omit<Reply<'remove_topic'>, 'partitions'>> {
     const series = seriesOf({ topic: name });
@@ -148,8 +148,8 @@ export class Topics {
   }
 
   /**
-   * Makes a client the publisher of a topic. Its subscriptions and delayed events stay. A repeat is harmless. Above one
-   * of these limits, changes nothing.
+   * Makes a client the publisher of a topic. The topic keeps its subscriptions and delayed events. Changes nothing if
+   * the client is the publisher already, or would exceed one of the `limits`.
    */
   give(name: string, client: string, limits: GiveLimits): Promise<Reply<'give_topic'>> {
     return this.#partitions.ofTopic(name).run('give_topic', { ...limits, topic: name, client });

@@ -1,7 +1,10 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Moves events from the outbox of one partition to another partition. */
+/**
+ * Empties outboxes. A partition has an outbox for what other partitions must do, such as queueing events for their
+ * subscribers.
+ */
 export interface Flushing {
   /**
    * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws
@@ -17,10 +20,11 @@ export interface Flushing {
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes the marks of topics. A mark in a topic's home says, for example, that partition 3 has subscribers of
- * the topic, so that events are passed on to partition 3. A missing mark would lose events, so it is set before the
- * first subscription. A needless mark only slows publishing a little. It is removed only if a count finds no
- * subscribers in partition 3, and if nobody has set it again since it was read before the count.
+ * Sets and removes the marks of topics. A mark is a note in the partition that stores a topic, its home. For example,
+ * it says that partition 3 has subscribers of the topic, so that the home passes on events to partition 3.
+ *
+ * A missing mark would lose events, so a mark is set before the first subscription. A needless mark only slows
+ * publishing a little. It is removed if a count finds no subscribers in partition 3, unless it was set again meanwhile.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -29,7 +33,7 @@ export class TopicMarks {
     this.#partitions = partitions;
   }
 
-  /** Returns those of the topics that live in another partition than `partition`. */
+  /** Returns those of the topics that another partition than `partition` stores. */
   foreign(partition: Partition, topics: readonly string[]): string[] {
     return topics.filter((topic) => this.#partitions.ofTopic(topic) !== partition);
   }
@@ -39,9 +43,9 @@ export class TopicMarks {
    * before subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the
    * created topics.
    *
-   * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes
-   * (partitions of the topics) whose outboxes must be flushed before subscribing. A topic may have been removed and now
-   * exist again: an entry in such an outbox would then end the new subscription.
+   * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the partitions
+   * whose outboxes must be flushed before subscribing. Such an outbox may still have the order to end all subscriptions
+   * to a removed topic. If the topic exists again by now, the order would end the new subscription too.
    */
   async reserve(
     partition: Partition,
@@ -58,7 +62,7 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // Homes that come earlier in this loop have set their marks already. They are removed again.
+        // Earlier turns of this loop have set marks in other partitions. `refresh` removes them again.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -81,13 +85,13 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // Marks of topics without subscribers in `partition` are removed below. But a subscriber may come just after the
-  // count, and set the mark again, with a new time. So marks are read before the count, and `unmark_topics` removes one
-  // only if its time is still the same.
+  // Marks without subscribers in `partition` are removed below. A subscriber may come just after the count, and set its
+  // mark again with a new time. `unmark_topics` keeps this mark, because its time is not the one that is read here,
+  // before the count.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again, with a new time. Otherwise another process, which counted just before the first
-  // subscriber came, would remove it.
+  // Correct marks are set again too, only for their new time. Another process may have counted just before the first
+  // subscriber came. Without the new time, it would remove the mark.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -110,8 +114,8 @@ interface Mark {
 }
 
 /**
- * Returns the mark of each topic for the partition with the index `partition`, or undefined. `home` is where the topics
- * live.
+ * Returns, for each topic, its mark for the partition with the index `partition`, or undefined. `home` is the partition
+ * that stores the topics.
  */
 async function readMarks(
   home: Partition,
@@ -124,7 +128,10 @@ async function readMarks(
   return texts.map((text) => marksIn(text).get(partition));
 }
 
-/** Reads the field `elsewhere` of a topic: its marks, by the index of the partition. */
+/**
+ * Parses the field `elsewhere` of a topic. Returns its marks (see TopicMarks), each under the index of the partition
+ * that has the subscribers.
+ */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
   return new Map(

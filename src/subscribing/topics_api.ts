@@ -49,7 +49,10 @@ const PUBLISHER: Input<{ client: string }> = {
 interface TopicsParts {
   topics: Topics;
   limits: GiveLimits;
-  /** Resolves with the tokens of a client's joins, which the client sees among the subscribers of a topic. */
+  /**
+   * Resolves with the tokens of a client's joins (subscribers without a callback). The client sees them among the
+   * subscribers of a topic.
+   */
   joinsOf: (client: string) => Promise<string[]>;
   pages: Pages;
   publicNames: PublicNames;
@@ -83,8 +86,8 @@ export function topicsApi({
   const listing = new SharedReading(() => topics.list());
 
   /**
-   * Returns topics as the caller may see them. Only root and the publisher itself see its token, which can be a
-   * credential.
+   * Returns topics as the caller may see them. Only root and the publisher itself see the publisher's token, which can
+   * be a credential.
    */
   const topicsFor = (caller: Caller, list: readonly Topic[]) =>
     publicNames.shownTo(caller, list, 'publisher');
