@@ -40,7 +40,7 @@ export interface BusReport extends WorkerCounts {
   oldest_seconds: number;
   dead_letters: number;
   paused: number;
-  /** The partitions that the bus cannot reach. The figures lack what these have. */
+  /** The partitions that the bus cannot reach. The data in them is missing from the figures. */
   partitions_away: number[];
   memory_bytes: number;
   /** The memory limit of Redis; 0 if it has none. */

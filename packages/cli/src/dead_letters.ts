@@ -48,7 +48,10 @@ function idOrAll({ args, options }: Call): string[] {
   return args;
 }
 
-/** Makes a call about all dead letters of a subscriber. If root must say whose, the error names the option. */
+/**
+ * Makes a call about all dead letters of a subscriber. If the bus refuses it because root has named no subscriber, the
+ * error tells the user which option to give.
+ */
 async function ofOne<Answer>(
   call: Call,
   ask: (whose: { subscriber: string | undefined }) => Promise<Answer>,

@@ -94,7 +94,7 @@ function adviceFor(code: string, isPlain: boolean): string {
   if (code === 'ECONNREFUSED') return 'Nothing listens there: start the bus, or check host and port.';
   if (code === 'BAD_PORT') return 'Check the port of --bus.';
   if (/CERT|TLS|SSL|^UNABLE_TO_VERIFY/.test(code)) return 'See tls above.';
-  // A server that speaks TLS alone closes a plain connection.
+  // A server that speaks only TLS closes a connection of plain http.
   if (isPlain && /^(UND_ERR_SOCKET|ECONNRESET)$/.test(code))
     return 'If https is served there, write https:// before the host.';
   if (/Timeout|TIMEDOUT|CONNECT_TIMEOUT/.test(code)) return 'A firewall may drop packets on the way.';
@@ -146,7 +146,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/** Says to whom the credentials belong. The bus lets only root and viewers list jobs. */
+/** Finds out the role of the credentials by listing jobs, because the bus lets only root and viewers do that. */
 async function roleOf(bus: Routemaster): Promise<Role> {
   return bus.call('GET /jobs', { query: { limit: 1 } }).then(
     () => 'watcher',
@@ -155,8 +155,8 @@ async function roleOf(bus: Routemaster): Promise<Role> {
 }
 
 /**
- * Yields a finding if the client is subscribed to no topic, or to one without a publisher. This counts as well: a
- * client may only publish, or may subscribe before anybody publishes.
+ * Yields a finding if the client is subscribed to no topic, or to a topic without a publisher. The finding is not bad:
+ * some clients only publish, and some subscribe before anybody publishes.
  */
 async function* topicsFindings(
   bus: Routemaster,

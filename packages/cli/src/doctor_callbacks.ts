@@ -3,8 +3,8 @@ import { type Finding, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
- * An entry of `GET /subscriptions` with the subscriber's health. In compatibility mode, a client also gets the entries
- * of other clients, but without their health.
+ * An entry of `GET /subscriptions` that shows the subscriber's health. The entries of other clients, which a client
+ * gets in compatibility mode, do not show it.
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
@@ -12,8 +12,9 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * A callback that this machine does not reach is still fine if the bus attempted a delivery within this time, and none
- * fails. After an earlier attempt the receiver may have stopped.
+ * A callback that this machine does not reach is still fine if the bus has attempted a delivery within this time, and
+ * no delivery fails: perhaps only the bus reaches it. If the last attempt is older, the receiver may have stopped
+ * since.
  */
 const LATELY_MS = 60_000;
 
@@ -95,10 +96,13 @@ async function adviceWhenFailing(
     : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
 }
 
-/** Returns the end of a sentence: why the newest dead letter died. A sentence about its last attempt follows. */
+/**
+ * Returns the end of a sentence that says why the newest dead letter died. If the bus tells more, a sentence about the
+ * last failed attempt follows.
+ */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
-    // Letters of the client's joins have no callback.
+    // Dead letters of the client's joins (subscribers without a callback) say nothing about its callback.
     if (join === undefined)
       return `, the newest by ${reason}.${(await lastFailure(bus, subscriber, role)) ?? ''}`;
   }
@@ -115,8 +119,9 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 }
 
 /**
- * Returns a sentence about the last failed attempt at a batch that is `retrying`, `in_flight` or `dead`, or an empty
- * text. Returns undefined if the bus does not say, such as an old release without `GET /deliveries`.
+ * Returns a sentence about the last failed attempt at a delivery. The text is empty if no batch that is `retrying`,
+ * `in_flight` or `dead` has one. Returns undefined if the bus does not tell, such as an old release without `GET
+ * /deliveries`.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An
@@ -128,7 +133,7 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
       throw error;
     });
     if (!deliveries) return undefined;
-    // The batches of a client's joins are left out, because no callback gets them.
+    // Batches of the client's joins are left out, because joins are subscribers without a callback.
     const attempts = deliveries.flatMap((each) => (each.join === undefined ? each.attempts.slice(-1) : []));
     const last = attempts.filter(({ reason }) => reason !== null).sort((one, other) => other.at - one.at)[0];
     if (last) {

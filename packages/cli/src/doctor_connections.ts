@@ -73,7 +73,7 @@ class Connection {
 
   constructor(url: URL) {
     this.#request = url.protocol === 'https:' ? https(url, { rejectUnauthorized: false }) : http(url);
-    // Errors after `opened` matter to nobody.
+    // Without a listener, an error after the end of `opened` would end this process.
     this.#request.on('error', () => {});
   }
 
@@ -83,7 +83,8 @@ class Connection {
     try {
       const [socket]: Socket[] = await once(this.#request, 'socket', { signal });
       this.socket = socket;
-      // Through a proxy, the request gets a socket whose handshake is done.
+      // Through a proxy, Node hands over the socket only when its TLS handshake is done: `secureConnect` would not
+      // come.
       if (socket instanceof TLSSocket && !socket.getPeerFinished())
         await once(socket, 'secureConnect', { signal });
       else if (socket?.connecting) await once(socket, 'connect', { signal });

@@ -2,8 +2,8 @@ import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
 /**
- * Returns a usage line for each way to call the command, without common options. If one line names an option, the
- * others lack it.
+ * Returns the usage lines of a command, one for each way to call it, without the common options. All lines end with the
+ * command's own options, except those that `args` names in one of the lines.
  */
 function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);
@@ -13,7 +13,9 @@ function forms({ name, args, options = {} }: Command): string[] {
   });
 }
 
-/** Returns the usage of these commands, all unless given, each with its line of help. */
+/**
+ * Returns the usage lines of these commands, by default of all, each with its line of help. The common options follow.
+ */
 export function overview(commands: readonly Command[] = COMMANDS): string {
   const blocks = commands.map((command) => [...forms(command), `    ${command.help}`].join('\n'));
   return `Usage:\n${blocks.join('\n')}\n${optionLines('Common options:', COMMON_OPTIONS)}`;

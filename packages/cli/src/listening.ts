@@ -51,7 +51,7 @@ export async function listen(call: Call): Promise<void> {
     const { port } = server.address() as AddressInfo;
     const callback = textOption(call, 'callback') ?? `http://127.0.0.1:${port}/`;
     const interrupted = call.interruption();
-    // This is asked before the client subscribes: a failure must leave no subscription behind.
+    // This call comes before the client subscribes: if it fails, no subscription is left behind.
     const hint = await withoutPublisher(bus, call.args);
     await bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
@@ -82,7 +82,10 @@ async function listenAt(port: number, server: Server): Promise<void> {
   }
 }
 
-/** Where events are forwarded. `authorization` has the user of the URL, as a delivery of the bus has its `uuid`. */
+/**
+ * Where events are forwarded. `authorization` has the user name of the URL in Basic authentication, just as a delivery
+ * of the bus has the subscriber's `uuid`.
+ */
 interface Forwarding {
   url: string;
   authorization: string | undefined;
@@ -94,7 +97,7 @@ function targetOf(text: string | undefined): Forwarding | undefined {
     throw new UsageError(`--forward-to is a URL, such as http://UUID@localhost:3000/events, not ${text}`);
   const url = new URL(text);
   const user = decodeURIComponent(url.username);
-  // `fetch` refuses a URL with a user.
+  // `fetch` refuses a URL with a user name, so the Authorization header carries it.
   url.username = '';
   url.password = '';
   const authorization = user === '' ? undefined : `Basic ${Buffer.from(`${user}:x`).toString('base64')}`;

@@ -7,8 +7,8 @@ const { env, stdin, stdout, stderr } = process;
 let interrupted: AbortController | undefined;
 
 /**
- * Time within which a second signal counts as the first. The terminal sends Ctrl-C to this process, `npx` passes it on
- * once more if the shell is bash, and other supervisors send SIGTERM.
+ * Time within which a second signal is taken for the same Ctrl-C. For one Ctrl-C, this process can get a signal from
+ * the terminal, and another one from `npx` (if the shell is bash) or from a supervisor, which sends SIGTERM.
  */
 const SAME_SIGNAL_MS = 300;
 
@@ -35,7 +35,7 @@ stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   process.exitCode = status;
   interrupted.abort();
 });
-// Nobody can be told that stderr is gone.
+// Without stderr, there is nowhere to report an error.
 stderr.on('error', () => {});
 
 const status = await run(process.argv.slice(2), {

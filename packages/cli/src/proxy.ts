@@ -1,13 +1,13 @@
 import * as http from 'node:http';
 import { Failure } from './command.ts';
 
-/** Hosts to which nothing goes through a proxy: this machine. */
+/** The names of this machine. Requests to it go through no proxy. */
 const HERE = ['localhost', '127.0.0.1', '::1'];
 
 /**
  * Lets all https requests of this process go through the proxy of HTTPS_PROXY, except to the hosts of NO_PROXY, as curl
- * does. HTTP_PROXY is ignored: only this machine is called by plain http, and a proxy could read the token. Node before
- * 24.14 has no such function.
+ * does. HTTP_PROXY is ignored: only this machine is called by plain http, and a proxy could read the token. Does
+ * nothing before Node 24.14, which lacks `setGlobalProxyFromEnv`.
  */
 export function useProxy(env: NodeJS.ProcessEnv): void {
   const given = env.https_proxy || env.HTTPS_PROXY;

@@ -90,7 +90,8 @@ class Refused extends Error {
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
-  // Ctrl-C ends the reading, and a second one the process. The request under way ends first, as its events count too.
+  // The first Ctrl-C ends the reading of the file. The request under way still ends, so that its events are counted. A
+  // second Ctrl-C ends the process.
   const interruption = call.interruption();
   const publisher = new LinePublisher(call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS }), interruption);
   const isStdin = file === '-';
@@ -116,7 +117,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     }
     await underWay;
   } catch (error) {
-    // The request under way has earlier lines, so its failure comes first.
+    // A request with earlier lines may be under way. If it fails too, its error is thrown, because its lines come
+    // first.
     const reason = await underWay.then(
       () => error,
       (earlier: unknown) => earlier,
@@ -145,9 +147,12 @@ function failureOf(error: unknown, stored: number): unknown {
   return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
 }
 
-/** Names the line of the refused event, if the bus has told which event it is. */
+/**
+ * Returns the line number of the refused event as text, such as `line 7: `. The text is empty if the bus has not told
+ * which event it is.
+ */
 function placeOf({ problem, part: { numbers } }: Refused): string {
-  // A request that is too large is divided until it has one line.
+  // A request that is too large was halved until it had one line, so this line is the one.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
   return line === undefined ? '' : `line ${line}: `;

@@ -72,7 +72,10 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-/** Replaces what Node says after the name of an unknown option by the option that may be meant, if one is similar. */
+/**
+ * Adds the most similar option to Node's message about an unknown one: `Unknown option '--tokn'. Did you mean --token?`
+ * Returns other messages unchanged, and this one if no option is similar.
+ */
 function withNearest(message: string, names: readonly string[]): string {
   const [beginning, given = ''] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];
   const near = nearest(
@@ -99,7 +102,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   const target = () => {
     if (at) return at;
     at = targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
-    // Plain http is only for a bus on this machine, which needs no proxy. A wrong HTTPS_PROXY is ignored there.
+    // A bus that is called by plain http is on this machine, and needs no proxy. A wrong HTTPS_PROXY then does no harm.
     if (at.url.startsWith('https:')) useProxy(env);
     return at;
   };

@@ -10,14 +10,14 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const METRICS_TIMEOUT_MS = 5000;
 /**
- * Time between the metrics that a rate compares. By default each process of the bus adds to the counters every five
- * seconds, so twice in this time. In four seconds it adds once or not at all: the rate would be a quarter too high, or
- * 0.
+ * Time between the two readings of the metrics from which a rate is made. By default, each process of the bus adds to
+ * its counters every five seconds, so twice in this time. Four seconds would hold one addition or none: the rate would
+ * be a quarter too high, or 0.
  */
 const RATES_OVER_MS = 10_000;
 /**
- * The metrics that are compared may be up to this much less than ten seconds apart, because some answers take longer
- * than others.
+ * Two readings still make a rate if they are up to this much less than RATES_OVER_MS apart, because some answers of the
+ * bus take longer than others.
  */
 const JITTER_MS = 500;
 
@@ -62,14 +62,15 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Number of newest values (one for every ten seconds) in which the present rate is searched for. The last of them that
- * is not null counts; a value is null until it is sampled.
+ * Number of the newest values of a rate's history in which the present rate is looked for. The history, which the bus
+ * keeps, has a value for every ten seconds, null until it is sampled. The last one that is not null is the present
+ * rate.
  */
 const NEWEST_VALUES = 3;
 
 /**
- * Returns a report with the rates of the bus's own history, which has no failed deliveries. A bus of an earlier release
- * has no history.
+ * Returns a report with the rates from the bus's history, since one reading of the metrics gives none. They are null if
+ * the bus is of an earlier release, which has no history. The history has no rate of failed deliveries.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const { metrics } = await bus.history().catch((error) => {
@@ -105,7 +106,7 @@ async function* reportsOf(
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
-      // After a failure, the two seconds count from now, so that a bus in trouble gets a rest.
+      // After a failure, the wait of two seconds begins only now, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
     // The next request is due two seconds after the last one began, not after it ended. Otherwise the durations would

@@ -18,8 +18,9 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
 /**
- * Minimum characters of a subscriber's name. In a table that is too wide, names are shortened to this before a column
- * is left out. With only the columns of rank 1 to MAIN_RANK, the minimum is MIN_NAME_WIDTH_OF_MAIN.
+ * Minimum characters of a subscriber's name. A table that is too wide first gets names shortened to this minimum, and
+ * only then loses a column. While only the columns of rank 1 to MAIN_RANK are left, the minimum is
+ * MIN_NAME_WIDTH_OF_MAIN.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;

@@ -22,7 +22,10 @@ export async function verify(call: Call): Promise<void> {
   );
 }
 
-/** Says what may be wrong with a secret. The bare Base64 of a secret works too, so it is not refused before. */
+/**
+ * Returns what to add to an error message if the secret does not begin like a signing secret, and otherwise an empty
+ * text. Such a secret is not refused at once, because its Base64 works without the prefix too.
+ */
 function doubtAbout(secret: string): string {
   if (/^wh(sec|pk)_/.test(secret)) return '';
   return '; a signing secret begins with whsec_ or whpk_, and this one does not';
