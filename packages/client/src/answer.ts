@@ -12,8 +12,8 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and from the bus: another server may answer 200 to everything, such as the login
- * page of a network. The bus answers a publish without a body, by 204, or by 200 in compatibility mode. It answers with
+ * Returns true if the answer is 2xx and from the bus. Another server, such as the login page of a network, may answer
+ * 200 to everything. The bus answers a publish without a body, by 204, or by 200 in compatibility mode. It answers with
  * a web page only to `GET /docs`.
  */
 export function isDone(

@@ -16,8 +16,8 @@ import type { Request } from './transport.ts';
 const PER_PAGE = 100;
 
 /**
- * The POST calls that may be repeated, because doing them twice has the same effect as once. So it is with GET, PUT and
- * DELETE.
+ * The POST calls that may be repeated, because doing them twice has the same effect as once. All calls by GET, PUT and
+ * DELETE may be repeated too.
  */
 const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /subscription',
@@ -41,7 +41,8 @@ export abstract class AnyCall {
 
   /**
    * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if it is empty.
-   * Repeats a failed call if that is safe, and one such as POST /api_tokens only if the bus has certainly not done it.
+   * Repeats a failed call if doing it twice is harmless. A call such as POST /api_tokens, which would make two clients,
+   * is repeated only if the bus has certainly not done it.
    */
   async call<C extends CallName>(
     call: C,

@@ -91,8 +91,8 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Resolves with a join and its open keys, oldest first: those for which events of some topics are still missing.
-   * `limit` is the maximum number of keys, by default 100.
+   * Resolves with a join and its open keys, oldest first. A key, such as the id of an order, is open while events of
+   * some of the join's topics are still missing for it. `limit` is the maximum number of keys, by default 100.
    */
   join(
     name: string,
@@ -272,7 +272,10 @@ export abstract class Api extends AnyCall {
     return this.call('GET /pulse', {}, options);
   }
 
-  /** Resolves a second later than usual while many deliveries wait for workers, which makes autoscalers start more. */
+  /**
+   * Resolves a second later than usual while many deliveries wait for workers, so that autoscalers that watch the
+   * response time start more workers.
+   */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);
   }

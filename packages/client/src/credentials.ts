@@ -52,8 +52,9 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Keeps the challenge of an answer 401 for the next requests. Ignores it if a newer challenge is kept than the
-   * refused request used: the repeated request can use the kept one.
+   * Keeps the challenge of an answer 401 for the next requests. Returns true if the refused request should be sent
+   * again. If a newer challenge was kept since the request was sent, the repeated request uses that one, and this one
+   * is ignored.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;

@@ -18,8 +18,8 @@ export interface CallOptions {
 export const MAX_TIMEOUT_MS = 540_000;
 
 /**
- * How a deadline ends a call: `late` at the time limit, or `aborted` by the signal. It calls one of them, once, and
- * neither after `clear`.
+ * The functions by which a deadline ends a call: `late` at the time limit, or `aborted` when the signal is aborted. A
+ * deadline calls one of them, once, and neither after `clear`.
  */
 interface Ending {
   late(timeoutMs: number): void;

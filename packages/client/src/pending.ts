@@ -17,7 +17,8 @@ export interface NewEvent<Data = unknown> {
    */
   timestamp?: number | undefined;
   /**
-   * When to publish the event, within a year after the bus gets it: `at` in ms since 1970, or `delay` in ms after that.
+   * When to publish the event: at the time `at`, in ms since 1970, or `delay` ms after the bus gets the event. Give one
+   * of them at most. The time must be within a year.
    */
   at?: number | undefined;
   delay?: number | undefined;
@@ -28,7 +29,7 @@ export interface NewEvent<Data = unknown> {
 /**
  * What is known about an event when the caller of `publish` gives it up:
  * - `mayBeDone`: true if the bus may have stored the event.
- * - `lastFailure`: the last failed attempt of the topic's present request, if there is one. The event is in that
+ * - `lastFailure`: the last failed attempt of the topic's running request, if there is one. The event is in that
  *   request, or waits for its end.
  */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
@@ -80,7 +81,7 @@ export class Pending {
 
   /** True if the event is delayed: it has `at` or `delay`, so the bus publishes it later. */
   get isTimed(): boolean {
-    // In JavaScript, an event may be null or undefined. The bus refuses it.
+    // A caller in JavaScript may give null or undefined as the event. The bus then refuses it.
     return this.#event?.at !== undefined || this.#event?.delay !== undefined;
   }
 

@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. A request takes up to 1,000,
- * and meanwhile those of the next requests are read.
+ * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. A request takes up to 1,000
+ * of them. The others wait to fill the next requests.
  */
 const MAX_UNDER_WAY = 4000;
 
@@ -12,7 +12,10 @@ export interface PublishFailure {
   error: unknown;
 }
 
-/** Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` has read no more events. */
+/**
+ * Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` has read no more events,
+ * except one for which it was waiting already.
+ */
 export class PublishAllError extends RoutemasterError {
   /** The number of events that are stored. */
   readonly stored: number;

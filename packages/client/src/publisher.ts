@@ -5,7 +5,10 @@ import type { Transport } from './transport.ts';
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
-/** A call of `flush`. It waits for the publishes up to number `last`, of which `left` have not ended. */
+/**
+ * A call of `flush`. It waits for the publishes with the numbers up to `last` (see `#unsettled`). Of these, `left` have
+ * not ended yet.
+ */
 interface Flush {
   last: number;
   left: number;
@@ -51,8 +54,8 @@ export class Publisher {
   async flush(): Promise<void> {
     const [last, left] = [this.#published, this.#unsettled.size];
     if (left > 0) await new Promise<void>((done) => this.#flushes.add({ last, left, done }));
-    // Callers get time to handle the outcomes of their publishes first. Otherwise a program that counts its failures,
-    // and ends after `close`, would miss those of the last request.
+    // Callers first get time to handle the outcomes of their publishes. Otherwise a program that counts its failures,
+    // and ends as soon as `close` resolves, would miss those of the last request.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -62,7 +65,7 @@ export class Publisher {
   }
 
   #admit(): void {
-    // If the buffer is full, the loop is not even begun. Beginning it takes long if the first members of a long Set
+    // A full buffer is noticed before the loop, because to begin a loop over a long Set is slow if its first members
     // were removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
@@ -92,8 +95,8 @@ export class Publisher {
   }
 
   /**
-   * Admits events, and starts requests, after the code that is running now, so that all events that it publishes to a
-   * topic can go into one request.
+   * Converts waiting events to JSON and starts requests, but only after the code that is running now. So all events
+   * that this code publishes to a topic can go into one request.
    */
   #startSoon(): void {
     if (this.#starts) return;
@@ -126,8 +129,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // A signal may end 100,000 publishes at once. Starting others after each, instead of once, would take quadratic
-    // time.
+    // A signal may end 100,000 publishes at once. The place that they leave is filled once after all of them: to do it
+    // after each would take quadratic time.
     this.#startSoon();
     return progress;
   };

@@ -17,8 +17,8 @@ const MAX_TIMED_EVENTS = 500;
  */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * After a request was refused because of one event, the next ones have fewer events (`#maxEvents`). Each success
- * multiplies that by this factor, up to EVENTS_PER_REQUEST.
+ * After a request was refused because of one event, the next requests have fewer events (`#maxEvents`). Each success
+ * multiplies their number by this factor, up to EVENTS_PER_REQUEST.
  */
 const GROWTH = 1.25;
 
@@ -63,8 +63,8 @@ export class TopicQueue {
   }
 
   /**
-   * Removes an event that its caller has given up. Returns whether the bus may have stored it, and the last failure of
-   * the running request.
+   * Removes an event that its caller has given up. Returns whether the bus may have stored the event, and the last
+   * failure of the running request.
    */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
@@ -75,8 +75,8 @@ export class TopicQueue {
   }
 
   /**
-   * Sends the next request. Resolves with its events if they are stored, and otherwise with the refused ones and the
-   * error. The others go back to the front of the queue.
+   * Sends the next request. Resolves with its events if they are stored. Otherwise resolves with the refused events and
+   * the error, and puts the other events back to the front of the queue.
    */
   async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
     const events = this.#take();

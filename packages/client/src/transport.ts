@@ -104,7 +104,7 @@ export class Transport {
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
     const { code } = cause;
-    // OpenSSL's message has addresses, a file of its source, and a line break.
+    // OpenSSL's own message is replaced, because it has addresses, the name of a source file and a line break.
     const message = code === 'ERR_SSL_WRONG_VERSION_NUMBER' ? NO_TLS : cause.message;
     // An error without a code means that `fetch` itself refuses the request, for example because of a forbidden port.
     // It would refuse another attempt too.

@@ -4,8 +4,8 @@ import { type Answer, answer, type Deliveries, type Headers } from './receiver.t
 // install their types.
 
 /**
- * What is used of a request of `node:http` or Express. A framework may have read the body already, and stored it as
- * `rawBody` or `body`.
+ * The parts of a request of `node:http` or Express that this package uses. A framework may have read the body already,
+ * and stored it as `rawBody` or `body`.
  */
 interface NodeRequest {
   method?: string | undefined;
@@ -23,7 +23,7 @@ interface NodeResponse {
   writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
 }
 
-/** What is used of a Fastify instance. */
+/** The parts of a Fastify instance that this package uses. */
 interface FastifyLike {
   removeAllContentTypeParsers(): void;
   addContentTypeParser(
@@ -67,7 +67,7 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // The unread part of a body would be taken for the next request, so the connection must close.
+  // The connection must close if a part of the body is unread. Otherwise that part would be taken for the next request.
   const close: Record<string, string> =
     request.complete || request.readableEnded ? {} : { connection: 'close' };
   response.writeHead(status, { ...headers, ...close }).end(body);
@@ -103,7 +103,8 @@ async function bodyOf(
   maxBytes: number,
 ): Promise<Uint8Array | 'too_large' | 'parsed' | 'cut'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
-  // Express 4 sets `body` to {} if there is a parser, even one for other types, which has read nothing.
+  // The stream was read, but no bytes were kept. `body` proves nothing: Express 4 sets it to {} if there is a parser,
+  // even one for other types, which has read nothing.
   if (request.readableEnded || request.readableDidRead) return 'parsed';
   return new Promise((resolve) => {
     const arrived = new Arrived();

@@ -4,8 +4,8 @@
  */
 export interface DeliveryStore {
   /**
-   * Claims a delivery. After `claimed` the caller must handle the delivery, and then confirm or release it. It is
-   * `handled` if it was confirmed before, and `busy` if another caller has claimed it.
+   * Claims a delivery. After `claimed` the caller must handle the delivery, and then confirm or release it. The result
+   * is `handled` if the delivery was confirmed before, and `busy` if another caller has claimed it.
    */
   claim(id: string): Promise<'claimed' | 'handled' | 'busy'>;
   confirm(id: string): Promise<void>;
@@ -23,8 +23,8 @@ export interface DeliveryStoreOptions {
 
 export interface ClaimOptions {
   /**
-   * Maximum duration of a claim, a minute by default. It must be longer than handling a delivery takes. Otherwise two
-   * callers could handle the delivery at the same time.
+   * Time after which a claim expires, a minute by default. It must be longer than handling a delivery takes. Otherwise
+   * two callers could handle the delivery at the same time.
    */
   claimMs?: number;
 }

@@ -12,7 +12,7 @@ export interface DirtyStore {
    * event.
    */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
-  /** Returns up to `limit` URLs with the numbers of their last marks, in no particular order. */
+  /** Returns up to `limit` URLs, each with the number of its last mark, in no particular order. */
   some(limit: number): Promise<[url: string, mark: number][]>;
   /** Removes a URL, unless it was marked again since `some` has returned this `mark`. */
   clean(url: string, mark: number): Promise<void>;
@@ -96,8 +96,8 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The number of a mark is Redis's time in ms, to the microsecond. A counter would begin anew when its URL is cleaned,
-// and a slow sweep could clean the mark of a later event.
+// A mark is numbered by Redis's time, in ms with microseconds as fraction. A counter for each URL would start again
+// when the URL is cleaned. A slow sweep that still has an old number 1 would then clean the mark of a later event.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000

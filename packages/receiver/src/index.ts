@@ -35,7 +35,8 @@ export interface Receiver {
 export function createReceiver<Topics = Record<string, unknown>>(
   options: ReceiverOptions<NoInfer<Topics>>,
 ): Receiver {
-  // The handlers expect data of the types in `Topics`, but nothing checks the data of received events.
+  // The cast is needed because the handlers expect data of the types in `Topics`. Nothing checks the data of received
+  // events.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
   // `receiver.node` without parentheses fits the types of `createServer` too. It would then be called for each request,

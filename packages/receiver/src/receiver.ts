@@ -136,7 +136,9 @@ export class Deliveries {
     return this.#handle(deliveryOf(id, headers), events);
   }
 
-  /** Tells that a delivery does not prove to be from the bus, and returns the answer to it. */
+  /**
+   * Reports, by `onRefused` or a warning, that a delivery does not prove to be from the bus. Returns the answer to it.
+   */
   #unknown(reason: string, headers?: Record<string, string>): Answer {
     const { onRefused } = this.#options;
     if (onRefused) safely(() => onRefused(reason), 'onRefused');
@@ -265,7 +267,8 @@ function byTopic(
 }
 
 /**
- * Handlers may be methods of a class. What every object has, such as `constructor`, is no handler unless it is given.
+ * Returns true if `on` has a handler for the topic. A method that `on` inherits from its class is a handler. What every
+ * object inherits, such as `constructor`, is none.
  */
 function hasHandler(on: Record<string, Handler | undefined>, topic: string): boolean {
   return Boolean(on[topic]) && (Object.hasOwn(on, topic) || !(topic in Object.prototype));
@@ -276,8 +279,8 @@ function isEvent(value: unknown): value is ReceivedEvent {
 }
 
 /**
- * Returns the values of an option. Throws TypeError if it is there without a value, for example because an environment
- * variable is not set: deliveries would be accepted without this check.
+ * Returns the values of an option. Throws TypeError if the option is given without a value, for example because an
+ * environment variable is not set. Otherwise deliveries would be accepted without this check.
  */
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];

@@ -36,9 +36,9 @@ interface Verifier {
 }
 
 /**
- * Returns a function that checks whether a delivery is signed with any of `secrets`, and returns undefined, or why the
- * delivery is refused. A secret is symmetric (`whsec_…`) or an ed25519 public key (`whpk_…`). Throws TypeError if one
- * is malformed.
+ * Returns a function that checks whether a delivery is signed with any of `secrets`. This function returns undefined if
+ * it is, and otherwise the reason why the delivery is refused. A secret is symmetric (`whsec_…`) or an ed25519 public
+ * key (`whpk_…`). Throws TypeError if a secret is malformed.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
