@@ -11,7 +11,7 @@ const WITH_PORT = /^(?:\[([^\]]+)\]|([\d.]+))(?::\d+)?$/;
 
 /**
  * The routers (proxies) in front of this process. Each one appends the address of its caller to `X-Forwarded-For`. So
- * with n routers, the last n entries can be trusted. The caller may have written those before them.
+ * with n routers, the last n entries can be trusted. The caller may have written the entries before them.
  */
 export class Proxies {
   readonly #count: number;

@@ -5,8 +5,8 @@ import type { Dialect } from './dialect.ts';
 import type { Input, Route, Wording } from './route.ts';
 
 /**
- * Calls that the Ruby Routemaster has too, or that its clients make. It ignored unknown query parameters, so its
- * clients may send some. Health checks are not listed, because they need no credentials.
+ * Calls that the Ruby Routemaster has too, or that its clients make. These clients may send unknown query parameters,
+ * because the Ruby Routemaster ignored them. Health checks are not listed, because they need no credentials.
  */
 const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
   ...['GET /api_tokens', 'POST /api_tokens', 'DELETE /api_tokens/:token'],

@@ -144,8 +144,8 @@ export class Subscriptions {
     const topics = await this.#leavingElsewhere(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
-    // This comes before the removal, because it fails if one of these partitions is away. The join then still exists,
-    // so a repeated call finds the topics to which it publishes.
+    // Flushing fails if one of these partitions is away. So it comes before the removal: the join then still exists,
+    // and a repeated call finds the topics to which it publishes.
     await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,

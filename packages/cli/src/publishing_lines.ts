@@ -31,7 +31,7 @@ class LinePublisher {
 
   /**
    * Posts the lines of a chunk in their order, and calls `stored` after each accepted request. A chunk that is too
-   * large for the bus becomes several requests. None begins after an interruption.
+   * large for the bus becomes several requests. No request begins after an interruption.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {

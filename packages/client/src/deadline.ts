@@ -12,8 +12,8 @@ export interface CallOptions {
 }
 
 /**
- * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten minutes. Events that are
- * sent again after that would be stored twice.
+ * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten minutes. If the events of a
+ * request were sent again after that, they would be stored twice.
  */
 export const MAX_TIMEOUT_MS = 540_000;
 
