@@ -29,8 +29,8 @@ interface Holding {
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
- * further requests at once. A client's first request may take all that is free. A further request must leave as much
- * free for others as the client already holds: a client with 40 requests gets another one if 40 are free after it.
+ * further requests at once. A client's first request may take all that is free. After a further request, as much must
+ * be free for others as the client held before it: a client with 40 requests gets another one if 40 are free after it.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -39,10 +39,10 @@ export class Admission {
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations whose bodies are still arriving. The one that has gone longest without progress is first. This is no
-   * Set, because a Set would keep requests in memory that are over. V8 links each former table of a Set to the next one,
-   * and once one of them is old, short garbage collections free none of the later ones. With HTTP Digest, 1.7 MB of 24
-   * allocated stayed that way.
+   * Reservations whose bodies are still arriving, the one that has gone longest without progress first. A Set would
+   * keep finished requests in memory: V8 links each table that a Set has outgrown to the next table, and once one of
+   * them is in the old generation, minor garbage collections free none of the later ones. With HTTP Digest, 1.7 of 24
+   * MB allocated stayed in memory that way.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;

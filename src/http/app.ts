@@ -74,8 +74,8 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
 }
 
 /**
- * Returns the route that refuses a request: `row`, which answers with a problem document. A browser that asked for a
- * page of the console gets a page instead, which `errorPage` makes.
+ * Returns the route that refuses a request: `row`, which answers with a problem document. If a browser asked for an
+ * address of the console, returns a copy of `row` that answers with the page `errorPage`.
  */
 function asPageForBrowser(
   request: Parameters<RequestHandler>[0],

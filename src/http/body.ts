@@ -12,7 +12,7 @@ interface Watch {
   whenTakenBack(refuse: (error: BusError) => void): void;
 }
 
-/** The functions that ask the senders of requests with `Expect: 100-continue` for the body. */
+/** For each request with `Expect: 100-continue`, the function that asks its sender for the body. */
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**

@@ -23,9 +23,9 @@ export class CallLimits {
   readonly #strangers: Buckets;
   readonly #underWay = new Map<string, number>();
   /**
-   * One reading call and one changing call of each client are handled at a time, so that reads do not wait for a long
-   * change. Sixteen listings of 1,000 dead letters at a time delayed another client's publish by half a second (p99),
-   * one at a time by up to 28 ms.
+   * A client's reading calls are handled one at a time, and so are its changing calls. They wait in separate queues, so
+   * that reads do not wait for a long change. Sixteen listings of 1,000 dead letters at the same time delayed another
+   * client's publish by half a second (p99), and one after the other by up to 28 ms.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1);
@@ -37,8 +37,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request without credentials against the rate of its address. With `isStranger`, counts it even with
-   * credentials, because its route does not check them. Throws rate_limited if the address has sent too many.
+   * Counts a request without credentials against the rate of its IP address. With `isStranger`, counts it even if it
+   * has credentials, because its route does not check them. Throws rate_limited if the address has sent too many
+   * requests.
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (schemeOf(request) !== '' && !isStranger) return;
@@ -62,8 +63,8 @@ export class CallLimits {
     const { socket } = response.req;
     // A destroyed socket emits no further `close`, so this call would count as under way for ever.
     if (socket.destroyed) return;
-    // The call ends when its response or its socket emits `close`. When a connection closes, Node emits no `close` on a
-    // response that waits for an earlier one to be sent.
+    // The call ends when its response or its socket emits `close`. The response alone is not enough: when a connection
+    // closes, Node emits no `close` on a response that waits for an earlier response to be sent.
     this.#underWay.set(client, underWay + 1);
     const end = () => {
       response.off('close', end);
@@ -85,7 +86,10 @@ export class CallLimits {
     return (reads ? this.#reading : this.#changing).run(client, work);
   }
 
-  /** Counts the length of an answer against the rate of its address. `admit` has counted the request. */
+  /**
+   * Counts the length of an answer against the rate of the IP address that sent the request. `admit` has counted the
+   * request itself.
+   */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }

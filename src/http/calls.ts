@@ -21,8 +21,8 @@ import type { WorkBudget } from './work_budget.ts';
  */
 const LONG_BODY = 4096;
 /**
- * If a body takes longer than this, Redis is asked again whether it has the data of the bus, and the caller of a publish
- * is checked again, as its client may have been removed meanwhile.
+ * If it takes longer than this to read and check a body, two checks are repeated: whether Redis still has the data of
+ * the bus, and, for a publish, whether the credentials are still valid. The client may have been removed meanwhile.
  */
 const MOMENT_MS = 50;
 
@@ -46,8 +46,8 @@ interface CallsParts {
 }
 
 /**
- * Carries out the calls of known callers: checks the inputs, reads the body, checks the credentials again, and runs the
- * handler.
+ * Carries out calls after their callers were identified: checks the inputs, reads the body, checks the credentials
+ * again, and runs the handler.
  */
 export class Calls {
   readonly #parts: CallsParts;
@@ -96,7 +96,8 @@ export class Calls {
     if (refusal) throw refusal;
     // A request whose sender has closed the connection must not count against the limits of Admission.
     checkIsOpen(request);
-    // The credentials are known to be right here. Otherwise strangers could hold all the memory for bodies.
+    // Memory is reserved only after the credentials were checked. Otherwise strangers could hold all the memory for
+    // bodies.
     const reservation = admission.reserve(request, holderOf(call));
     const judgedAtMs = reservation.progressMs;
     try {
@@ -104,7 +105,7 @@ export class Calls {
       reservation.startWork();
       const isLong = lengthOf(chunks) > LONG_BODY;
       call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
-      // Parsing begins as soon as `turn` resolves, so the budget sees how long it takes.
+      // Parsing follows `turn` without another `await`, so that the work budget can measure how long it takes.
       if (isLong && !route.takesText) await this.#parts.budget.turn(holderOf(call));
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       if (route.refuseLate) await route.refuseLate(call);
@@ -202,9 +203,9 @@ function lengthOf(chunks: readonly Buffer[]): number {
 /** Reads the body as JSON. Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Limits the delimiters (brackets, commas and quotes outside of strings), because parsing many takes long. The data of
-  // a trigger may have most: one in each of its bytes. For a trigger, `maxBytes` is more than MAX_CHARACTERS_PER_BYTE
-  // times these bytes.
+  // Refuses a body with too many delimiters (brackets, commas and quotes outside of strings) before it is parsed,
+  // because parsing many takes long. Valid data of a trigger may have as many delimiters as bytes. The limit allows
+  // this: `maxBytes` for a trigger is over MAX_CHARACTERS_PER_BYTE times the maximum bytes of its data.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

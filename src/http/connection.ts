@@ -11,21 +11,21 @@ import type { WorkBudget } from './work_budget.ts';
  */
 const MAX_DUE = 4;
 /**
- * If a slice of a chunked body takes longer than this to parse, its chunks are tiny. With chunks of one byte it takes
- * up to 1.2 ms, and with large ones 0.01 ms.
+ * The chunks of a body count as tiny if a slice of the body takes longer than this to parse. A slice with chunks of one
+ * byte takes up to 1.2 ms, and one with large chunks 0.01 ms.
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * A body has tiny chunks if more of them than this arrive together with its headers. Parsing as many takes 3 ms. Node
- * reads 64 KiB at a time, so chunks of 30 bytes or more are never as many.
+ * The chunks of a body count as tiny if this many of them arrive in the same read as its headers. Parsing 2000 takes 3
+ * ms. Node reads 64 KiB at a time, so chunks of 30 bytes or more are never as many.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
-/** Name in the work budget for the parsing of tiny chunks. */
+/** The name under which WorkBudget queues the parsing of tiny chunks, of all connections together. */
 const TINY_CHUNKS = ':tiny_chunks';
 
 type Feed = (bytes: Buffer) => void;
 
-/** The socket of a connection. Node sets `_paused` while the caller does not read its answers. */
+/** The socket of a connection. Node sets `_paused` to true while the caller does not read the answers sent to it. */
 type ServedSocket = Socket & { _paused?: boolean };
 
 /** A parsed request that waits for earlier requests. `start` begins to handle it. */
@@ -55,9 +55,12 @@ export class Connection {
   readonly #slices = new Slices();
   #isDetached = false;
   #isSliced = false;
-  /** Number of chunks that arrived with the headers of chunked bodies, while these are parsed whole. */
+  /**
+   * Number of body chunks found in the present read, if this read is parsed whole and not in slices. Otherwise
+   * undefined.
+   */
   #unslicedChunks: number | undefined;
-  /** True if the body that is being parsed has tiny chunks. Before each slice, it waits until WorkBudget gives it a turn. */
+  /** True if the body that is being parsed has tiny chunks. Each slice of it waits until WorkBudget gives it a turn. */
   #hasTinyChunks = false;
   #isWaitingForTurn = false;
 
@@ -76,8 +79,8 @@ export class Connection {
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait. The new `data` listener makes Node's parser stop reading the socket by itself.
    *
-   * If the connection is paused at that moment, Node's parser will not start the next read any more. So the empty `push`
-   * starts it. Without the `push`, the rest of a body that had arrived in part was never read.
+   * The empty `push` is for a connection that is paused at this moment: it starts the next read, which Node's parser no
+   * longer does. Without it, the rest of a half-arrived body was never read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -117,13 +120,13 @@ export class Connection {
   }
 
   /**
-   * Gives up the socket after a CONNECT or Upgrade request, which ends Node's parsing. Returns the bytes that were not
-   * parsed.
+   * Stops handling the socket, after a CONNECT or Upgrade request, at which Node's parser stops too. Returns the bytes
+   * that were not parsed.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // Node would resume a paused socket when earlier answers are read. Nobody listens to it then, so bytes would be
-    // lost.
+    // Otherwise Node would resume the socket when the caller reads the earlier answers. At that time nobody listens to
+    // the socket, so its bytes would be lost.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -131,9 +134,9 @@ export class Connection {
   }
 
   /**
-   * Reads the rest of a chunked body in slices: if a slice takes long to parse, its chunks are tiny. The part that
-   * arrived with the headers is parsed whole. If that part has many chunks, all connections are read in slices for a
-   * minute.
+   * Watches a chunked body for tiny chunks, which take long to parse. The part of the body that arrived with its
+   * headers is parsed whole, and its chunks are counted. If there are MAX_UNSLICED_CHUNKS, ReadingMode changes all
+   * connections to slices. The rest of the body is read in slices, and the time to parse each slice is measured.
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {
@@ -156,7 +159,8 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // The parser still parses the rest of the bytes that it got. Reading stops after that, in the next tick.
+    // The parser still parses the rest of the bytes that it was given. So reading stops only after that, in the next
+    // tick.
     if (this.#held.length === 1) process.nextTick(() => this.#wait());
   }
 
@@ -170,15 +174,18 @@ export class Connection {
     return this.#due.length < MAX_DUE;
   }
 
-  /** Parses the rest of what has arrived. Node resumes the socket after each answer, even if bytes must wait. */
+  /**
+   * Called when Node resumes the socket, as it does after each answer. Parses the bytes that have arrived, and pauses
+   * the socket again if some must wait.
+   */
   #goOnOrStay(): void {
     this.#parse();
     this.#pauseOrResume();
   }
 
   /**
-   * Reads the socket, unless bytes must wait. A detached socket is left alone, because its next Connection would not
-   * resume it.
+   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Leaves a detached socket alone,
+   * because its next Connection would not resume it.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;
@@ -272,7 +279,8 @@ function isChunked(response: ServerResponse | undefined): boolean {
 }
 
 /**
- * True if Node keeps as much of the body as it can, and nobody reads it. Node resumes the socket when somebody does.
+ * True if Node's buffer for the body is full, because nobody reads the body. Node resumes the socket when somebody
+ * does.
  */
 function isFull(request: IncomingMessage | undefined): boolean {
   return request?.complete === false && request.readableLength >= request.readableHighWaterMark;

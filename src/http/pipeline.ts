@@ -69,8 +69,8 @@ export class Pipeline {
     let counted: string | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
-      // A body that nobody reads is discarded. Otherwise Node keeps 64 KiB of it until the answer; in chunks of one
-      // byte, these take 26 MB.
+      // If a route takes no body, the body of a request is discarded. Otherwise Node keeps 64 KiB of it until the
+      // answer; in chunks of one byte, these take 26 MB of memory.
       if (!takesBody(route)) request.resume();
       checkHeaders(request, route.page !== undefined || route.isPublic);
       if (!route.isHealthCheck) {
@@ -90,8 +90,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
-        // The call waits for its turn before `begin`, so that calls that `begin` refuses wait too. Each refusal takes
-        // about 0.5 ms.
+        // The call waits for its turn before `begin`, which may refuse it. A refusal takes about 0.5 ms, so many of
+        // them in one turn of the event loop would delay other requests.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
         callLimits?.begin(counted, response);
@@ -147,8 +147,8 @@ export class Pipeline {
   }
 
   /**
-   * Begins the audit entry of a call that changes something. The rate limit comes before, so floods do not fill the
-   * audit.
+   * Begins the audit entry of a call that changes something. The rate limit is checked earlier, so that a flood of
+   * calls does not fill the audit.
    */
   #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
     const { audit, proxies } = this.#parts;

@@ -13,15 +13,18 @@ interface Sliceable {
  * Whole: Node's HTTP parser reads the socket by itself, which saves 11 to 15 % of the CPU of a publish. But one read
  * can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
  *
- * In slices: Connection gives the parser a few KB at a time. All connections change to this when one of them sends more
- * than four requests at once, or a body in tiny chunks. New connections are then read in slices for a minute. So the
- * long wait comes at most once a minute.
+ * In slices: Connection gives the parser a few KB at a time. All open connections change to this when one of them sends
+ * more than four requests at once, or a body in tiny chunks. Connections that are opened in the next minute are read in
+ * slices too. So the long wait comes at most once a minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
   #slicedUntilMs = 0;
 
-  /** Adds a new connection. It is read in slices if another one made that necessary in the last minute. */
+  /**
+   * Adds a new connection. It is read in slices if another connection made that necessary in the last minute (see
+   * `slice`).
+   */
   add(connection: Sliceable): void {
     if (clock.monotonicMs() < this.#slicedUntilMs) connection.readInSlices();
     else this.#whole.add(connection);

@@ -13,8 +13,8 @@ const STALLED_MS = 1000;
  */
 const SLOW_BODY_MS = 250;
 /**
- * Bytes of a client's bodies count against its pace (PACE in admission.ts) in portions of this size. Shorter bodies do
- * not count.
+ * The bytes of a body count against the client's limit of bytes per second (PACE in admission.ts) in portions of this
+ * size. So shorter bodies do not count.
  */
 const PACED_BYTES = 64 * 1024;
 /**
@@ -42,7 +42,7 @@ interface Room {
   free(bytes: number, client: string): void;
 }
 
-/** What one request takes of the limits of Admission: one request, and the bytes of memory for its body. */
+/** The part of Admission's limits that one request takes up: one request, and the bytes of memory for its body. */
 export class Reservation {
   readonly client: string;
   /**
@@ -66,15 +66,16 @@ export class Reservation {
   }
 
   /**
-   * Sets the function to call if Admission ends the reservation early. It must discard what has arrived of the body.
+   * Sets the function to call if Admission ends the reservation early. The function must discard the part of the body
+   * that has arrived.
    */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
   }
 
   /**
-   * Counts bytes that were read, even if they are discarded, against the pace of the client. Returns the ms for which
-   * reading should pause; 0 for no pause.
+   * Counts bytes that were read, even discarded ones, against the client's limit of bytes per second (PACE in
+   * admission.ts). Returns the ms for which reading should pause; 0 for no pause.
    */
   pauseAfter(bytes: number): number {
     this.#unpacedBytes += bytes;

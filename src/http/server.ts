@@ -33,8 +33,8 @@ const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Maximum listeners of a socket without a warning of Node that it leaks them. CallLimits adds one for each call that is
- * under way or was just answered, and a connection has at most four under way.
+ * Node warns of a leak if a socket has more listeners than this. CallLimits adds one for each call that is under way or
+ * was just answered, and a connection has at most four under way.
  */
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
@@ -46,13 +46,13 @@ export class HttpServer {
   /** All open connections. `close` closes those that are idle. */
   readonly #open = new Set<Line>();
   /**
-   * For each idle connection, the number of bytes that it had brought when the closing server last looked. If more have
-   * arrived since, a request may be on its way, so the connection is not closed yet.
+   * For each idle connection, the number of bytes that had arrived when `close` last looked at it. If more have arrived
+   * since, they may be a new request, so the connection is not closed yet.
    */
   readonly #quiet = new WeakMap<Line, number>();
   /**
-   * Connections after a CONNECT or Upgrade request whose earlier responses are not sent yet. Node no longer knows them,
-   * so `close` ends them itself.
+   * Connections whose CONNECT or Upgrade request waits until the responses to earlier requests are sent. Node no longer
+   * knows these connections, so `close` ends them itself.
    */
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;
@@ -142,15 +142,15 @@ export class HttpServer {
   /**
    * Stops accepting connections, and closes the open ones:
    *
-   * - idle connections: when no byte has come for SWEEP_MS, because a request may be on its way;
-   * - the others: after the response to their last request, which says so (`Connection: close`), or after `graceMs` at
-   *   the latest.
+   * - An idle connection is closed when no byte has come for SWEEP_MS. If bytes come, they may be a new request.
+   * - Any other connection is closed after the response to its last request, which announces this to the caller
+   *   (`Connection: close`), or after `graceMs` at the latest.
    */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
-    // Node's `close` calls this function, which would cut off responses that are written but not sent, and keep
-    // connections that have sent no request yet. Routers open such connections in advance.
+    // Node's `close` calls `closeIdleConnections`, so it is replaced. Node's own would cut off responses that are
+    // written but not sent yet. It would also keep connections without any request, which routers open in advance.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#closeIdle();
@@ -167,14 +167,18 @@ export class HttpServer {
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
     const connection = (socket as Line)[CONNECTION];
     if (this.#isClosing) {
-      // The connection will end after an earlier response, so this request gets no answer, and is not handled.
+      // The connection ends after the response to an earlier request. So this request cannot be answered, and is not
+      // handled.
       if (connection?.last?.shouldKeepAlive === false) return;
       response.shouldKeepAlive = false;
     }
     connection?.begin(response, start);
   }
 
-  /** Closes the connections that have been idle since the last look. New bytes may be a part of the next request. */
+  /**
+   * Closes each connection that was idle at the last look and has received no byte since. New bytes may be a new
+   * request.
+   */
   #closeIdle(): void {
     for (const socket of this.#open) {
       if (!socket.writable || !socket[CONNECTION]?.isIdle) this.#quiet.delete(socket);

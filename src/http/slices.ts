@@ -7,11 +7,11 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 export class Slices {
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that are still to come, or fewer. No request begins in them, so they may
-   * be one slice.
+   * Lower bound of the bytes that are still to come of the last request's body (see `beginBody`). No request begins in
+   * these bytes, so `next` may return them as one slice.
    */
   #bodyBytes = 0;
-  /** The length of the last slice, or 0 if it ended with the headers of a request. */
+  /** Upper bound of the body bytes in the last slice: its length, or 0 if it ended with the headers of a request. */
   #sliceBytes = 0;
 
   get isEmpty(): boolean {
@@ -26,8 +26,8 @@ export class Slices {
    * Removes and returns the next slice: all bytes, if they are at most SLICE_BYTES. Otherwise:
    *
    * - Inside a body: all arrived bytes of this body, because no request begins in them.
-   * - At the headers of a request: only the headers, because they announce the length of the body. Of long headers, the
-   *   first SLICE_BYTES.
+   * - At the headers of a request: only the headers, because they announce the length of the body. If the headers are
+   *   longer than SLICE_BYTES, only their first SLICE_BYTES.
    */
   next(): Buffer {
     const { slice, endsHead } = this.#cut();
@@ -38,8 +38,9 @@ export class Slices {
   }
 
   /**
-   * Call this if the headers of a request ended in the last slice. `length` is the length of the body of this request.
-   * What followed the headers in the slice may be a part of the body, so the whole slice is subtracted.
+   * Call this after a slice in which the headers of a request ended. `length` is the length of this request's body. The
+   * slice may contain the beginning of the body, but Slices does not know how much. So it subtracts the length of the
+   * whole slice.
    */
   beginBody(length: number): void {
     this.#bodyBytes = length - this.#sliceBytes;

@@ -2,7 +2,10 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 import { parseUrl } from '../urls.ts';
 
-/** Headers that may occur only once in a request. Of two, a proxy could use the first and the bus the second. */
+/**
+ * Headers that may occur only once in a request. If one occurred twice, a proxy could use the first value and the bus
+ * the second.
+ */
 const SINGLE = new Set([
   'authorization',
   'content-length',
@@ -26,7 +29,7 @@ const MAX_HEADERS = 100;
  * BusError:
  * - if `Host` is missing, a header of SINGLE is doubled, or there are too many headers;
  * - for any transfer coding but chunked;
- * - if a page of another site made a browser send the request. With `isPage`, such a page may link to the bus.
+ * - if a page of another site made a browser send the request. With `isPage`, a link on another site may be followed.
  */
 export function checkHeaders(request: IncomingMessage, isPage = false): void {
   const { headers, rawHeaders, httpVersion } = request;
@@ -41,7 +44,8 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   if (isPage && isFollowedLink(request)) return;
   const site = headers['sec-fetch-site'];
-  // The browser adds the credentials of its user to such a request, so the other site could use them.
+  // If a page of another site makes a browser send a request, the browser adds its user's credentials. So the page
+  // could act as the user.
   if (site === undefined ? isOtherOrigin(headers) : !OWN_SITE.has(site as string))
     throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
