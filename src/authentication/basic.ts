@@ -9,7 +9,9 @@ import { areEqual } from './credentials.ts';
 import { REALM } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
-/** Maximum bytes of credentials that are remembered. A token and a secret of the bus have about 80 bytes together. */
+/**
+ * Longer credentials are checked anew at each request. A token and a secret of the bus have about 80 bytes together.
+ */
 const MAX_REMEMBERED_BYTES = 256;
 /** A number, because searching a Buffer for a text takes 0.4 µs more. */
 const COLON = 0x3a;
@@ -30,8 +32,9 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
-   * The last correct credentials of each client. They need not be hashed again, which takes a twelfth of the CPU of a
-   * publish. The keys are the clients in the cache of `ClientDirectory`, which replaces them after a second.
+   * The last correct credentials of each client. If a request has the same credentials, their hash is not computed
+   * again, which would take a twelfth of the CPU of a publish. The keys are the Client objects in the cache of
+   * `ClientDirectory`, which makes a new object after a second. So an entry is used for a second at most.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

@@ -41,7 +41,7 @@ type Rotated = { secret: string } | Exclude<Reply<'rotate_secret'>, 'ok'>;
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
  * partition stores everything about a client, and each other partition a copy without the secret. A change is made in
- * the control partition first. The sweep corrects copies that a change did not reach.
+ * the control partition first. The sweep, a periodic job, corrects copies that a change did not reach.
  */
 export class Clients {
   readonly #control: Partition;
@@ -71,7 +71,8 @@ export class Clients {
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     this.#list.forget();
-    // Errors are ignored: the client exists, and only this answer has its secret. The sweep makes missing copies later.
+    // Errors are ignored: the client exists, and its secret would be lost if this call threw. The sweep, a periodic
+    // job, makes missing copies later.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
@@ -118,8 +119,8 @@ export class Clients {
   }
 
   /**
-   * Returns the token and the name of each client in Redis, unsorted. Making objects instead of pairs takes twice as
-   * long.
+   * Returns the token and the name of each client in Redis, unsorted. The entries are pairs, because making objects
+   * takes twice as long.
    */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
@@ -190,7 +191,7 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // The order of these reads matters. (A full Redis refuses even reads in a MULTI.)
+    // The order of these reads matters, because they are not in a MULTI: a full Redis refuses a MULTI even for reads.
     // - The former secret is read after the present one, so a secret that is replaced in between is still found.
     // - The name is read last, so a client that is removed in between has no name. With a name but no digests, it would
     //   look like a client without a secret.

@@ -48,7 +48,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   }
-  // A client is registered in the control partition first. So if it is missing there, it was removed.
+  // A client is registered in the control partition first. So if that partition lacks the client of a copy, the client
+  // was removed.
   for await (const tokens of tokensOf(other, signal)) {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
@@ -63,7 +64,8 @@ export async function addCopy(control: Partition, other: Partition, token: strin
   const client = (await readKnown(control, [token])).get(token);
   if (!client) return false;
   await registerIn(other, client);
-  // The client may have been removed before it was copied. Then the removal in `other` came too early.
+  // If the client was removed meanwhile, its removal in `other` may have come before the copy was made. Then the copy
+  // must be removed again.
   if ((await readKnown(control, [token])).has(token)) return true;
   await other.run('remove_client', { token });
   return false;

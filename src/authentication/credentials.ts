@@ -22,7 +22,7 @@ function keyHolder(user: KeyHolder['user'], key: string): KeyHolder {
   return { user, keyDigest: hash('sha256', key), digests };
 }
 
-/** Returns the user name of a caller in Digest. Redis keeps what belongs to the caller under this name. */
+/** Returns the user name of a caller in Digest. Redis keeps the caller's sessions and nonce uses under this name. */
 export function userOf(caller: Caller): string {
   return caller.role === 'client' ? caller.token : caller.role;
 }
@@ -105,8 +105,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now, or with undefined if the client was removed, or if the credential from which
-   * `proofOf` made `proof` is no longer right. Throws StorageUnavailable if the client cannot be looked up.
+   * Resolves with the caller as it is now. Resolves with undefined if the client was removed, or if the credential from
+   * which `proofOf` made `proof` has become invalid. Throws StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -120,7 +120,7 @@ export class Credentials {
 
   /**
    * Resolves with a digest of the credential with which the caller has logged in: the present or the former secret of a
-   * client, for example. A session keeps this digest, and ends with the credential.
+   * client, for example. A session keeps this digest, and ends when the credential becomes invalid.
    */
   async proofOf(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')

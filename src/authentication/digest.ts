@@ -53,7 +53,7 @@ export class Digest extends DigestStrategy {
     if (age === 'unknown' || !algorithm || answer.realm !== REALM) return WRONG_TERMS;
     const proof = proofOf(answer, algorithm, request.method ?? '');
     const verdict = await this.#credentials.checkProof(answer.username, proof);
-    // Only a caller with the right secret may learn what is wrong with its nonce.
+    // Only a caller with the right secret may learn what is wrong with the nonce.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
     const client = userOf(verdict);
@@ -83,7 +83,7 @@ export class Digest extends DigestStrategy {
 function proofOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: string): Proof {
   return (digests) => {
     const digest = digests[HASHES[algorithm]];
-    // The client has no digest for this algorithm. Anybody can compute a response from an empty digest.
+    // An empty digest means that the client has none for this algorithm. Anybody could compute a response from it.
     if (digest === '') return false;
     return sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response);
   };

@@ -55,7 +55,7 @@ function username(parameters: Map<string, string>): string {
     const encoded = /^UTF-8'[\w-]*'(.*)$/i.exec(extended ?? '')?.[1];
     if (encoded !== undefined) return decodeURIComponent(encoded);
   } catch {
-    // The text is no percent-encoded UTF-8. The error below says so.
+    // `decodeURIComponent` throws if the text is not percent-encoded UTF-8. The error below says so to the caller.
   }
   throw new BusError(
     'bad_header',

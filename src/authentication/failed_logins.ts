@@ -7,8 +7,8 @@ import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
 /**
- * Number of failure counters for each minute. The SHA-256 of an address selects its counter. With 16 bits each, they
- * take up to 320 KB of Redis, which keeps spare room behind a string that has grown.
+ * Number of failure counters for each minute. The SHA-256 of an address selects its counter. The counters have 16 bits
+ * each, and take up to 320 KB of Redis, because Redis keeps spare room behind a string that has grown.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
@@ -23,7 +23,10 @@ export class FailedLogins {
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /** The failures of the current minute, by counter. A reply from Redis adds those of other processes. */
+  /**
+   * The failures of the current minute, by counter. A reply from Redis raises a counter to the failures that all
+   * processes have counted.
+   */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;

@@ -5,7 +5,7 @@ import type { Partition } from '../store/partition.ts';
 
 /** A process stores the last call of a client at most once in this interval. */
 const STORED_EVERY_MS = 60_000;
-/** Time for which calling clients are collected. One script call then stores the times of many. */
+/** Clients that call are collected for this long. Then one script call stores the times of all of them. */
 const GATHERED_MS = 5000;
 /** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
 const MAX_CLIENTS_PER_CALL = 250;
@@ -43,7 +43,7 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // The error does no lasting harm: a client that goes on calling is queued again a minute later.
+      // The error does no lasting harm: if a client goes on calling, `note` queues it again a minute later.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

@@ -20,8 +20,8 @@ export class NameKey {
   }
 
   /**
-   * Resolves with the key. If Redis has none, a new one is stored. Throws StorageUnavailable unless the key is known
-   * here.
+   * Resolves with the key. If Redis has none, a new one is stored. Throws StorageUnavailable if Redis does not answer,
+   * unless this process already has the key.
    */
   async load(): Promise<Buffer> {
     if (this.#key && this.#monotonicMs() < this.#askAgainAtMs) return this.#key;
@@ -33,8 +33,8 @@ export class NameKey {
 
   async #load(): Promise<Buffer> {
     this.#askAgainAtMs = this.#monotonicMs() + ASK_EVERY_MS;
-    // The script stores the given key only if Redis has none. So a Redis that lost the key gets the same key back, and
-    // public names stay the same.
+    // The script stores the given key only if Redis has none. So a Redis that has lost the key gets it back from this
+    // process, and public names stay the same.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });
     const known = this.#key;
     this.#key = known ? await call.catch(() => known) : await call;

@@ -11,20 +11,26 @@ const KEY_BYTES = 32;
  */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
-/** Minimum time between two fetches of the keys for unknown nonces. It limits what strangers cause by made-up ones. */
+/**
+ * Minimum time between two fetches of the keys because of unknown nonces. Without it, each nonce that a stranger makes
+ * up would cause a fetch.
+ */
 const MOMENT_MS = 100;
 
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /** True once this process knows that another key has replaced this one. Its nonces are then reported as old. */
+  /**
+   * True once this process knows that another key has replaced this one. Nonces signed with this key are then reported
+   * as old.
+   */
   replaced: boolean;
 }
 
 /**
  * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
- * or failover, Redis may have forgotten which nonces were used. Scripts then replace the keys, which voids older
- * nonces.
+ * or failover, Redis may have forgotten which nonces were used. The Redis scripts that use the keys then replace them,
+ * so that older nonces are no longer accepted.
  */
 export class NonceKeys {
   readonly #control: Partition;
@@ -81,8 +87,8 @@ export class NonceKeys {
   }
 
   /**
-   * Fetches the keys, at most once in MOMENT_MS. An unknown nonce may be signed with a new key, which another process
-   * made.
+   * Fetches the keys, at most once in MOMENT_MS. Call this for an unknown nonce: another process may have signed it
+   * with a key that this process does not have yet.
    */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MOMENT_MS) await this.load();
@@ -98,7 +104,8 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A Redis that has lost a key has also forgotten the uses of its nonces. So such a key counts as replaced.
+    // A Redis that has lost a key has also forgotten the uses of the nonces that were signed with it. So such a key
+    // counts as replaced.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

@@ -7,8 +7,8 @@ import type { Partition } from '../store/partition.ts';
 /** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time by which a nonce may seem to come from the future. A nonce has its time by Redis's clock, which a
- * process can only estimate. So a nonce that another process has just issued may seem to be from the future.
+ * Maximum time that a nonce may lie in the future. The time in a nonce is the issuing process's estimate of Redis's
+ * clock. Estimates differ, so a nonce that another process has just issued may seem to be from the future.
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
@@ -21,18 +21,18 @@ const MAX_USES_PER_CALL = 1000;
 
 /**
  * Bytes of Redis for each unit of a client's quota for nonces. A nonce takes one unit at its first use, and another one
- * after every 512 uses.
+ * for each further 512 values of `nc`.
  */
 const NONCE_BYTES = 300;
 /**
- * Maximum units in a client's quota for nonces; fewer if Redis has little memory (`#maxClientNonces`). Used units come
- * back gradually, all of them within NONCE_USES_KEPT_MS.
+ * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, there are fewer
+ * (`#maxClientNonces`). Used units come back gradually, all of them within NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
- * One use (a value of `nc`) of a Digest nonce, for a single request. `key` has signed the nonce. `client` is the user
- * who sent the request: a client's token, `root` or `viewer`.
+ * One use of a Digest nonce, for a single request. A value of `nc` may be used once with a nonce. `key` is the key that
+ * signed the nonce. `client` is the user who sent the request: a client's token, `root` or `viewer`.
  */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
@@ -42,9 +42,8 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
  * - `replaced`: the key that signed the nonce was replaced, because Redis may have lost uses.
  * - `expired`: by Redis's clock, the nonce is too old or from the future.
- * - `old`: the use needs another unit of the client's quota (NONCE_BYTES), and the client was refused with
- *   `too_many_nonces` after the nonce was issued. Somebody may have recorded the refused request, which must not become
- *   valid when there is quota again.
+ * - `old`: the use needs another unit of the client's quota (NONCE_BYTES), and the nonce is older than the client's
+ *   last refusal with `too_many_nonces`. Otherwise a recorded request could be accepted once there is quota again.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
@@ -67,8 +66,8 @@ export class NonceUses {
   }
 
   /**
-   * Consumes a nonce use if it is new. Throws too_many_nonces. Throws StorageUnavailable, although the use may have
-   * been consumed.
+   * Consumes a nonce use if it is new. Throws too_many_nonces. Throws StorageUnavailable if the outcome is unknown:
+   * Redis may have consumed the use.
    */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);

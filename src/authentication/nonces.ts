@@ -73,9 +73,9 @@ export class Nonces {
   }
 
   /**
-   * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. `client` is a client's token,
-   * `root` or `viewer`. After `replaced` and `expired` (see UseOutcome) the keys and the time are fetched again, so
-   * that new nonces are right. Throws too_many_nonces and StorageUnavailable.
+   * Consumes a use of a fresh nonce: the nonce together with one value of the counter `nc`. `client` is a client's
+   * token, `root` or `viewer`. If the outcome is `replaced` or `expired` (see UseOutcome), fetches the keys and Redis's
+   * time again, so that new nonces are right. Throws too_many_nonces and StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

@@ -80,9 +80,10 @@ export class PublicNames {
   }
 
   /**
-   * Finds the client that a caller names. Root and clients give a token, which is returned unchecked, so a route must
-   * refuse a client that names another one. A viewer gives a public name, which is searched among all `tokens`. `token`
-   * is undefined if none has this name. `looked` is the number of searched tokens, for the caller's rate limit.
+   * Returns the `token` of the client or join that a caller names. A viewer gives a public name, which is searched
+   * among all `tokens`; undefined if none has this name. Root and clients give a token, which is returned unchecked. So
+   * the route must refuse a client that gives another client's token. `looked` is the number of tokens searched, which
+   * count against the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
@@ -100,9 +101,10 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. For the name of a
-   * join, only its client is searched for: the join need not exist. The token of a client without a secret does not
-   * count as a name. Otherwise viewers could find out such tokens by guessing.
+   * Resolves with the token that has this public name, or with undefined. A client with a secret is looked up by its
+   * token, and one without is searched among `tokens`. For a join, this is done with its client: the join need not
+   * exist. The token of a client without a secret does not count as its name. Otherwise viewers could find out such
+   * tokens by guessing.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

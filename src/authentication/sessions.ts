@@ -17,11 +17,13 @@ const ID_LENGTH = 32;
 interface Stored {
   role: Role;
   token?: string;
-  /** Digest of the credential with which the person has logged in. The session ends with the credential. */
+  /**
+   * Digest of the credential with which the person has logged in. The session ends when the credential becomes invalid.
+   */
   proof: string;
 }
 
-/** A person who is logged in to the console. */
+/** A valid session, as handlers see it: who is logged in to the console. */
 export interface Session {
   caller: Caller;
   /** A text that forms of the console must contain: an HMAC of the session's id, which other sites cannot know. */
