@@ -1,8 +1,8 @@
 import timers from 'node:timers/promises';
 
 /**
- * The clocks of this host: wall time for people, and monotonic time for durations. Scripts use the clock of Redis,
- * which decides which job is due and which worker is dead.
+ * The clocks of this host: wall time for people, and monotonic time for durations. The scripts that run in Redis use
+ * the clock of Redis, which decides which job is due and which worker is dead.
  */
 export const clock = {
   /** Milliseconds since the Unix epoch. */

@@ -126,8 +126,8 @@ function refuseWeak(variable: string, key: string): void {
 }
 
 /**
- * Returns the URL of Redis from a setting: the URL itself, or the name of another variable that contains it. Add-ons of
- * Heroku set variables of their own.
+ * Returns the URL of Redis. `value` is the URL itself, or the name of another variable that contains it, because
+ * add-ons of Heroku set variables of their own.
  */
 function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;

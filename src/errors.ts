@@ -111,8 +111,8 @@ export class StorageUnavailable extends BusError {
 }
 
 /**
- * Thrown if the ACL of Redis does not let the bus run a command. The call may have stored a part of what it does. It is
- * tried again as if Redis was away, since an operator can give the permission back.
+ * Thrown if the ACL of Redis does not let the bus run a command. The call may have stored a part of what it does. Such
+ * a call is tried again as if Redis was away, since an operator can give the permission back.
  */
 export class StorageForbidden extends StorageUnavailable {
   constructor(cause: Error, redis: string, address: string) {
@@ -123,7 +123,8 @@ export class StorageForbidden extends StorageUnavailable {
 const MEMORY_SHORT = 'Redis has too little memory left';
 
 /**
- * Thrown if nothing was stored, because Redis has reached `maxmemory` or the mark above which publishes are refused.
+ * Thrown if nothing was stored, because Redis has reached `maxmemory`, or the amount of memory above which the bus
+ * refuses publishes.
  */
 export class StorageFull extends BusError {
   /** What failed, for the log, as in StorageUnavailable. */
@@ -137,8 +138,8 @@ export class StorageFull extends BusError {
 }
 
 /**
- * True if Redis is away or full, or has lost its data: the same call may succeed later, so its caller need not log the
- * error. Others log the state of Redis.
+ * True if the error says that Redis is away or full, or has lost its data. The same call may succeed later. Whoever
+ * catches such an error need not log it, because other code logs the state of Redis.
  */
 export function isPassing(error: unknown): boolean {
   if (error instanceof StorageFull) return true;

@@ -34,8 +34,8 @@ const ESCAPES: Record<string, string> = {
 const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 
 /**
- * Matches texts that need no escaping, as most do. They skip `escaped`, so a table of 100 rows takes 0.3 ms instead of
- * 1 ms.
+ * Matches texts that need no escaping, as most do. `textOf` returns them unchanged, so a table of 100 rows takes 0.3 ms
+ * instead of 1 ms.
  */
 const PLAIN = /^[ !#-%(-;=?-~]*$/;
 

@@ -61,7 +61,10 @@ export function isJoinToken(token: string): boolean {
   return token.startsWith('join:');
 }
 
-/** Returns the token of the client that a subscriber belongs to: its own, or that of the join's client. */
+/**
+ * Returns the token of the client that a subscriber belongs to. A client belongs to itself, and a join to the client in
+ * its token.
+ */
 export function ownerOf(token: string): string {
   return readJoinToken(token)?.client ?? token;
 }

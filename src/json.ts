@@ -39,14 +39,18 @@ const CHARACTER = /[^ \t\r\n]/g;
 class Unfaithful extends Error {}
 
 /**
- * These match text that may contain a number which a double cannot hold: 16 digits in a row, or an exponent of three
- * digits or more. One expression for both takes twice as long, and one with `\d{16}` ten times.
+ * LONG_DIGITS and LONG_EXPONENT match text that may contain a number which a double cannot hold: 16 digits in a row, or
+ * an exponent of at least three digits. One expression for both would take twice as long, and one with `\d{16}` ten
+ * times as long.
  */
 const LONG_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
 const LONG_EXPONENT = /\d[eE]\+?\d{3}/;
 /** Matches a quote, or the whole text of a number that has a part which LONG_DIGITS or LONG_EXPONENT matches. */
 const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
-/** Begins the text that stands for a long number while JSON is parsed. It is random, so no caller can send it. */
+/**
+ * Prefix of the strings that stand for long numbers while JSON is parsed. It is random, so no caller can send such a
+ * string.
+ */
 const MARK = randomUUID();
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 
@@ -88,7 +92,10 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // `withRawNumbers` ran out of stack.
 }
 
-/** True if JSON text has more than `maxLevels`. The result is meaningless for text that is not JSON. */
+/**
+ * True if JSON text has more than `maxLevels` levels of arrays and objects. The result is meaningless for text that is
+ * not JSON.
+ */
 export function isDeep(text: string, maxLevels = MAX_LEVELS): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -101,9 +108,9 @@ export function isDeep(text: string, maxLevels = MAX_LEVELS): boolean {
 }
 
 /**
- * True if JSON has more than `max` delimiters: brackets, commas and quotes outside of strings. Each is one byte of the
- * value, so a value with more delimiters than permitted bytes is too large. Parsing many delimiters takes long, so this
- * is checked before.
+ * True if JSON has more than `max` delimiters: brackets, commas and quotes outside of strings. Each of them takes a
+ * byte, so a value with more delimiters than permitted bytes is too large. Call this before parsing, because parsing
+ * many delimiters takes long.
  */
 export function hasMoreDelimiters(text: string, max: number): boolean {
   let delimiters = 0;
@@ -159,9 +166,9 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 /**
- * Parses JSON in which numbers may be long. `isKept` gets the text of such a number, and returns true if it becomes
- * JSON.rawJSON, which keeps all digits. The reviver of JSON.parse could do the same, but it takes a microsecond for each
- * value: a second for a batch of a megabyte.
+ * Parses JSON, and can keep all digits of long numbers (see QUOTE_OR_LONG). `isKept` gets the text of each long number.
+ * If it returns true, the number becomes JSON.rawJSON, otherwise a double. A reviver for JSON.parse could do the same,
+ * but takes a microsecond for each value: a second for a batch of a megabyte.
  */
 function parseLongNumbers(text: string, isKept: (number: string) => boolean): unknown {
   const parsed: unknown = JSON.parse(text); // throws if it is not JSON, in which a mark could change that
@@ -205,7 +212,9 @@ function isLongWhole(number: string): boolean {
   return /^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number));
 }
 
-/** Like `isLongWhole`. Throws if neither a double nor 64 bits can hold the number. */
+/**
+ * True for a whole number that a double cannot hold exactly, but 64 bits can. Throws if neither can hold the number.
+ */
 function isAcceptedLong(number: string): boolean {
   const isLong = isLongWhole(number);
   const whole = isLong && number.length <= MAX_DIGITS + 1 ? BigInt(number) : undefined;

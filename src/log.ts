@@ -58,7 +58,7 @@ export function failureOf(error: unknown): Failure {
 
 /**
  * Returns the message of an error for the log, without a stack trace and without advice to callers. If Redis itself
- * refused a command, it has the words of Redis, such as `No space left on device`.
+ * refused a command, the message contains the words of Redis, such as `No space left on device`.
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof StorageUnavailable || error instanceof StorageFull) {

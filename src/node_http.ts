@@ -1,5 +1,5 @@
 /**
- * Node's http. An `import` of `node:http` reads all that the module exports, and so loads Node's `fetch`, which the bus
- * does not use, and which takes a tenth of the CPU of a web process's start.
+ * Node's http module. An `import` of `node:http` would read all its exports, and so load Node's `fetch`. The bus does
+ * not use `fetch`, and loading it takes a tenth of the CPU of a web process's start.
  */
 export const http = process.getBuiltinModule('node:http');

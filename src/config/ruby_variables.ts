@@ -40,7 +40,8 @@ export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
 const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 
 /**
- * Returns warnings about variables of the Ruby Routemaster that have no effect here, and about its published root key.
+ * Returns warnings about values meant for the Ruby Routemaster: variables that have no effect here, a REDIS_ENV_KEY
+ * that names no set variable, and the root key that everybody knows from its `.env`.
  */
 export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   const warnings = Object.entries(WITHOUT_USE)
@@ -57,7 +58,7 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   return warnings;
 }
 
-/** True if `rubyWarnings` warns of this variable. */
+/** True for a variable of the Ruby Routemaster that has no effect here. `rubyWarnings` warns of it. */
 export function isOfRuby(variable: string): boolean {
   return variable in WITHOUT_USE;
 }
@@ -71,8 +72,8 @@ const OTHER_MEANING: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns notes for operators who move from the Ruby Routemaster, one for each set variable with another meaning here.
- * An unset METRIC_COLLECTION_SERVICE gets a note too.
+ * Returns notes for operators who move from the Ruby Routemaster: one for each variable that is set and has another
+ * meaning here. An unset METRIC_COLLECTION_SERVICE gets a note too.
  */
 export function otherMeanings(env: NodeJS.ProcessEnv): string[] {
   const told = Object.entries(OTHER_MEANING).flatMap(([name, meaning]) =>

@@ -6,7 +6,7 @@ interface Setting<T> {
   type: z.ZodType<T>;
   /** The default, in the form of the environment variable. Undefined if there is none. */
   unset: string | undefined;
-  /** True if the value may hold a key, a token or a password. No error and no log shows it then. */
+  /** True if the value may hold a key, a token or a password. If so, no error message and no log shows it. */
   isSecret: boolean;
   help: string;
 }
