@@ -22,8 +22,8 @@ interface ApiInput {
   /** Returns what the page needs of each entry of a listing. The rest, which may be long, is dropped. */
   keep?: (entry: never) => unknown;
   /**
-   * Set for a call whose answer ends with the text of events, which can have hundreds of megabytes. The answer is cut
-   * off after MAX_READ characters. Then `ending` is appended, which makes it valid JSON again.
+   * Set for a call whose answer ends with a list of events, which can have hundreds of megabytes. The answer is cut off
+   * after MAX_READ characters. Then `ending`, such as `]}`, is appended, so that the rest is valid JSON.
    */
   ending?: string;
 }
@@ -33,7 +33,7 @@ interface ApiInput {
  */
 const MAX_READ = 131_072;
 
-/** Characters of answers that count as one call in the visitor's rate limit. */
+/** The rate limit of a visitor counts this many characters of API answers as one call. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
@@ -92,8 +92,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // Links of the console name the client or subscriber to which they lead. The API refuses this parameter from
-    // clients, so it is left out if it names the caller.
+    // A link of the console names a client or a subscriber in its query. The API refuses this parameter from clients,
+    // so it is left out if it names the calling client itself.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(
@@ -136,8 +136,8 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // The API sends a long list in pieces. Each begins with a bracket or a comma, which is skipped, and the last piece
-    // is only a closing bracket.
+    // The API sends a long list in pieces. Each piece begins with a bracket or a comma, which `slice` removes. The last
+    // piece is only a closing bracket.
     if (keep) entries.push(...(parseOwnJson(`[${piece.slice(1)}]`) as never[]).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

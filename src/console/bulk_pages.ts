@@ -23,7 +23,7 @@ export interface BulkParts {
 
 /**
  * The owner of all bulks that root begins. All holders of the root key share these bulks, and viewers see them. No
- * token begins with a colon.
+ * client has this token, because a client's token has no colon.
  */
 const ROOT_OWNER = ':root';
 
@@ -47,7 +47,8 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // An open page refreshes itself with the id of its bulk, and says so if another bulk has taken its place.
+          // The refreshes of an open page name the bulk that the page shows. If another bulk has taken its place
+          // meanwhile, the page says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&
@@ -98,7 +99,10 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
     }),
   ];
 
-  /** Resolves with the id of the bulk that a form names. Tells the audit what this bulk does. */
+  /**
+   * Resolves with the id of the bulk that a form names. Tells the audit whether this bulk retries or purges, and whose
+   * dead letters.
+   */
   async function named({ caller, body, about }: FormCall): Promise<string> {
     const bulk = await bulks.find(bulkOwner(caller));
     if (bulk?.id === body.id) about?.(bulk?.act, bulk?.queues?.[0]);
@@ -106,7 +110,10 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
   }
 }
 
-/** Returns the time in a form field, in ms. Browsers send it without a zone, such as `2026-11-23T04:05`; it is UTC. */
+/**
+ * Returns the time in a form field, in ms. Browsers send a time without a zone, such as `2026-11-23T04:05`. It is read
+ * as UTC.
+ */
 export function timeIn(field: string | string[] | undefined): number | undefined {
   if (!field) return undefined;
   const ms = Date.parse(`${field}Z`);
@@ -125,7 +132,7 @@ function important(text: string): Html {
   return html`<p><b>${text}</b></p>`;
 }
 
-/** Writes a number of dead letters with all digits, because a person decides by it. */
+/** Writes a number of dead letters with all digits, because a person decides by this number whether to go on. */
 const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value === 1 ? 'letter' : 'letters'}`;
 const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
 

@@ -121,8 +121,8 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // Reloading the page with the new secret sends the form again. `secret_at` keeps that from making another
-        // secret, which would end the one that the client still uses.
+        // Reloading the page with the new secret sends the form again, with an outdated `secret_at`, so the API makes
+        // no second secret. A second one would end the secret that the client still uses.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';
@@ -158,12 +158,12 @@ function topics(patterns: readonly string[] | undefined) {
 
 const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
 
-/** Stands for "no topic" in a field of topic patterns. No topic has this name. */
+/** In a form field of topic patterns, this means no topic at all. No topic has this name. */
 const NO_TOPIC = '-';
 
 /**
- * Returns the topic patterns in a field as a member of the API call's body. An empty field sets no limit, so it has no
- * member.
+ * Returns the topic patterns in a form field as a field of the API call's body, such as `{ publish: ['shop_*'] }`. An
+ * empty form field means any topic, so the body lacks the field.
  */
 function patterns(field: string, value: string | string[] | undefined) {
   const list = linesOf(value);

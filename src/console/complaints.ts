@@ -11,9 +11,12 @@ const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
 
-/** The state of the bus, from which the overview derives its complaints. */
+/** The state of the bus, from which the overview page derives its complaints: what is wrong, and what to do. */
 export interface State {
-  /** The newest sample of the bus. For a client: its subscriber's present figures, with its joins' dead letters. */
+  /**
+   * The newest figures of the whole bus. For a client, its own instead: the figures of its subscriber now, and the dead
+   * letters of the subscriber and of the client's joins.
+   */
   figures: SeenFigures | undefined;
   /** The age of the newest sample. Undefined if there is none. */
   ageMs: number | undefined;
@@ -23,7 +26,7 @@ export interface State {
   missing: readonly Partition[];
   /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;
-  /** The token of the client that looks. Undefined for root and viewers. */
+  /** The token of the client that looks at the page. Undefined for root and viewers. */
   client?: string | undefined;
 }
 
@@ -38,7 +41,7 @@ export interface Complaint {
   advice: Content;
 }
 
-/** Returns what is wrong with the bus, the worst first. A client learns nothing of other clients. */
+/** Returns what is wrong with the bus, the worst first. A client does not see figures of other clients. */
 export function complaintsOf(state: State): Complaint[] {
   const { figures, client } = state;
   return [...ofBus(state), ...(figures ? ofSubscribers(figures, client) : [])];

@@ -18,7 +18,8 @@ const PATH = '/console/dead_letters';
 const ID = pathParameter('id', 'dead_letter_not_found', 'dead letter');
 
 /**
- * Errors of letters that are left out of a retry or purge of several: the letter is gone, or its subscriber has left.
+ * Errors that do not stop a retry or purge of several dead letters. A dead letter with such an error is left out: it is
+ * gone, or its subscriber has left.
  */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
 
@@ -42,7 +43,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
             await api.call(name, call, { params: { id } });
             done++;
           } catch (error) {
-            // A letter that somebody else has retried or purged meanwhile must not stop the others.
+            // A dead letter that somebody else has retried or purged meanwhile must not stop the rest.
             if (ids.length === 1 || !(error instanceof BusError) || !LEFT_OUT.includes(error.code))
               throw error;
           }
@@ -54,7 +55,8 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
       },
     }),
     ...bulkPages({ api, bulks, joinsOf }),
-    // This route takes no POST, and its `:id` would match `selected` and `bulk`. So it comes after those of the forms.
+    // `:id` also matches `selected` and `bulk`, the paths of forms. So this page comes after the forms; otherwise it
+    // would refuse their POST.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {

@@ -36,7 +36,7 @@ export function linkToDeliveries(subscriber: string): string {
 
 const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToOwner };
 
-/** Returns the columns of a table of batches. `isOfOne` leaves out the subscriber, which is the same for all. */
+/** Returns the columns of a table of batches. `isOfOne` leaves out the subscriber, if all batches have the same. */
 export function deliveryColumns(nowMs: number, { isOfOne = false } = {}): Column<Delivery>[] {
   return [
     { name: 'Batch', cell: ({ id }) => html`<a class="mono" href="${PATH}/${id}">${id}</a>` },

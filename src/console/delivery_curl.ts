@@ -22,7 +22,7 @@ export function curlOf(
   const isWhole = events.length === event_count && body.length <= MAX_BODY;
   const data = isWhole ? quote(body) : '@-';
   const asking = `curl -sS -u "$CREDENTIALS" "$BUS/deliveries/${id}" | jq -c .events | `;
-  // Without -g, brackets and braces in the callback would stand for several addresses.
+  // Without -g, curl would expand brackets and braces in the callback to several URLs.
   const lines = [
     `${isWhole ? '' : asking}curl -i -g ${quote(callback)}`,
     '-u "$DELIVERY_UUID:x"',

@@ -77,8 +77,8 @@ export function deliveryPage(api: ApiCalls): Route[] {
   ];
 
   /**
-   * Resolves with the subscriber of a batch. Resolves with undefined if the batch is gone, if it belongs to a join, or
-   * if its subscriber cannot be read.
+   * Resolves with the subscriber of a batch. Resolves with undefined if the batch has no events any more, if it belongs
+   * to a join, or if its subscriber cannot be read.
    */
   async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;

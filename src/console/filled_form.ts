@@ -3,15 +3,17 @@ import { Html, html } from '../html.ts';
 import type { Refusal } from './fields.ts';
 import { type Page, withoutLists } from './layout.ts';
 
-// This file changes the finished HTML of a page, so that pages and forms need no code for a second try. All HTML comes
-// from `html`: attributes are quoted, and values contain no quotes and no angle brackets.
+// This file puts the error of a refused form, and what was typed, into the finished HTML of its page. So pages need no
+// code for that. Regular expressions can find the fields, because all HTML comes from `html`: attributes are quoted,
+// and values contain no quotes and no angle brackets.
 
 const FORM = /<form method="post" action="([^"]*)">([\s\S]*?)<\/form>/g;
 const FIELD = /<input\b[^>]*>|<(textarea|select)\b[^>]*>[\s\S]*?<\/\1>/g;
 
 /**
- * Returns a page with the error of a refused form. If the page still has this form with fields to mend, the form shows
- * the error and what was typed. Otherwise the page begins with the error, where no refresh removes it.
+ * Returns the page of a refused form, with the error. If the page still has the form, and the form has visible fields,
+ * the error and what was typed stand in the form. Otherwise the error stands at the top of the page, outside of the
+ * parts that an open page refreshes.
  */
 export function withRefusal(page: Page, refusal: Refusal): Page {
   const { error } = refusal;
@@ -35,7 +37,10 @@ function isVisible(field: string): boolean {
   return attributeOf(field, 'type') !== 'hidden';
 }
 
-/** True for the form that was sent. Its hidden fields tell it from others with the same action. */
+/**
+ * True if this form of the page is the one that was refused. Forms with the same action differ in the values of their
+ * hidden fields.
+ */
 function isSame({ path, fields }: Refusal, action: string | undefined, inputs: readonly string[]): boolean {
   const hidden = inputs.filter((each) => !isVisible(each));
   const isSent = (each: string) => {
@@ -45,7 +50,7 @@ function isSame({ path, fields }: Refusal, action: string | undefined, inputs: r
   return action === escaped(path) && hidden.every(isSent);
 }
 
-/** Returns the text before a form. A `<details>` around the form is opened. */
+/** Returns the HTML before a form. If the form is inside a closed `<details>`, opens it, so that the error is seen. */
 function opened(before: string): string {
   const at = before.lastIndexOf('<details');
   if (at <= before.lastIndexOf('</details>')) return before;

@@ -15,7 +15,7 @@ export function bytes(value: number): string {
 
 function scaled(value: number, step: number, units: readonly string[]): string {
   let [rest, unit] = [value, 0];
-  // A number is compared as it would be written: 999,960 is 1.0 M, not 1000 k.
+  // The unit is chosen by the rounded number: 999,960 becomes 1.0 M, not 1000 k.
   while (Math.round(Math.abs(rest)) >= step && unit < units.length - 1)
     [rest, unit] = [rest / step, unit + 1];
   const digits =
@@ -43,7 +43,7 @@ const PARTS = [
   [1, 'ms'],
 ] as const;
 
-/** Writes a duration that somebody has set without rounding it, such as 500 ms, 1 min 30 s, or 1 d 12 h. */
+/** Writes a duration exactly, for settings: 500 ms, 1 min 30 s, or 1 d 12 h. */
 export function exactDuration(ms: number): string {
   const written: string[] = [];
   let rest = ms;

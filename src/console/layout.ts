@@ -9,7 +9,7 @@ import { parseUrl } from '../urls.ts';
 import { ASSET_URLS } from './assets.ts';
 
 const compressed = promisify(gzip);
-/** Minimum length of a page that is compressed. */
+/** Pages with fewer characters are not compressed. */
 const MIN_COMPRESSED = 1000;
 
 const POLICY = [
@@ -38,7 +38,8 @@ const HTMX = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   morphSkip: '.plot',
-  // With these statuses the answer is an error page, which lacks the part to refresh. So it is not put into the page.
+  // An error answer is a whole error page without the part to refresh, so htmx must not put it into the open page.
+  // Answers 204 and 304 have no body.
   noSwap: [204, 304, '4xx', '5xx'],
   defaultTimeout: 10_000,
 });
@@ -47,7 +48,9 @@ interface Entry {
   path: string;
   name: string;
   roles: readonly Role[];
-  /** The error of the API for a missing thing of the kind that the page lists. */
+  /**
+   * The API's error for an unknown thing of this kind, such as an unknown topic. Its error page links to this entry.
+   */
   missing?: ErrorCode;
 }
 
@@ -83,12 +86,12 @@ interface Visitor {
   headers: IncomingHttpHeaders;
 }
 
-/** True if htmx asks for a page to refresh a part of it. */
+/** True if htmx requests a page again, to refresh a part of the open page. */
 export function isRefresh(headers: IncomingHttpHeaders): boolean {
   return headers['hx-request'] !== undefined;
 }
 
-/** Returns a page as an answer. To refresh a part of the page, the answer has only the element `<main>`. */
+/** Returns a page as an answer. A refresh gets only the element `<main>`, and any other request the whole document. */
 export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> {
   const { text } = isRefresh(visitor.headers) ? mainOf(page) : whole(visitor, page);
   const headers = { ...PAGE_HEADERS, ...page.headers };
@@ -98,7 +101,7 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
   return { status, headers: { ...headers, 'Content-Encoding': 'gzip' }, body: await compressed(text) };
 }
 
-/** The title of the page for a refused form. The API's own title of this error speaks of a body. */
+/** The title of the page for a refused form. The API's own title of the error bad_body speaks of a body, not a form. */
 const BAD_FORM = 'The form cannot be accepted';
 
 /** Returns a page that shows an error, or a redirect to the login page if nobody is logged in. */
@@ -124,15 +127,18 @@ export function answerError(error: BusError, call: FailedCall): Answer {
 }
 
 /**
- * Returns what a page says of an error. The message that Redis is away is for programs that publish, so a page that
- * only reads has its own.
+ * Returns the text of an error page. The message of StorageUnavailable tells programs how to repeat a publish, so a
+ * page that only reads has a text of its own.
  */
 function saidBy(error: BusError, { method }: FailedCall): string {
   if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
   return `${error.why}, and this page needs it. Nothing was changed. Reload the page in a moment.`;
 }
 
-/** Returns the path and query of the page that a person looks at, which a form or a refresh names in `Referer`. */
+/**
+ * Returns the path and query of the page that a person looks at. For a form or a refresh, this is the page that the
+ * header `Referer` names, not the path of the request.
+ */
 function pageOf({ method, url, headers }: FailedCall): string {
   if (method !== 'POST' && !isRefresh(headers)) return url;
   const { pathname, search } = parseUrl(headers.referer ?? '') ?? { pathname: '/console', search: '' };

@@ -12,17 +12,17 @@ interface Listing<T> {
   title: string;
   /** The call of the API that returns the entries, such as `GET /topics`. */
   name: string;
-  /** Returns what the page needs of an entry. Absent if it needs all. */
+  /** Returns the part of an entry that the page needs. Absent if the page needs all of it. */
   keep?: ((entry: never) => T) | undefined;
-  /** The id of the list in an open page, which refreshes it. Absent if it is not refreshed. */
+  /** The id of the element with the list, which an open page refreshes. Absent if the list is not refreshed. */
   liveId?: string;
 }
 
 interface Shown<T> {
-  /** Stands above the table: the heading and, for example, a filter. By default only the title. */
+  /** What stands above the table: the heading and, for example, a filter. By default only the title. */
   above?: Content;
   columns: readonly Column<T>[];
-  /** Stands in place of the table if there are no entries. */
+  /** Shown instead of the table if there are no entries. */
   empty: Content;
   below?: Content;
 }
@@ -30,8 +30,8 @@ interface Shown<T> {
 type ListCall = Call<Role, unknown, Record<string, string | undefined>>;
 
 /**
- * Makes the route of a page that lists what the API returns, by default 100 entries. `shownTo` says how, for a visitor
- * and the present time. `hasNext` is true if another page follows.
+ * Makes the route of a page that shows what an API call lists, by default 100 entries. `shownTo` returns the columns
+ * and the text around the table. It gets the request, the present time, and `hasNext`: true if another page follows.
  */
 export function listingPage<T>(
   api: ApiCalls,

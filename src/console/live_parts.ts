@@ -5,15 +5,16 @@ import { isRefresh } from './layout.ts';
 
 /**
  * Time for which browser tabs share the answer to a refresh. It is a little less than the time between two refreshes of
- * a tab, so a tab never gets the same answer twice in a row. Answers are deleted then, because 100 long ones take 50 MB.
+ * a tab, so a tab never gets the same answer twice in a row. Answers are deleted after this time, because 100 long ones
+ * take 50 MB.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
 
 /**
- * Shares the answers to refreshes among the browser tabs that show the same page to the same caller. Each answer is
- * made only once. The tabs may have several sessions, so its forms have no form token, and `console.js` fills it in.
- * The session of each request is still checked.
+ * Shares the answers to refreshes among the browser tabs that show the same page to the same caller, so each answer is
+ * made only once. The tabs can belong to different login sessions. So the forms in a shared answer have no form token:
+ * `console.js` fills in that of its session. The session of each request is still checked.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -24,7 +25,7 @@ export class LiveParts {
     perf: { now: () => clock.monotonicMs() },
   });
 
-  /** Wraps a route of the console, so that it shares answers to refreshes. A form discards all shared answers. */
+  /** Wraps a route of the console. Tabs then share its answers to refreshes, and a form discards all shared answers. */
   share(route: Route): Route {
     const { method, handle } = route;
     if (method !== 'GET') return { ...route, handle: (call) => this.#after(handle(call)) };
@@ -34,7 +35,9 @@ export class LiveParts {
     };
   }
 
-  /** Waits until a form was handled, and discards the shared answers, because the form may have changed something. */
+  /**
+   * Waits until a form was handled. Then discards the shared answers, because the form may have changed what they show.
+   */
   async #after<T>(done: Promise<T>): Promise<T> {
     try {
       return await done;

@@ -16,7 +16,7 @@ export interface LoginParts {
 }
 
 interface LoginPagesParts extends LoginParts {
-  /** Returns `path` if a page has this path, and otherwise the nearest path of a page above it. */
+  /** Returns `path` if a page has this path, and otherwise the path of the nearest page above it. */
   pageNear: (path: string) => string;
 }
 
@@ -75,8 +75,8 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
   ];
 
   /**
-   * Returns the path to which a login leads. A path outside the console becomes the overview. Otherwise a link on
-   * another site could lead a person back there by way of the login.
+   * Returns the path of the page after a login. For a path outside the console, this is the overview. Otherwise a link
+   * to the login page could lead a person to another site.
    */
   function ownPath(to = ''): string {
     const url = to.length > MAX_PATH ? null : parseUrl(to, 'https://console');

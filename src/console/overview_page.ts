@@ -78,7 +78,10 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
   return { figures: latest?.figures, ageMs, memory, missing, processes };
 }
 
-/** Resolves with the figures of the client that looks. They are undefined if its partition cannot be reached. */
+/**
+ * Resolves with the figures of the client that looks at the page. `figures` is undefined if the client's partition
+ * cannot be reached.
+ */
 async function readOwn(
   api: ApiCalls,
   call: PageCall,

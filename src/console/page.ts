@@ -19,8 +19,8 @@ export function page<const R extends Role, Params, Query>(
   roles: readonly R[],
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
-  // A page may answer with the status of an error, but the route declares only the status 200. So the compiler is told
-  // to ignore this.
+  // A page may answer with the status of an error, but the route declares only the status 200. `as never` makes the
+  // compiler accept this.
   const handle = async (call: Call<R, Params, Query> & { refusal?: Refusal }) => {
     const shown = await show(call);
     const answer = await answerPage(call, call.refusal ? withRefusal(shown, call.refusal) : shown);
@@ -36,8 +36,8 @@ const ANY_FIELDS: Input<AnyFields> = {
 };
 
 /**
- * What the handler of a form gets, if the form has no schema: the caller, the fields as they were sent, and the
- * function that tells the audit what the call is about.
+ * What the code behind a form needs of a call: the caller, the fields as they were sent, and `about`, which tells the
+ * audit what the form is about. For forms without a schema.
  */
 export type FormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'caller' | 'body' | 'about'>;
 

@@ -37,8 +37,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path of the page to show after a form of the list at `path`. A form that was on the list itself leads
- * back to the same filter and page of the list.
+ * Returns the path of the list at `path`, to show it after a form. If the form was on the list itself, the query keeps
+ * the list's filter and page.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');
@@ -49,7 +49,7 @@ export interface Column<T> {
   name: string;
   /** True for columns of numbers, which are aligned right. */
   isAmount?: true;
-  /** The path of the page when it is sorted by this column, if it can be. */
+  /** Present if the page can be sorted by this column. `path` is the path of the page in that order. */
   sort?: { path: string; isCurrent: boolean };
   cell: (row: T) => Content;
 }
@@ -89,14 +89,17 @@ export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}<input type="hidden" name="from" value="${refusal?.from ?? request.url}">`;
 }
 
-/** Returns a hidden field with the digest of the values that a form shows. `checkUnchanged` reads it. */
+/**
+ * Returns a hidden field with a digest of the values that a form shows. `checkUnchanged` compares it with the present
+ * values.
+ */
 export function wasField(values: unknown): Html {
   return html`<input type="hidden" name="was" value="${digestOf(values)}">`;
 }
 
 /**
- * Throws if a form with a `wasField` shows other values than the present ones: the form would undo what somebody else
- * has changed. `what` completes the error, which is shown at `field`.
+ * Throws if the values have changed since the form, which has a `wasField`, was shown: the form would undo what
+ * somebody else has changed. `what` completes the error's text, which is shown at the form field `field`.
  */
 export function checkUnchanged(
   { was }: AnyFields,
@@ -126,7 +129,10 @@ export function typeIt(name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }
 
-/** Throws bad_body unless the field of `typeIt` has `name`. `what` is the kind of thing that is removed. */
+/**
+ * Throws bad_body unless the person has typed `name` into the field of `typeIt`. `what` is the kind of thing to remove,
+ * such as `topic`.
+ */
 export function checkTyped({ confirm }: AnyFields, name: string, what: string): void {
   if (confirm === name) return;
   const members = { field: 'confirm' };

@@ -18,8 +18,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * A plot shows a present value above it: the newest known one of this many last values. The very last value is null
- * until it is sampled. Values before these would be too old to be called present.
+ * Number of last values among which a plot looks for its present value, the newest known one. The very last value is
+ * null until it is sampled. Older values than these would be too old to be called present.
  */
 const LATEST = 3;
 
@@ -51,8 +51,8 @@ export function plots(history: HistoryReport, path: string): Html {
 }
 
 /**
- * True if an answer must contain the part `what` of a page: the plots, or the rest (`now`). The query parameter `part`
- * names the only part to send.
+ * True if an answer must contain the part `what` of a page: the plots, or the rest (`now`). A refresh names one part in
+ * the query parameter `part`. Without it, the answer has both.
  */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;

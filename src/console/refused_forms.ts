@@ -7,8 +7,9 @@ import { chargeOf } from './api_calls.ts';
 import type { AnyFields, Refusal } from './fields.ts';
 
 /**
- * Wraps the route of a form. If the form is refused, its page is shown again, with the error and what the person typed.
- * The field `from` of the form names this page. If it cannot be shown, the error gets a page of its own.
+ * Wraps the route of a form. If the form is refused, the page with the form is shown again, with the error and what the
+ * person typed. The field `from` of the form names this page. If the page cannot be shown, the error gets a page of its
+ * own.
  */
 export function withSecondTry(route: Route, pages: readonly Route[]): Route {
   if (route.method !== 'POST') return route;
@@ -16,7 +17,7 @@ export function withSecondTry(route: Route, pages: readonly Route[]): Route {
     try {
       return await route.handle(call);
     } catch (error) {
-      // While Redis is away, no page can be shown.
+      // StorageUnavailable means that Redis is away. The page reads Redis too, so it cannot be shown.
       const isShown = error instanceof BusError && !(error instanceof StorageUnavailable);
       const answer = isShown && (await pageAgain(call, error, pages));
       if (answer) return answer;
@@ -64,8 +65,9 @@ function pageAt(pages: readonly Route[], path: string) {
 }
 
 /**
- * Returns `path` if a page has this path, and otherwise the nearest path of a page above it. The address bar can show
- * the path of a refused form. The path of its page is at most two levels above.
+ * Returns `path` if a page has this path, and otherwise the nearest path of a page above it: `/console/topics/widgets`
+ * for `/console/topics/widgets/publish`. The address bar shows such a path of a form after the form was refused. It is
+ * at most two levels below a page.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

@@ -20,8 +20,8 @@ import {
 } from './parts.ts';
 
 /**
- * What differs between the pages of triggers and those of joins. `Listed` is an entry of the listing, and `Whole` is a
- * trigger or join with all fields.
+ * What differs between the pages of triggers and the pages of joins, which share their code. `Listed` is an entry of
+ * the list, and `Whole` is a trigger or join with all fields.
  */
 export interface Ruled<Listed, Whole> {
   path: '/console/triggers' | '/console/joins';
@@ -31,7 +31,7 @@ export interface Ruled<Listed, Whole> {
   /** Rules that the form for a new trigger or join shows at first. */
   example: object;
   columns(nowMs: number): Column<Listed>[];
-  /** Returns what `columns` needs of an entry of the listing. Absent if it needs all. */
+  /** Returns the part of an entry that `columns` needs. Absent if `columns` needs all of it. */
   keep?: (entry: never) => Listed;
   /** Query parameters of the API call that reads one trigger or join, besides `client`. */
   query?: Record<string, string>;
@@ -59,8 +59,8 @@ export function pathOf(path: string, name: string, client: string | string[] | u
 }
 
 /**
- * Returns the query that names the owner of the trigger or join `name` to the API, and tells the audit of both. Only
- * root names a client. ApiCalls leaves out the empty value of other callers.
+ * Returns the query that names the client of a trigger or join to the API, and tells the audit the name and the client.
+ * Only root can name any client. A client's form has its own token or nothing here, and ApiCalls leaves out both.
  */
 export function whose({ body, about }: FormCall, name: string): { client: string } {
   const client = String(body.client ?? '');

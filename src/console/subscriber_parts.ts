@@ -67,8 +67,8 @@ const SIGNATURES = {
 };
 
 /**
- * Returns a notice of the events of a subscriber that the bus has dropped, and of whether the subscriber was told.
- * Returns undefined if there are none.
+ * Returns a notice that the bus has dropped events of a subscriber, and whether the subscriber was told. Returns
+ * undefined if none were dropped.
  */
 export function dropNotice({ dropped }: SubscriberReport, nowMs: number): Content {
   if (!dropped) return undefined;

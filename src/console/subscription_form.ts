@@ -46,7 +46,10 @@ function settingsOf(report: SubscriberReport) {
   return [topics.toSorted(), callback, ordered, ...NUMBERS.map(([, , member]) => report[member])];
 }
 
-/** Makes the route of the form. The form does not show the subscription's `uuid`, so the route sends the old one. */
+/**
+ * Makes the route of the form. The API requires the subscription's `uuid`. The form does not show it, so the route
+ * sends the present one.
+ */
 export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
@@ -57,8 +60,8 @@ export function subscriptionChange(api: ApiCalls): Route {
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
       const what = 'this subscription meanwhile; this form would replace what the page shows above';
       checkUnchanged(call.body, settingsOf(report), { code: 'bad_subscription', field: 'topics', what });
-      // Only changed numbers are sent. An unchanged number may be a default of the operator, which would stay with the
-      // client after the operator has changed it.
+      // Only numbers that the person changed are sent. The others may be defaults that the operator has set. Sending a
+      // default would store it for this client, who would keep it even when the operator changes the default.
       const changed = NUMBERS.filter(
         ([field, , member]) => String(call.body[field]) !== String(report[member]),
       );
