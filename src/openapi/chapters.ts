@@ -14,7 +14,7 @@ export const CHAPTERS = {
   Reference: 'This documentation.',
 } as const;
 
-/** The text and the examples of a route in the documentation. The rest comes from its schemas. */
+/** The text and the examples of a route in the documentation. The rest is made from the schemas of the route. */
 export interface RouteText {
   chapter: keyof typeof CHAPTERS;
   summary: string;

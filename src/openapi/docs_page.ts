@@ -48,8 +48,8 @@ ${deliveries(webhooks, document)}${errors()}</main></body></html>`.text
 }
 
 /**
- * Returns the CSS unescaped, because browsers apply it only with the hash in Content-Security-Policy. It is a file of
- * this project, so this is safe.
+ * Returns the CSS unescaped. Browsers apply it only if its hash is the one in Content-Security-Policy, and escaping
+ * would change the hash. The CSS is a file of this project, so this is safe.
  */
 function style(): Html {
   return new Html(`<style>${STYLE}</style>`);

@@ -9,8 +9,9 @@ export interface Field {
 }
 
 /**
- * Returns the fields of the object that a schema describes, and of the objects inside it. The object of a list is its
- * item. The object of a schema with alternatives is the first that is an object.
+ * Returns the fields of the object that a schema describes, and of the objects inside it, such as `events` and
+ * `events.sent`. For a list, these are the fields of its items. For a schema with alternatives, they are those of the
+ * first one that is an object.
  */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};

@@ -8,7 +8,10 @@ import type { JsonSchema } from './openapi.ts';
  */
 const X_NAME = 'x-name';
 
-/** Control characters for regular expressions of every language. Only JavaScript with the flag `u` knows `\p{Cc}`. */
+/**
+ * Control characters as regular expressions of every language can write them. JavaScript, for example, knows `\p{Cc}`
+ * only with the flag `u`.
+ */
 const CONTROL_CHARACTERS = '\\x00-\\x1f\\x7f-\\x9f';
 
 /** Makes JSON Schemas from schemas of zod. Those that have a name are collected in `components`. */
@@ -28,8 +31,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // Code checks some input whose rules zod cannot describe. The schema of such input permits anything, unless
-      // `meta` gives it a type.
+      // zod cannot describe the rules of input that a function of the bus checks. `any` lets the JSON Schema of such
+      // input permit anything, unless its `meta` gives it a type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;

@@ -8,8 +8,8 @@ import { docsPage, STYLE } from './docs_page.ts';
 import { type DocumentOptions, openApiDocument } from './document.ts';
 
 /**
- * Headers of the page `/docs`. They forbid what it does not need: scripts, everything to load, and frames. Its CSS is
- * allowed by its hash.
+ * Headers of the page `/docs`. The page needs no scripts, no other files and no frames, so the headers forbid them.
+ * They allow the inline CSS by its hash.
  */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
@@ -51,7 +51,7 @@ export function openApi(
 
 interface Documents {
   json: Buffer;
-  /** The page before the line that says where the bus is, and after it. */
+  /** The page `/docs` before and after the line with the address of the bus. This line depends on the request. */
   pageBefore: Buffer;
   pageAfter: Buffer;
 }
