@@ -71,8 +71,8 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The same partitions on another connection, which stores publications. A script call there resolves only when
-   * ROUTEMASTER_MIN_REPLICAS replicas have confirmed its writes. Undefined if the setting is 0.
+   * The same partitions on a second connection, over which publications are stored. Scripts there resolve only when
+   * ROUTEMASTER_MIN_REPLICAS replicas have confirmed their writes. Undefined if the setting is 0.
    */
   confirmed?: Partitions | undefined;
   recorder: Recorder;
@@ -86,7 +86,8 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 
 /**
  * Makes everything that a web process serves:
- * - `routesIn`: returns the routes of the API in the dialect of the bus or of the Ruby Routemaster;
+ * - `routesIn`: a function that returns the routes of the API in a dialect, that of this bus or that of the Ruby
+ *   Routemaster;
  * - `pages`: the routes of the console;
  * - the objects with which the pipeline handles every request, such as `authentication`.
  */
@@ -131,7 +132,7 @@ export function buildApi(given: ApiParts): Built {
   };
 }
 
-/** Makes the objects that several routes use. Each file `*_api.ts` names those that it needs. */
+/** Makes the objects that the routes need. Each function such as `topicsApi` picks the ones that its routes need. */
 function sharedParts({ config, partitions, confirmed = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
@@ -212,8 +213,8 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
 }
 
 /**
- * Returns the settings, and the limits of what a client may store. These are getters, because they depend on the memory
- * limit of Redis, which may change.
+ * Returns the settings, and the limits of what a client may store. The limits are getters, because they depend on the
+ * memory limit of Redis, which may change.
  */
 function limitsOf(config: Config, guard: StorageGuard) {
   return {

@@ -17,8 +17,8 @@ import { Partitions } from '../store/partitions.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 
 /**
- * The objects with which a thread or a quarantine delivers batches. `takenOverAtMs` is when the bus took over from a
- * Ruby Routemaster.
+ * The objects with which a thread of a worker process, or a quarantine process, delivers batches. `takenOverAtMs` is
+ * when the bus took over from a Ruby Routemaster.
  */
 export class DeliveryParts {
   readonly partitions: Partitions;
@@ -32,7 +32,8 @@ export class DeliveryParts {
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.log = log;
     this.#redis = connect(config.redisUrl, log, config.redisTls);
-    // The partitions get no log. They would only repeat the warning of the main thread that Redis refuses functions.
+    // The partitions get no log. With one, each thread would repeat the main thread's warning that Redis refuses
+    // functions.
     this.partitions = Partitions.on(this.#redis, {
       prefix: config.redisPrefix,
       partitions: config.partitions,

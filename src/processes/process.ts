@@ -29,7 +29,10 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 }
 
 interface Booted {
-  /** The configured compatibility mode or, after a takeover from a Ruby Routemaster, `routemaster`. */
+  /**
+   * The configured compatibility mode. The default is `routemaster` after a takeover from a Ruby Routemaster, otherwise
+   * `none`.
+   */
   compatibility: Compatibility;
   /** When the bus took over from a Ruby Routemaster (ms). Undefined if it did not. */
   takenOver: number | undefined;
@@ -44,7 +47,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await refuseMoved(partitions.control);
       await settlePartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // Publishes will depend on WAIT, so its permission in the ACL of Redis is checked now. For 0 replicas WAIT
+      // Publishes will need the command WAIT, which the ACL of Redis may forbid. So it is tried now. For 0 replicas it
       // returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       const takenOver = await takenOverAtMs(partitions.control);
@@ -53,7 +56,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
     } catch (error) {
       if (!isPassing(error)) return await refuse(partitions.all, error);
       const cause = (error as Error).cause as Error | undefined;
-      // Other causes, such as a cut connection, are logged by the connection itself.
+      // Only what Redis answered is logged here. The connection itself logs other causes, for example that it was cut.
       if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
         toldReason = cause.message;
         log.warn({ reason: toldReason }, 'Redis refuses commands; trying again');
@@ -64,9 +67,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 }
 
 /**
- * Returns a second connection to Redis, and partitions whose scripts resolve only when ROUTEMASTER_MIN_REPLICAS
+ * Returns a second connection to Redis, and partitions on it. Their scripts resolve only when ROUTEMASTER_MIN_REPLICAS
  * replicas have confirmed the writes. Returns undefined if the setting is 0. Waiting for replicas (WAIT) delays all
- * later commands on the connection.
+ * later commands on a connection, so other commands use the first one.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

@@ -5,8 +5,8 @@ import { createLog, logged } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 
 /**
- * Runs a quarantine: delivers suspect batches, one at a time. Ends after a `stop` order, or after `idleMs` without such
- * a batch.
+ * Runs a quarantine: a process that delivers suspect batches, those that two workers held when they died. It delivers
+ * one at a time. It ends after a `stop` order, or after `idleMs` without a suspect batch.
  */
 function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: QuarantineData): void {
   const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });
@@ -41,8 +41,8 @@ function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: Qua
   parts.start(() => workers.start());
 }
 
-// A platform may send signals to all processes. This one ignores them, since the process that started it sends a `stop`
-// order.
+// A platform may send a signal to all processes. This one ignores it, because the process that started it sends a
+// `stop` order.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit());
 process.once('message', (data) => runQuarantine(data as QuarantineData));

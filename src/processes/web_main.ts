@@ -72,8 +72,8 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // The app is built again if the assumed mode was wrong. Nobody was answered in it, because all calls except health
-    // checks were refused so far.
+    // The app was built for an assumed mode of compatibility. If the mode is another, the app is built again. No caller
+    // got an answer in the wrong mode, because all calls except health checks were refused so far.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
@@ -81,10 +81,11 @@ async function serve(config: Config, log: Log): Promise<void> {
     recorder.processStarted('web');
     const listener = connectListener(config.redisUrl, log, config.redisTls);
     endPresence = showPresence(listener, partitions.control.keys, 'web');
-    // If Redis fails right now, this warning waits for the next start.
+    // If Redis fails right now, this warning is left out. The next start of the process logs it.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
-  // Without Redis the process listens too, and answers that the storage is unavailable.
+  // Without Redis the process listens too, after BOOT_MS. Until Redis can be reached, it answers that the storage is
+  // unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;

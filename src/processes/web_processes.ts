@@ -5,7 +5,10 @@ import { clock } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 
-/** A process that dies after this time did not fail at its start. So its replacement starts after a short wait. */
+/**
+ * A process that dies later than this after its start did not fail at its start. So the wait for its replacement is
+ * short again.
+ */
 const STEADY_MS = 10_000;
 
 /** Runs `count` web processes on one port. A process that dies is replaced after a growing wait. */
@@ -22,8 +25,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The kernel distributes new connections. If the primary process did, connections to a process that was just killed
-    // would hang.
+    // The kernel distributes new connections among the processes. If the primary process did, a connection that it gave
+    // to a process that was just killed would hang.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
@@ -55,8 +58,9 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // This code means that a person must act, so a replacement would fail too. But processes that serve go on. The
-    // cause may be temporary: during an upgrade, for example, the former release finds a newer layout of the data.
+    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too. All processes end then, unless
+    // one of them serves requests: the cause may be temporary. During an upgrade, for example, the former release may
+    // find data in a newer layout.
     if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();
