@@ -27,8 +27,8 @@ interface Node {
 }
 
 /**
- * The counts that one script call adds to Redis. A flush never changes, so Redis can ignore one whose number it has
- * seen.
+ * The counts that one script call adds to Redis. Each flush has a number, and its counts never change. So Redis can
+ * ignore a flush that it has applied before.
  */
 interface Flush {
   number: number;
@@ -46,8 +46,8 @@ interface Outgoing {
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
  * goes to the partition of that topic or subscriber, and any other count to the control partition.
  *
- * A failed flush is sent again with the same number, before newer ones, since Redis may have applied it all the same.
- * Redis ignores a number that it has applied, so each count is added exactly once.
+ * Redis may have applied a flush although its reply was lost. So a failed flush is sent again with the same number,
+ * before newer ones. Redis ignores a number that it has applied, so each count is added exactly once.
  */
 export class Counters {
   readonly #partitions: Partitions;
@@ -74,7 +74,7 @@ export class Counters {
   /** Rounds `by`, and adds it to a counter in memory if it is above 0. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
     const count = Math.round(by);
-    // Redis refuses a flush with a number that is not an integer.
+    // Skips NaN and Infinity, for example: HINCRBY, with which Redis adds a count, takes only integers.
     if (Number.isSafeInteger(count) && count > 0) this.#cellOf(name, tags).count += count;
   }
 

@@ -39,8 +39,8 @@ export async function noteReported(partition: Partition, reports: readonly Repor
 
 /**
  * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since the last report
- * of any worker. The totals are stored afterwards. So no growth is lost, but it is sent twice if the worker dies in
- * between.
+ * of any worker. The totals are stored after they were sent. So no growth is lost, but some is sent twice if the worker
+ * dies before it stores them.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
@@ -86,7 +86,8 @@ function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => 
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = before(field);
     if (value === from) return [];
-    // If the total is below the last one sent, the counter began again from 0. Then all of the total is growth.
+    // A total below the last one that was sent shows that the counter began again from 0. So all of the total is
+    // growth.
     const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
     return { line, report: { field, from, to: value } };
   });

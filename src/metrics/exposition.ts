@@ -13,10 +13,7 @@ const SERIES_PER_TURN = 1000;
 interface Series {
   labels: Record<string, string>;
   value: number;
-  /**
-   * The name of a series of a histogram: that of its family with `_bucket`, `_sum` or `_count`. Other series lack this
-   * field.
-   */
+  /** Only for a series of a histogram: the name of the histogram's family with `_bucket`, `_sum` or `_count`. */
   metricName?: string;
 }
 
@@ -91,8 +88,8 @@ async function textOf(shown: Shown): Promise<string> {
 }
 
 /**
- * Makes one series of each figure. Adds up figures with the same labels, because Prometheus would refuse them. Two
- * clients with the same public name have such figures.
+ * Makes one series of each figure. Figures with the same labels are added up, because Prometheus would refuse them. For
+ * example, each partition has a figure with the total of removed topics.
  */
 async function showFamily(family: Family, figures: readonly Figure[]): Promise<Shown> {
   const { name, help, type, perUnit } = family;

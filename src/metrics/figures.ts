@@ -27,7 +27,7 @@ export interface CounterFigure {
   name: CounterName;
   value: number;
   tags: Tags;
-  /** Identifies the counter in its partition. Its tags cannot, because they have public names, which can change. */
+  /** Identifies the counter in its partition. The tags cannot, because they contain public names, which can change. */
   field: Buffer;
   partition: Partition;
 }
@@ -54,8 +54,9 @@ export async function collectFigures({
 }: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // Each partition has totals of removed topics and subscribers (`isTotalOfRemoved`). While a partition is missing,
-  // none of them is returned: their sums would fall, and Prometheus would conclude that the counters began again.
+  // Each partition has its own totals of removed topics and subscribers (`isTotalOfRemoved`). While a partition is
+  // missing, the sum of the other totals would be lower than before, and Prometheus would conclude that the counter
+  // began again. So no such total is returned then.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -73,8 +74,8 @@ export async function collectFigures({
 }
 
 /**
- * Returns undefined if the control partition, which makes public names, cannot be reached. Figures about subscribers
- * are then left out, because a token may be a credential. Throws any other error.
+ * Handles an error of making public names. Returns undefined if the control partition, which is needed for them, cannot
+ * be reached. Figures about subscribers are then left out, because a token may be a credential. Throws any other error.
  */
 function namelessIfAway(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;
@@ -97,7 +98,10 @@ function subscriberOf({ name, tags }: Count): string | undefined {
   return subject && 'subscriber' in subject ? subject.subscriber : undefined;
 }
 
-/** Returns undefined if the counter is about a subscriber, and public names cannot be made (`namelessIfAway`). */
+/**
+ * Returns a counter with the public name of its subscriber in place of the token. Without `publicName`, returns
+ * undefined for a counter about a subscriber, because the token may be a credential.
+ */
 function counterFigure(
   count: Count,
   publicName: ((token: string) => string) | undefined,

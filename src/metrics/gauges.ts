@@ -15,8 +15,8 @@ const SUBSCRIBERS_PER_TURN = 100;
 
 /**
  * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis.
- * `cpuSeconds` is the CPU time of all Redises together since they started. It is undefined while one of them is
- * missing, because the sum would fall.
+ * `cpuSeconds` is the CPU time of all Redises together since they started. It is undefined while a Redis is missing,
+ * because the sum of the others would be too low.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -102,8 +102,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns the bytes that wait in outboxes. `any` has those in the outboxes themselves, and `3`, for example, those that
- * were set aside because partition 3 did not apply them in time. Empty if the bus has only one partition.
+ * Returns the bytes that wait in outboxes, in which partitions keep what is to be done in other partitions. `any` has
+ * the bytes in the outboxes themselves. `3`, for example, has the bytes that were set aside because partition 3 did not
+ * apply them in time. Empty if the bus has only one partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -117,8 +118,8 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition. Idle ones are paused or will never fire again, and have the score infinity. All
- * others wait.
+ * Counts the triggers of a partition. Idle triggers are paused or will never fire again. Their due time is infinity,
+ * and all other triggers wait.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
@@ -142,7 +143,9 @@ function queueSums(queue: QueueName, gauges: readonly (QueueGauges | undefined)[
   return sum;
 }
 
-/** Turns an object into a map. In an object, `constructor` and `__proto__` are found even if no such token is there. */
+/**
+ * Turns an object into a map. In an object, the token `constructor`, for example, would find what all objects inherit.
+ */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
@@ -200,8 +203,9 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while it holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // A job in the index that is neither instant, scheduled nor pending waits: for room in its lane or a share, for the
-    // end of a pause, or for the quarantine.
+    // A job that is in none of these three states waits: until its subscriber may have one more delivery in flight,
+    // until its group of subscribers (slow ones, for example) may use one more worker, until a pause ends, or for the
+    // quarantine, which delivers suspect batches alone.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

@@ -19,7 +19,7 @@ type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
  * The two resolutions of a history. `ms` is the time from one entry to the next. `kept` is the maximum number of
- * entries: one more than is shown, because values shown are differences.
+ * entries. It is one more than a plot needs, because a value can be the difference between two entries.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -167,8 +167,8 @@ interface Change {
 }
 
 /**
- * Returns how figures changed from each sample of the bus to the next, by the slot of the later one. Slot 7, for
- * example, begins 7 steps (see STEPS) after the Unix epoch. `sampled` has the slots of all samples.
+ * Returns how figures changed from each sample of the bus to the next, by the time slot of the later sample. Slot 7,
+ * for example, begins 7 steps (see STEPS) after the Unix epoch. `sampled` has the slots of all samples.
  *
  * A sample writes entries only for the busiest topics and subscribers. Without an entry, the figures count as
  * unchanged; a change then shows at the next entry.

@@ -71,8 +71,9 @@ export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
   /**
-   * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is none, or if it is not the
-   * calling client's. `name` is its token, and `calls` what the search for a public name costs in the rate limit.
+   * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is none, or if a client asks
+   * for a subscriber or join that is not its own. Returns its token as `name`. `calls` is what the search for a public
+   * name costs in the rate limit.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

@@ -12,8 +12,8 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * The values of the tags `status` and `reason`, from which `seriesOf` makes the names of all counters of a removed
- * topic or subscriber. A counter with another value stays until the next sweep.
+ * All values of the tags `status` and `reason`. `seriesOf` needs them to name all counters of a removed topic or
+ * subscriber. A counter with a value that is missing here stays until the next sweep, the job that removes leftovers.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -21,8 +21,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns `topic` or `subscriber` if each of these has a counter with this name, and undefined if the whole bus has
- * one.
+ * Returns `topic` if each topic has a counter with this name, and `subscriber` if each subscriber has one. Otherwise
+ * returns undefined: the counter counts for the whole bus.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
@@ -33,7 +33,7 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
 
 /**
  * Returns the topic or subscriber that a counter counts for. Returns undefined for a counter of the whole bus, and for
- * one that collects the counts of what was removed.
+ * a total of removed topics or subscribers (`isTotalOfRemoved`).
  */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
@@ -43,8 +43,8 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * True for a counter, one in each partition, to which the counts of what was removed are added, so that sums never
- * fall.
+ * True for a total of removed topics or subscribers. The counts of a removed topic or subscriber are added to this
+ * counter, so that the sum over all topics or subscribers never falls. Each partition has its own total.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);
@@ -61,8 +61,8 @@ export function totalField(name: string, tags: Tags): Buffer {
 }
 
 /**
- * Returns all counters that a topic or a subscriber can have: its `field` in the hash `counters`, and `total`, the
- * field to which its count is added when the topic or subscriber is removed.
+ * Returns all counters that a topic or a subscriber can have. `field` is the counter's field in the hash `counters`.
+ * `total` is the field to which its count is added when the topic or subscriber is removed.
  */
 export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: Buffer })[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];

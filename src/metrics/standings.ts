@@ -5,7 +5,7 @@ import type { Reply } from '../store/contracts.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** A rate is a mean in which old values lose weight. After this time, a value has lost two thirds of its weight. */
+/** A rate is a mean in which old values lose weight. A value that is this old has lost two thirds of its weight. */
 const WINDOW_MS = 60_000;
 /** A rate below this (in events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
@@ -32,8 +32,8 @@ export interface Standing {
   /** Events a second by which the subscriber's queue grows. Negative if the queue shrinks. */
   growth: number;
   /**
-   * Numbers of delivered and of failed events since the bus was installed, from whose growth the next sample computes
-   * rates.
+   * Numbers of delivered and of failed events since the bus was installed. The next sample computes its rates from the
+   * growth of these numbers.
    */
   totals: { delivered: number; failed: number };
 }
@@ -43,7 +43,10 @@ export interface Standings {
   atMs: number;
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
-  /** Size of the set `subscribers`, which has joins too. If it has changed since, subscribers have come or gone. */
+  /**
+   * Size of the set `subscribers` in Redis, which has joins too. If that size has changed since the sample, subscribers
+   * have come or gone.
+   */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
   /**
@@ -53,8 +56,8 @@ export interface Standings {
 }
 
 /**
- * Numbers of events since the bus was installed: published to the partition's topics, and accepted or not by its
- * subscribers.
+ * Numbers of events since the bus was installed. `published` counts those of the partition's topics. `delivered` and
+ * `failed` count those that its subscribers accepted, or did not accept.
  */
 export interface PartitionTotals {
   published: number;
@@ -62,7 +65,7 @@ export interface PartitionTotals {
   failed: number;
 }
 
-/** Standings as a process has read them. `isOutdated` is true if there has been no sample for a while. */
+/** Standings as a process has read them. `isOutdated` is true if they are older than OUTDATED_MS. */
 interface ReadStandings extends Standings {
   isOutdated: boolean;
 }
@@ -135,8 +138,8 @@ export function unpackStandings(packed: string | undefined): Standings | undefin
 }
 
 /**
- * The figures of a subscriber as Redis stores them, without names: 10,000 subscribers take about 1 MB. `rowOf` and
- * `standingOf` have the same order.
+ * The figures of a subscriber as Redis stores them. The names of the fields are left out, so 10,000 subscribers take
+ * about 1 MB. `rowOf` and `standingOf` must have the same order.
  */
 type Row = ReturnType<typeof rowOf>;
 
