@@ -10,15 +10,16 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Creates the working state of a script call that begins deliveries. `lanes` has what was read of each subscriber's
--- lane, and `entered` is the number of deliveries that began. `args` has lane_limit, lane_limit_max and kind.
+-- Creates the working state of a script call that begins deliveries. `lanes` caches the results of `lane_entry.read` by
+-- subscriber. `entered` is the number of deliveries that the call has begun. `args` has lane_limit, lane_limit_max and
+-- kind.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns a table about a subscriber's lane: the fields of its hash that decide whether a delivery may begin, and how
--- large it may be, and `in_flight`, the number of its deliveries in flight. `in_flight` includes deliveries that this
--- script call has begun but not yet stored.
+-- Returns a table about the deliveries of one subscriber (its lane). It has the fields of the subscriber's hash that
+-- decide whether a delivery may begin, and how large it may be. `in_flight` is the number of deliveries in flight. It
+-- includes deliveries that this script call has begun but not yet stored.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -36,8 +37,8 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores the trial job of a subscriber, the only job that may be delivered while the subscriber fails, in the field
--- `probe` of its hash. The value false removes the trial job.
+-- Stores the trial job of a subscriber in the field `probe` of its hash; false removes it. The trial job is the single
+-- job by which a failing, slow or new subscriber is tried next.
 local function set_trial_job(call, lane, job)
   lane.trial_job = job
   if job then
@@ -47,8 +48,9 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other jobs. If it was the trial job, the subscriber has no trial job any more.
--- Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. If it was the trial job (the single job by which a
+-- failing, slow or new subscriber is tried next), the subscriber has no trial job any more. Returns false, because no
+-- delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end
@@ -59,17 +61,18 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
-  -- `bring_back` would do nothing while there is a trial job, but `make_wait` has just removed it.
+  -- `bring_back` makes no job ready while the subscriber has a trial job. `make_wait` has just removed the trial job,
+  -- so the job of the oldest batch can become ready now.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
--- Decides whether a worker may deliver to a slow, new or failing subscriber, or for a join. If the share (lanes.lua)
--- has room, or the worker is a quarantine, counts the worker in the share and returns true. Otherwise returns false,
--- and the job waits:
+-- Decides whether a delivery to a slow, new or failing subscriber, or for a join, may begin. It may if its share has
+-- room, that is, if all such subscribers together hold fewer workers than they may. A quarantine needs no room. If the
+-- delivery may begin, counts the worker in the share and returns true. Otherwise returns false, and the job waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
---   - Otherwise it waits in a list until the share has room. It becomes the trial job, so each subscriber has at most
---     one job in the list.
+--   - Otherwise it waits in a list until the share has room. It becomes the trial job: all other jobs of the subscriber
+--     wait for it. So each subscriber has at most one job in the list.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -83,9 +86,10 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber with deliveries in flight, which must not be on trial, may have another one. A
--- quarantine always has room: if a suspect's job waited, it would come back to an ordinary worker, which would have to
--- pass it to the quarantine again.
+-- Returns true if a subscriber that has deliveries in flight may have another one. The subscriber must not be failing
+-- or new, because it may then have only one. A quarantine may always begin a delivery. Otherwise the job of a suspect
+-- (a batch that two workers held when they died) would wait, come back to an ordinary worker, and be passed to the
+-- quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
@@ -112,16 +116,16 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- While a subscriber has a trial job (`lane.trial_job`), its other jobs wait. This does not hold for a healthy and
-  -- quick subscriber (`share` is false).
+  -- While a failing, slow or new subscriber or a join has a trial job, its other jobs wait. For any other subscriber,
+  -- `share` is false, and its jobs need not wait.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)
     set_trial_job(call, lane, job)
     return false
   end
-  -- A lane without a delivery in flight has room for one. Any other lane has no room if its subscriber is `ordered` or
-  -- on trial, or if the lane is full.
+  -- A subscriber without a delivery in flight may have one. If it has one in flight, the job waits in three cases: the
+  -- subscriber is `ordered`, it is on trial (failing or new), or it has as many in flight as it may.
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end

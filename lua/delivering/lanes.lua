@@ -23,7 +23,7 @@ lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 -- Maximum bytes of all deliveries of a subscriber that are in flight, if each is as large as the subscriber allows. A
--- worker process holds each twice: 24 deliveries of 16 MiB took 670 MB, and a process may have less.
+-- worker process holds each body twice: 24 deliveries of 16 MiB took 670 MB, and not every process has so much memory.
 local MAX_BYTES = 67108864
 local PART_FOR_SINGLE = 1 / 4
 
@@ -34,9 +34,9 @@ local function of_all(key)
   return unpack(names)
 end
 
--- Returns how many subscribers have exactly one worker in the slow share (the workers that deliver to slow or new
--- subscribers). This is counted once in a script call. Later in the call, lane_entry adds each subscriber that gets its
--- first delivery.
+-- Returns how many subscribers have exactly one worker in the slow share, which limits the workers for slow and new
+-- subscribers. They are counted once in a script call. If a delivery enters the share later in the call, `enter_share`
+-- (lane_entry.lua) adds its subscriber, unless the subscriber has other deliveries in flight.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -45,8 +45,8 @@ local function single_workers(call)
     if token then
       held[token] = (held[token] or 0) + 1
     else
-      -- `lanes_held` does not name the subscriber to which this worker delivers, because the worker got its delivery in
-      -- this script call. The subscriber is counted as having no other worker.
+      -- The worker got its delivery in this script call, so `lanes_held` does not name its subscriber yet. The
+      -- subscriber counts as one with a single worker.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -56,15 +56,13 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share; 0 or less means none. `holds_some` is true if the subscriber of
--- the next delivery has others in flight.
+-- Returns how many more deliveries may enter a share, which limits the workers of, for example, all slow subscribers; 0
+-- or less means none. `holds_some` is true if the next delivery's subscriber already has deliveries in flight.
 --
--- The slow share keeps its last quarter (`kept`) for subscribers without a delivery in flight, so that they do not wait
--- for subscribers that hang. Example: of 64 workers, the share has 32 places, and keeps 8 of them.
---   - A subscriber with deliveries in flight may enter while fewer than 24 places are taken.
---   - A subscriber without any may enter while fewer than 32 are taken. Late deliveries can fill all 32, because they
---     enter even a full share (late.lua). So it may also enter while fewer than 8 subscribers have a single worker in
---     the share.
+-- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight, so that they do not wait
+-- for subscribers that hang. But late deliveries enter even a full share (late.lua), and can fill this quarter too. So
+-- a subscriber without a delivery in flight may also enter as long as fewer than `kept` subscribers have a single
+-- worker in the share. Example: of 64 workers, the slow share has 32, and 8 of these are kept.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -80,18 +78,20 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many deliveries a subscriber may have in flight, if it is not on trial. `own_limit` and `max_bytes` are
--- what the subscriber has set, or false; without `own_limit`, `args.lane_limit` applies. The result is at most
--- `args.lane_limit_max`, at most a quarter of the living workers, and at most so many that they have MAX_BYTES
--- together, but at least 1.
+-- Returns how many deliveries a subscriber may have in flight, if it is not on trial (failing or new). It is the
+-- smallest of these numbers, but at least 1:
+--   - what the subscriber has set (`own_limit`), or `args.lane_limit` if `own_limit` is false
+--   - `args.lane_limit_max`
+--   - a quarter of the living workers
+--   - how many deliveries of `max_bytes` have MAX_BYTES together; no limit if `max_bytes` is false
 function lanes.width(call, own_limit, max_bytes, args)
   local part = math.min(live_workers(call) * PART_OF_LANE, MAX_BYTES / (tonumber(max_bytes) or 1))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them: a quarter of the
--- workers that no other subscriber holds, but at least 1. Example: of 86 workers, other subscribers hold 66. The result
--- is 5, a quarter of 20.
+-- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them. A spare worker
+-- helps while the other workers of its thread hang. The number is a quarter of the workers that no other subscriber
+-- holds, but at least 1. Example: of 86 workers, other subscribers hold 66. The result is 5, a quarter of 20.
 --
 -- `in_flight` is the number of the subscriber's deliveries in flight. `entered` is the number of all deliveries that
 -- this script call has begun but not yet stored in `lanes_held`.
@@ -115,9 +115,10 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns how many jobs of a queue a worker of this `kind` can acquire now. A quarantine acquires only the jobs of
--- suspects, and all other workers only the other jobs. `waiting` is the result of `lanes.share_jobs`, if the caller has
--- it: it may lack jobs for which a share has no room.
+-- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only the jobs of suspects
+-- (batches that two workers held when they died), and other workers take only the other jobs. `waiting` is an earlier
+-- result of `lanes.share_jobs`; if it is nil, Redis is asked. Jobs that wait because a share is full may be missing in
+-- `waiting`, because they are not counted anyway.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
@@ -128,8 +129,8 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker in the slow share, because its delivery takes longer than a second. The share may then exceed its
--- limit. Does nothing if the worker counts in a share already.
+-- Counts a worker in the slow share, which limits the workers for slow subscribers, because its delivery is late. Does
+-- so even if the share is full. Does nothing if the worker already counts in a share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -137,10 +138,11 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Removes workers from the shares in which they count. Returns how many of these workers were in a share.
+-- Removes workers from the shares (the limits by kind of subscriber). Returns how many of these workers were in a
+-- share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually all shares are empty. A single command shows this.
+  -- One command finds out whether all shares are empty, as they usually are.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
@@ -150,13 +152,15 @@ function lanes.leave_shares(call, workers)
   return left
 end
 
--- Returns the lane of each of these workers, in the same order: the token of its subscriber, or false without a lane.
+-- Returns the token of the subscriber to which each of these workers delivers, in the same order. Returns false for a
+-- worker that does not deliver.
 function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes and shares. `tokens` has the lane of each worker, or false. Returns, for each lane,
--- how many workers have left it.
+-- Ends the deliveries of these workers: the workers leave their subscribers' lanes (the deliveries in flight) and the
+-- shares. `tokens` has, for each worker, the token of its subscriber, or false. Returns, by token, how many deliveries
+-- of each subscriber have ended.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -174,7 +178,8 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- Removes a worker from its lane and share. Returns the subscriber's token, or nothing if the worker had no lane.
+-- Ends the delivery of one worker, as `lanes.leave_all` does. Returns the subscriber's token, or nothing if the worker
+-- did not deliver.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end

@@ -24,11 +24,12 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Makes the subscribers of late deliveries slow. Their workers enter the slow share (lanes.lua), unless they are in
--- another share.
+-- Marks the subscribers of late deliveries as slow. Their workers then count in the slow share, which limits the
+-- workers for slow subscribers (lanes.lua), unless they count in another share.
 function late.notice(call, slow_ms)
-  -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases, and the number of
-  -- a lease is its time. So if the last lease is of this interval, the search was made.
+  -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if the newest
+  -- lease was given in the present interval, a search was made in it too. The number of a lease is the time at which it
+  -- was given.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)
@@ -37,7 +38,7 @@ function late.notice(call, slow_ms)
   end
 end
 
--- Returns true if a delivery of the subscriber `token` is late.
+-- Returns true if a delivery to the subscriber `token` is late (in flight for more than `slow_ms`).
 function late.has_any(call, token, slow_ms)
   for _, lane in pairs(late_lanes(call, slow_ms)) do
     if lane == token then return true end

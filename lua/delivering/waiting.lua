@@ -5,8 +5,8 @@ local jobs = include('delivering/jobs')
 local waiting = {}
 
 -- Adds a job to the waiting jobs of a subscriber. They are a sorted set, so that the job of a dropped batch can be
--- removed quickly. The scores are the times (µs) at which jobs were added. Jobs of one script call get times 1 µs
--- apart, to keep their order. Adding a job takes longer than that, so jobs of later calls come after these.
+-- removed quickly. Their scores are the times (µs) at which they were added. Jobs that one script call adds get times 1
+-- µs apart, to keep their order. Adding a job takes longer than 1 µs, so the jobs of later calls get later times.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
@@ -19,10 +19,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes at most `max` waiting jobs of a subscriber instant, beginning with the job that has waited longest. They go
--- behind the jobs that are instant already, so that subscribers take turns. If the subscriber is `ordered`, only the
--- job of its oldest batch becomes instant, whatever `max` is. While the subscriber is paused or has a trial job, no job
--- becomes instant. Returns true if a job became instant.
+-- Makes at most `max` waiting jobs of a subscriber instant (ready for any worker), those that have waited longest
+-- first. They go behind all other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, only
+-- the job of its oldest batch becomes instant, whatever `max` is. No job becomes instant while the subscriber is
+-- paused, or has a trial job, which is tried before all others. Returns true if a job became instant.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =
