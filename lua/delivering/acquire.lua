@@ -46,8 +46,8 @@ local lanes = include('delivering/lanes')
 local late = include('delivering/late')
 local leases = include('delivering/leases')
 
--- Returns the job that each of these workers already holds. Usually no worker holds one. If a worker holds a job, an
--- earlier call gave the worker this job, and the reply was lost.
+-- Returns a table of the jobs that these workers already hold, by worker. Usually it is empty, because only idle
+-- workers ask for jobs. If a worker holds a job, an earlier call gave it the job, and the reply of that call was lost.
 local function held_by(call, q, workers)
   local held, lists = {}, {}
   for i, worker in ipairs(workers) do lists[i] = call.keys.jobs_pending(q, worker) end
@@ -60,8 +60,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns how many of these workers are new. If any is new, all are added to the set of the workers of their
-  -- queue. The sizes of shares depend on the set of `main` (lanes.lua).
+  -- HSET returns how many of these workers are new to Redis. If any is new, all of them are added to the set of workers
+  -- of their queue. Limits such as "a quarter of the workers" are computed from the size of this set (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -105,8 +105,9 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.sharing)
-  -- Other workers are woken if waiting jobs came back and this call leaves ready jobs. A quarantine leaves all jobs
-  -- that came back, because it takes only suspects.
+  -- The finished deliveries may have made waiting jobs ready (`came_back`). If this call leaves ready jobs, other
+  -- workers are woken for them. A quarantine leaves all of these jobs, because it takes only suspects (batches that two
+  -- workers held when they died).
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

@@ -17,7 +17,7 @@ function batches.read_header(list)
   if token ~= '' then return token, created_ms, attempts end
 end
 
--- True if the list `clients` has the token of a batch's subscriber. An empty list stands for all subscribers.
+-- True if the list `clients` has the subscriber's `token`. An empty list stands for all subscribers.
 function batches.is_of(clients, token)
   for _, client in ipairs(clients) do
     if client == token then return true end
@@ -40,7 +40,8 @@ function batches.queue_score(call, token, ordered)
   return math.max(call.accepted_us, (tonumber(last) or 0) + 1)
 end
 
--- Subtracts batches and events from a subscriber's gauges. A subscriber without batches has no field in the gauges.
+-- Subtracts batches and events from the gauges of a subscriber, the numbers of its batches and events. A subscriber
+-- without batches has no field in the gauges.
 function batches.count_out(call, token, batch_count, event_count)
   if redis.call('HINCRBY', call.keys.gauge_batches(), token, -batch_count) <= 0 then
     redis.call('HDEL', call.keys.gauge_batches(), token)
@@ -67,8 +68,8 @@ function batches.note_retry(call, token, bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
 end
 
--- Enters a closed batch in the indexes and gauges of its subscriber, at the end of the queue. The caller stores the
--- list and the job of the batch.
+-- Adds a closed batch to the indexes and gauges (the numbers of batches and events) of its subscriber, as the newest
+-- batch. The caller stores the list and the job of the batch.
 function batches.enlist(call, bid, token, ordered, events)
   local keys = call.keys
   redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)

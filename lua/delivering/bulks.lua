@@ -11,11 +11,12 @@ local jobs = include('delivering/jobs')
 local merging = include('records/merging')
 local bulks = {}
 
--- Redis deletes the hash of a bulk this long after its last change.
+-- Redis deletes the hash of a bulk (the retry or purge of many dead letters) this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
--- Returns the hash of a bulk. Returns nothing if another bulk has replaced it, if its state is not `state`, or if
--- another caller has already gone on to a queue after `args.queue`.
+-- Returns the hash of a bulk, or nothing if the caller must not make its step. That is so in three cases: another bulk
+-- has replaced this one, the bulk's state is not `state`, or another worker has already gone on from the dead letters
+-- of queue `args.queue` to the next queue.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -24,13 +25,14 @@ function bulks.open(call, args, state)
 end
 
 -- Returns at most `args.max` dead letters that a bulk looks at next, each with its UID and the time of its death. Also
--- returns whether the queue (the dead letters of one subscriber) has more. `record` is the hash of the bulk.
+-- returns whether the queue (the dead letters of one subscriber, or of all) has more. `record` is the hash of the bulk.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
-  -- The dead letters of the millisecond `at_ms` are few, so they are read without a limit. Redis runs only a few script
-  -- calls in a millisecond. A call of the sweep can make some 300 dead letters, any other call only one.
+  -- The last step stopped within the dead letters of the millisecond `at_ms`. They are few, so they are read without a
+  -- limit: Redis runs only a few script calls in a millisecond. A call of the sweep can make some 300 dead letters, any
+  -- other call only one.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -43,10 +45,11 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk. Returns three values:
+-- Looks at the next dead letters of a bulk, and stores how far it has come. Returns three values:
 --   bids    the UIDs of the letters that match the filter of the bulk
 --   looked  the number of letters that were looked at
---   state   `going` if the queue has further letters, `next` if another queue follows, `over` after the last queue
+--   state   `going` if the queue (the letters of one subscriber, or of all) has more letters, `next` if another queue
+--           follows, `over` after the last queue
 function bulks.walk(call, args, record)
   local key, keys = call.keys.bulk(args.owner), call.keys
   local letters, follow = next_letters(call, args, record)

@@ -8,9 +8,9 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good: deletes its job, and makes its batch a dead letter. If the subscriber has left, deletes the
--- batch instead. The lane of the subscriber then has room, so a job that waits for it may run (`waiting.bring_back`).
--- The caller has already taken the job from the worker.
+-- Ends a delivery for good. Deletes its job, and makes its batch a dead letter; if the subscriber has left, deletes the
+-- batch instead. The caller has already taken the job from the worker. As one delivery to the subscriber has ended, one
+-- of its waiting jobs may become ready.
 --
 -- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if `attempts:{bid}` has it already),
 -- `damage` (health points that the subscriber loses) and `throttle_ms` (time without deliveries to the subscriber).

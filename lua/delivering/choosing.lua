@@ -17,12 +17,13 @@ local MAX_PASSED_OVER = 500
 -- fewer.
 choosing.START = batches.HEADER + 10
 
--- Creates the working state of a script call that chooses jobs. `workers` is the number of workers that need a job; the
--- call pops that many instant jobs at a time into `popped`.
---
--- `sharing` has, for each share (lanes.lua), how many jobs the call may still take of those that waited for the share
--- at its start. `is_exhausted` is true as soon as no job is left that could be tried. `may_have_history` is false if the
--- batch of the next job surely has no history of attempts.
+-- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
+--   popped            instant jobs (jobs that may run now), popped from their list as many at a time as `workers` says
+--   position          the position in `popped` of the job that was tried last
+--   sharing           for each share (lanes.lua): how many of the jobs that waited for it at the start are not taken
+--                     yet
+--   is_exhausted      true as soon as no job is left to try
+--   may_have_history  false if the batch of the job that is tried surely has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -34,16 +35,16 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- If the batch `bid` is a stray (a batch that a Ruby process stored after the takeover), adopts it: renames its key and
--- indexes it. Then returns the first items of its list. Otherwise returns nothing.
+-- Makes a stray a batch of this bus, and returns the first items of its list. A stray is a batch that a process of the
+-- Ruby Routemaster stored after this bus had taken over its Redis. Returns nothing if `bid` is no stray.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
   return choosing.start_of(call, bid)
 end
 
--- Returns true if one of these jobs delivers a batch with a history of attempts. Usually there is none, and a single
--- command shows this.
+-- Returns true if one of these jobs delivers a batch with a history of failed attempts. One EXISTS command asks for all
+-- of the batches, because usually none has a history.
 local function have_history(call, popped)
   local histories = {}
   for _, job in ipairs(popped) do
@@ -53,7 +54,9 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. Jobs that wait for a share come first if it has room now.
+-- Returns the next job to try, or nothing if none is left. A share limits how many workers, for example, all slow
+-- subscribers may hold together. A job that waits for room in its share comes before the instant jobs, if there is room
+-- now.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -71,8 +74,9 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- If a batch is a suspect, makes its job wait for the quarantine, and returns true. Does nothing for the quarantine
--- itself. Even a batch without an attempt can be a suspect, if it was a dead letter.
+-- If a batch is a suspect (two workers died while they held it), makes its job wait for the quarantine, a process that
+-- takes only such jobs, and returns true. Does nothing if the quarantine itself is choosing. The history decides, not
+-- the number of attempts: a dead letter that is retried starts at 0 attempts, but keeps its history.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end
@@ -82,7 +86,7 @@ end
 
 -- Gives the worker the next job that can run. Returns the job, and for a delivery also the UID of the batch and the
 -- first items of its list. Returns nothing if no job can run, or if too many were skipped. If `lane_entry.enter`
--- throws, the job that it was called for is in no list until a sweep repairs this.
+-- throws, the job that was being tried is in no list, until the sweep puts it back into the queue.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)
@@ -106,8 +110,8 @@ function choosing.take_next(call, choice, reader, worker)
   end
 end
 
--- Puts the popped jobs that were not tried back into the list of instant jobs, in their old order. They are pushed at
--- the right end of this list, where workers take jobs.
+-- Puts the popped jobs that were not tried back into the list of instant jobs, in their old order. They go to the right
+-- end of the list, where workers take jobs, so they are the next ones taken.
 function choosing.put_back(call, choice)
   for i = #choice.popped, choice.position + 1, -1 do
     redis.call('RPUSH', call.keys.jobs_instant(choice.q), choice.popped[i])

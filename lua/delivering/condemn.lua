@@ -24,7 +24,8 @@ local function forget(call, worker)
   redis.call('HDEL', keys.workers(), worker)
 end
 
--- Returns the reply of an earlier call that has made a dead letter of the batch `bid`, or nothing if there is none.
+-- If an earlier call has made a dead letter of the batch `bid`, returns the reply of that call again, as the dead
+-- letter shows it. Otherwise returns nothing.
 local function buried_before(call, bid)
   local letter = call.keys.dead_letter(bid)
   local token = redis.call('LINDEX', letter, 0)

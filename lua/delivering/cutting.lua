@@ -31,8 +31,8 @@ end
 -- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when more was
 -- read than one delivery may have. `start` has the items of the list that were read before. Returns two values:
 --   items     the items that were read
---   too_many  true if they have too many events or bytes. If it is false, the caller must still count the bytes,
---             because the bytes of the last read are not counted here
+--   too_many  true if they have too many events or bytes. If it is false, the bytes may still be too many: those of the
+--             last read are not counted here, so the caller must count
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -80,24 +80,25 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score of a new batch in the subscriber's index, which is sorted by age. The new batch gets the first
--- events of the batch `bid`. So it comes before `bid`, but after batches that were split off `bid` before. Its score is
--- that of `bid` minus `events_left`, the number of events that stay in `bid`. Example: `bid` has the score 9000 and 250
--- events, and is split twice. The new batches get 8850 (150 events stay), then 8950 (50 stay).
+-- Returns the score of a new batch in the subscriber's index, which is sorted by age. The new batch has the first
+-- events of the batch `bid`. So it comes just before `bid`, but after batches that were split off `bid` earlier. Its
+-- score is the score of `bid` minus `events_left`, the number of events that stay in `bid`. Example: `bid` has the
+-- score 9000 and 250 events, and 100 of them are split off twice. The new batches get 8850 (150 events stay) and 8950
+-- (50 stay).
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
-  -- If no score is free just before `bid`, the new batch shares the score of the batch before `bid`. Example: that
-  -- batch has 8999, and `bid` has 9000. The new batch gets 8999, and may come before or after that batch. This does no
-  -- harm: order matters only to an `ordered` subscriber, and its oldest batch is then `bid`.
+  -- If no score is free just before `bid`, the new batch gets the same score as the batch before `bid`, and either of
+  -- the two may come first. This does no harm. Order matters only to an `ordered` subscriber, and no batch comes before
+  -- `bid` there, because only the oldest batch is delivered.
   return string.format('%d', math.min(first, place - 1))
 end
 
--- Splits a batch. Its events up to the position `last` in `list` become a new batch without attempts, whose job this
--- worker gets. The other events stay in `bid`, whose job is ready for any worker. Returns the UID and the job of the
--- new batch.
+-- Splits a batch in two. The events up to the position `last` in `list` become a new batch, which counts no attempt
+-- yet. This worker gets the job of the new batch. The other events stay in `bid`, whose job is ready for any worker.
+-- Returns the UID and the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }

@@ -15,8 +15,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds drops (field, value, …) to a hash. Numbers of batches and events are added up. `from` becomes the earlier of the
--- two times, and `to` the later one.
+-- Adds drops (field, value, …) to those in a hash. Numbers of batches and events are added up. `from` becomes the
+-- earlier of the two times, and `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
@@ -48,8 +48,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The batch that carried a notice no longer exists. It was dropped, or became a dead letter, so the subscriber has
-    -- not accepted it. The notice is added to the drops that are not reported yet.
+    -- The batch that carried the notice no longer exists: it was dropped, or became a dead letter. So the subscriber
+    -- never accepted the notice. Its numbers are added to the drops that are not reported yet, and reported with them.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end

@@ -32,8 +32,8 @@ local function collection(args, closed)
   }
 end
 
--- Adds the record of a batch to those that are collected for the delivery log. If the log is on, each accepted delivery
--- has an `each.record`. A batch without it was not delivered, because its subscriber had left, and is recorded as
+-- Collects the record of a finished batch for the delivery log. If the log is on, a batch that the subscriber accepted
+-- has an `each.record`. A batch without a record was not sent, because its subscriber had left, so it is recorded as
 -- dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
@@ -78,8 +78,9 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Updates a subscriber after its batches were accepted. Returns a true value if these batches ended its trial.
--- `may_have_notice` is false if none of the batches carried a drop notice.
+-- Updates a subscriber that has accepted these batches. Returns a true value if this has ended its trial (the time in
+-- which a failing or new subscriber gets one delivery at a time). `may_have_notice` is false if none of the batches
+-- carried a drop notice, a report about dropped events.
 local function settle_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -98,8 +99,9 @@ local function end_retries(call, token, sum)
   end
 end
 
--- Deletes the lists of the finished batches, and the histories of their failed attempts. Usually no batch has a history
--- or carries a drop notice, and a single command shows this. Returns true if one may carry a notice.
+-- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
+-- batches may have carried a drop notice, a report about dropped events. One EXISTS command asks for all histories and
+-- notices, because usually there are none.
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -113,10 +115,10 @@ local function delete_lists(call, collected)
   return true
 end
 
--- Makes waiting jobs of a subscriber ready, after `ended` of its deliveries have ended.
---   - Normally two jobs for each ended delivery: 4 deliveries at a time become 8, then 16.
---   - If the subscriber was on trial until now (`recovered`), as many as its limit allows.
---   - Never more than the limit has room for. Otherwise workers would take jobs only to put them back.
+-- Makes waiting jobs of a subscriber ready, after `ended` of its deliveries have ended:
+--   - Normally two jobs for each ended delivery, so that 4 deliveries at a time become 8, then 16.
+--   - If the subscriber was on trial until now (`recovered`), as many jobs as its limit on deliveries in flight allows.
+--   - Never more than this limit has room for. Otherwise workers would take jobs only to put them back.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(lane), 'max_in_flight', 'max_bytes'))
@@ -125,7 +127,7 @@ local function go_on(call, lane, ended, recovered, args)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
--- Writes the collected changes to Redis. An error at one subscriber does not stop the others.
+-- Writes the collected changes to Redis. An error at one subscriber does not stop the changes of the others.
 local function settle(call, collected, args)
   local keys = call.keys
   redis.call('HDEL', keys.leases(), unpack(collected.workers))
@@ -148,8 +150,8 @@ end
 -- Finishes each job that its worker still holds under the given lease. `args` has q, lease_ms, lane_limit,
 -- lane_limit_max, slow_ms and delivery_log. Returns two values:
 --   - for each job, the number of events in its batch, or false if the worker does not hold the job
---   - true if waiting jobs became instant. No worker is woken for these jobs: the caller must assign them to workers,
---     or wake workers
+--   - true if waiting jobs became instant (ready for any worker). No worker is woken for them: the caller must assign
+--     these jobs to workers, or wake workers
 function finishing.finish_all(call, args, finished)
   if #finished == 0 then return {}, false end
   local workers, bids, removed = {}, {}, {}

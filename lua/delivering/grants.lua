@@ -56,8 +56,8 @@ local function describe(given, start, count, piece_count)
   return { start[1], start[2], start[3], count, piece_count }
 end
 
--- Closes a batch if it is the open batch of its subscriber. The open batch of each subscriber is read once in a
--- script call.
+-- Closes a batch to new events, if it is the open batch of its subscriber, the one that takes new events. Which batch
+-- is open is read once in a script call for each subscriber.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -74,9 +74,9 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large, its first events
--- become a new batch, which is granted instead. If the subscriber has left, no events are added: the worker only
--- deletes the batch.
+-- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large for one delivery,
+-- its first events become a new batch, and the worker gets the new batch instead. If the subscriber has left, adds no
+-- events, because the worker will only delete the batch.
 local function add_batch(call, given, grant, worker, bid, start)
   local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
   if lane.callback then
@@ -96,8 +96,8 @@ local function add_batch(call, given, grant, worker, bid, start)
   grant[4] = drop_notices.give(call, start[1], bid)
 end
 
--- Grants the worker the next job that can run, closes the batch of this job, and counts the attempt. Does nothing if
--- no job can run, or if the reply is full.
+-- Gives the worker the next job that can run. If the job is a delivery, also closes its batch to new events and counts
+-- the attempt. Does nothing if no job can run, or if the reply is full.
 function grants.give_next(call, given, worker)
   if is_full(given) then return end
   local job, bid, start = choosing.take_next(call, given.choice, given.reader, worker)
@@ -112,8 +112,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker the job that it already holds. Since the worker asks for a job, the reply that gave it this one was
--- lost. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker once more the job that it already holds. The worker would not ask for a job if it had received the
+-- reply that gave it this one. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -128,19 +128,20 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Takes back a job that could not be given to its worker. Otherwise each later call would try to give it again, and
--- fail in the same way. The job is in no list until a sweep repairs this.
+-- Takes a job back from its worker, because this call could not give it to the worker. Otherwise each later call would
+-- try to give the job again, and fail in the same way. The job is then in no list, until the sweep puts it back into
+-- the queue.
 function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.lane_of[worker] = nil
   lanes.leave(call, worker)
-  -- The worker of a delivery that has just begun is already in a share, but not yet in a lane. So it leaves only the
-  -- share.
+  -- `lanes.leave` does nothing if the delivery has begun in this script call, because `settle` stores its lane only at
+  -- the end of the call. But its worker may already count in a share.
   lanes.leave_shares(call, { worker })
 end
 
--- Returns a flat list of the subscribers of the granted batches: each token, then the list of its fields. Subscribers
--- that have left are not in it.
+-- Returns a flat list of the subscribers of the granted batches: token, list of the values of DELIVERY_FIELDS, token, …
+-- Subscribers that have left are not in it.
 local function describe_subscribers(call, given)
   local described = {}
   for token, is_attempted in pairs(given.subscribers) do
@@ -157,7 +158,7 @@ local function describe_subscribers(call, given)
 end
 
 -- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns a flat list of
--- the subscribers of the granted batches: token, list of its fields, token, …
+-- the subscribers of the granted batches: token, list of the values of DELIVERY_FIELDS, token, …
 function grants.settle(call, given)
   if #given.list == 0 then return {} end
   local keys, unleased = call.keys, given.unleased

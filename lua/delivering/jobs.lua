@@ -24,14 +24,15 @@ function jobs.batch_of(job)
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
--- Makes jobs instant. They come after all other instant jobs: jobs are pushed at the left end of the list and popped at
--- the right.
+-- Makes jobs instant: any worker may take them now. They come after all other instant jobs: jobs are pushed at the left
+-- end of the list and popped at the right.
 function jobs.make_instant(call, q, ...)
   redis.call('LPUSH', call.keys.jobs_instant(q), ...)
   call.wakes[q] = true
 end
 
--- After a worker has held a job, makes it instant again, before all other instant jobs.
+-- Makes a job that a worker has held instant again, so that any worker may take it. It comes before all other instant
+-- jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true

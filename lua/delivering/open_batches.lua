@@ -20,7 +20,7 @@ local jobs = include('delivering/jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- A batch in which all events are small has at most this part of max_bytes.
+-- Events count as small if a full batch of them has at most this part of max_bytes.
 local SMALL_PART = 1 / 8
 
 -- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1: if a batch had no
@@ -35,7 +35,8 @@ function open_batches.max_bytes(setting)
 end
 
 -- Returns the bytes that events take in the body of a delivery, each with the comma or bracket after it. The events are
--- the part of a slice (intake.lua) from position `first` on. The whole slice is measured once for all subscribers.
+-- those of a slice (a part of a list, intake.lua) from position `first` on. The size of the whole slice is kept in the
+-- slice, so that it is measured once for all subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -44,33 +45,35 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if a batch needs no count of the bytes of these events (a slice from position `first` on), because they
--- are small: `max_events` such events have at most an eighth of max_bytes. With the defaults, an event of 1,310 bytes
--- is small. If the subscriber has set max_bytes, all events are counted.
+-- Returns true if these new events (a slice from position `first` on) are so small that their bytes need not be
+-- counted. A batch of `max_events` such events has at most an eighth of the default max_bytes. With the defaults, an
+-- event of 1,310 bytes is small. Returns false if the subscriber has set its own max_bytes: then all events are
+-- counted.
 function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   if max_bytes then return false end
   local count = slice.last - first + 1
   return open_batches.bytes_of(slice, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
--- Returns the entry of a new batch in `batches:room` (the UID, then the room), and the room: how many bytes still fit
--- into the JSON array that delivers the batch. `bytes` is the size of its events, each with the comma or `]` after it.
--- The `[` takes one more byte.
+-- Returns two values for a new batch: its entry in `batches:room` (the UID, then the room), and the room. The room is
+-- the number of bytes that still fit into the body of the delivery, a JSON array. `bytes` is the size of the batch's
+-- events, each with the comma or `]` after it. The `[` takes one more byte.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if the bytes of an open batch might have to be counted. This is so if the new events (`slice`) are not
--- small, or if the subscriber has its own limits. `entry` is the batch's entry in `batches:open`, which is a UID alone
--- only with default limits.
+-- Returns true if the bytes of an open batch may have to be counted, because the new events (`slice`) are not small, or
+-- because the subscriber has set its own limits. `entry` is the batch's entry in `batches:open`. It is longer than a
+-- UID if the subscriber has its own limits.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the room of open batches (the bytes that still fit). `tokens`, `entries` and
--- `slices` are parallel lists: for each open batch, its subscriber, its entry in `batches:open`, and its new events.
--- Returns the room that is left, by subscriber. Leaves out batches that have no count of bytes yet, and need none.
+-- Subtracts the bytes of new events from the room of open batches, the bytes that still fit into each. The three lists
+-- are parallel. For each open batch, `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices`
+-- its new events. Returns by token the room that is left. A batch has no room in the result if its bytes were never
+-- counted and the new events are too small to be counted.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}
@@ -114,7 +117,7 @@ function open_batches.close(call, token, bid)
   if open_batches.bid_of(call, token) == bid then open_batches.close_open(call, token, bid) end
 end
 
--- Closes a batch that the caller knows to be open.
+-- Closes a batch to new events. Does not check that the batch is open; the caller must know it.
 function open_batches.close_open(call, token, bid)
   redis.call('HDEL', call.keys.batches_open(), token)
   redis.call('SREM', call.keys.batches_current(token), bid)
@@ -125,8 +128,8 @@ function open_batches.note_closed(call, bid)
   redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end
 
--- Adds a nameless field with a long value to the hash of closed batches, so that Redis stores the hash as a table.
--- Otherwise Redis would store a few hundred short fields as a list, in which each look-up takes 3 µs.
+-- Adds a field with an empty name and a long value to the hash of closed batches, so that Redis stores the hash as a
+-- table. Otherwise Redis would store a few hundred short fields as a list, in which each look-up takes 3 µs.
 function open_batches.spread_closed(call)
   redis.call('HSETNX', call.keys.batches_closed(), '', bulk.LONG_VALUE)
 end
@@ -142,7 +145,8 @@ end
 -- is still open, and one that was never open because its first events filled it.
 function open_batches.closed_times(call, bids)
   local hash, closed = call.keys.batches_closed(), {}
-  -- If no closing time is stored, which `has_no_closed` finds out in a fifth of the time of HMGET, the table is empty.
+  -- If no closing time is stored at all, the table is empty. `has_no_closed` finds this out in a fifth of the time of
+  -- HMGET.
   if #bids == 0 or open_batches.has_no_closed(call) then return closed end
   for i, closed_ms in ipairs(redis.call('HMGET', hash, unpack(bids))) do closed[bids[i]] = closed_ms or nil end
   return closed
@@ -160,8 +164,8 @@ function open_batches.forget_closed(call, bids)
 end
 
 -- Closes a full batch, which must have been open. If its job is still scheduled for the deadline of the batch, the job
--- becomes instant. Otherwise the deadline has passed, and the job stays as it is: instant, or waiting for room in its
--- lane or share.
+-- becomes instant: a worker may take it now. If the deadline has passed, the job is no longer scheduled, and stays
+-- where it is.
 function open_batches.close_full(call, token, bid)
   open_batches.close_open(call, token, bid)
   open_batches.note_closed(call, bid)

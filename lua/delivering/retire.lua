@@ -15,8 +15,8 @@ return function(call, args)
       redis.call('SREM', keys.jobs_pending_index(q), worker)
       redis.call('SREM', keys.workers_main(), worker)
       redis.call('SREM', keys.workers_aux(), worker)
-      -- This hash is changed last, because the scrub finds dead workers by it. If Redis is killed and keeps only the
-      -- first of these writes, the scrub still finds the worker.
+      -- The hash of workers is changed last, because the scrub finds dead workers in it. If Redis is killed and keeps
+      -- only the writes before this one, the scrub still finds the worker.
       forgotten = forgotten + redis.call('HDEL', keys.workers(), worker)
     end
   end

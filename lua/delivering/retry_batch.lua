@@ -14,9 +14,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- Lets a subscriber that is held back after failures be tried now, with `job` as its trial job. If the former trial job
--- is scheduled for later, it becomes a waiting job. In any other state it stays the trial job, and `job` does not
--- replace it.
+-- Lets a subscriber that is held back after failures be tried now. `job` becomes its trial job, the one that is tried
+-- next. If the former trial job is scheduled for later, it becomes a waiting job. If the former trial job is not
+-- scheduled, it stays the trial job, and `job` does not replace it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -30,10 +30,10 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Stores the effects of accepted batches on their subscriber. Its number of sent events grows by `events`, and its
--- health by `heal` points, to 100 at most. If the last delivery took longer than `slow_ms`, the subscriber becomes
--- slow. Otherwise it stops being slow, unless another of its deliveries is late. Returns whether the subscriber still
--- exists, and a true value if its trial ended with these batches.
+-- Stores the effects of accepted batches on their subscriber. Adds `events` to its number of sent events, and `heal` to
+-- its health points, which are 100 at most. If the last delivery took longer than `slow_ms`, the subscriber becomes
+-- slow. Otherwise it stops being slow, unless another delivery to it is late. Returns whether the subscriber still
+-- exists, and a true value if these batches have ended its trial.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -51,8 +51,9 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Makes the trial job of a subscriber an ordinary job. If it is scheduled for later, it becomes instant. If it waits
--- for room in a share (lanes.lua), it stays there. Returns true if it was scheduled.
+-- Makes the trial job of a subscriber (the single job by which it is tried next) an ordinary job. If the job is
+-- scheduled for later, it becomes instant: a worker may take it now. If it waits for room in a share (lanes.lua), it
+-- stays there. Returns true if the job was scheduled.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1
