@@ -8,8 +8,9 @@ at a time. A bucket is stored as the time at which it will be full again.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket. A full bucket
--- permits `max` new keys (idempotency keys or nonces). An empty bucket is full again after `window_ms`.
+-- Creates the working state of one script call. Each client has a bucket of permissions for new keys (idempotency keys
+-- or nonces), and `key_of` returns the Redis key of the bucket. A full bucket has `max` permissions. An empty bucket is
+-- full again after `window_ms`.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
   -- One used permission (for one new key) comes back after this time (µs). With 1,000 keys an hour that is 3.6 s.
@@ -23,7 +24,7 @@ function client_quota.is_empty(quota, client)
   if not full_at_us then
     local stored = redis.call('GET', quota.key_of(client))
     full_at_us = math.max(quota.now_us, tonumber(stored) or 0)
-    -- No bucket needs longer than the window to be full. A later time was stored before Redis's clock was set back.
+    -- Every bucket is full again after one window at most. If a later time is stored, Redis's clock was set back since.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end

@@ -8,9 +8,9 @@ this bus. The field of a replaced key is its hour, with the time of the replacem
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- Replaces all keys that sign nonces if Redis was restarted or replaced, which its `run_id` shows. Such a Redis may
--- have forgotten nonce uses, so a recorded request could be sent again. If no `run_id` is stored, as after an upgrade,
--- the keys stay. Reading it takes 6 µs.
+-- Replaces all keys that sign nonces if Redis was restarted or replaced, which its `run_id` shows. Redis may then have
+-- forgotten which nonces were used, so a recorded request could be sent again. If no earlier `run_id` is stored, as
+-- after an upgrade, the keys stay. Reading the `run_id` takes 6 µs.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   local run = redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

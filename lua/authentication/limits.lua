@@ -29,8 +29,9 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that its limits no longer permit: those that count events of an excluded topic, or publish
--- to one. `patterns_of` has the client's topic patterns. Returns the tokens of the ended joins.
+-- Ends the joins of a client that its limits no longer permit. A join reads events of some topics and publishes to
+-- others; it ends if one of these topics is forbidden. `patterns_of` has the topic patterns that are permitted for
+-- `publish` and for `subscribe`. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do
@@ -45,10 +46,11 @@ local function end_joins(call, client, patterns_of)
 end
 
 -- Stores to which topics a client may publish and subscribe. `entries` has the topic patterns for `publish` and for
--- `subscribe`; a missing entry permits all topics. At each topic that is not permitted:
---   - Subscriptions, and joins that count its events or publish to it, end.
---   - Triggers that publish to it pause.
---   - The client stays the owner, so that no other client can take the name.
+-- `subscribe`; a missing entry permits all topics. For each topic that is not permitted:
+--   - The client's subscription to the topic ends.
+--   - Joins of the client that read the topic or publish to it end.
+--   - Triggers of the client that publish to it pause.
+--   - If the client owns the topic, it stays the owner, so that no other client can take the name.
 -- Returns the tokens of the ended joins. The caller then deletes their batches and dead letters.
 function limits.set(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}

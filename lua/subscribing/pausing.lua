@@ -24,8 +24,8 @@ function pausing.pause(call, token, by)
   if before and RANKS[before] >= RANKS[by] then return end
   redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
   if by == 'callback_gone' then
-    -- A pause after a 410 has no `paused_by`. Earlier releases did not delete the field at the end of a pause, so it
-    -- may be left over.
+    -- A pause after a 410 has no `paused_by`. The field may be left over from an earlier pause, because earlier
+    -- releases did not delete it at the end of a pause.
     redis.call('HDEL', subscriber, 'paused_by')
   else
     redis.call('HSET', subscriber, 'paused_by', by)
@@ -45,8 +45,9 @@ local function try_failed(call, token)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers try a subscriber at once, even if it is held back after a failure. Up to `max` waiting jobs become
--- instant, and so does a scheduled trial job. If there are none, the oldest failed batch is tried.
+-- Lets workers try a subscriber at once, even if it is held back after a failure. Up to `max` of its waiting jobs
+-- become instant (ready for any worker). Its trial job, the single job by which it is tried next, becomes instant if it
+-- is scheduled for later. If no job has become instant, the oldest failed batch is tried.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -4,8 +4,8 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum signing keys of a subscriber. Each request for a new key adds one, and a client that gets no answer may send
--- this request again and again.
+-- Maximum signing keys of a subscriber. A client that gets no answer may repeat its request for a new key again and
+-- again, and each request adds a key.
 local MAX_KEYS = 4
 
 -- Returns the signing keys of a subscriber that gets the key `newest`: first this key, then the older ones from

@@ -35,8 +35,9 @@ local function has_no_room_for_it(call, token, max)
 end
 
 local function store_settings(call, subscriber, args)
-  -- `subscribed_at` is in µs, so that no two requests store the same time. If it has changed since a delivery began, a
-  -- 410 pauses nobody (nack.lua): the callback may be another one now.
+  -- `subscribed_at` is in µs, so that no two requests store the same time. A callback that answers 410 (Gone) pauses
+  -- the subscriber only if `subscribed_at` has not changed since the delivery began (nack.lua). Otherwise the
+  -- subscriber may have another callback now.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
     timeout = args.timeout_ms, max_events = args.max_events, max_bytes = args.max_bytes, ordered = args.ordered,
@@ -55,11 +56,11 @@ local function store_signing_key(call, subscriber, key, overlap_ms)
   end
 end
 
--- Applies new settings to the open batch:
---   timeout     the batch is due this long from now, unless it was due earlier anyway
+-- Applies new settings to the open batch, the one that takes the subscriber's new events:
+--   timeout     the batch is due this long from now, or earlier if it was due earlier
 --   max_events  the batch is closed if it has this many events already
---   max_bytes   a change closes the batch, whose bytes may not be known: with the default limits, bytes of small events
---               are not counted
+--   max_bytes   if the value has changed, the batch is closed. Its bytes may not be known, because with the default
+--               limits, small events are not counted
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -17,19 +17,20 @@ function topics.publisher(call, topic)
   return publisher and publisher ~= '' and publisher or nil
 end
 
--- Returns why the caller may not change a topic, or nothing if it may. Only root (`client` is nil) and its publisher
--- may.
+-- Returns why `client` may not change a topic, or nothing if it may. Only the topic's publisher and root (`client` is
+-- nil) may change a topic.
 function topics.refusal(call, topic, client)
   if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
   local publisher = topics.publisher(call, topic)
   if not client or publisher == client then return end
-  -- A client that repeats the removal of its topic finds that the topic has no publisher any more.
+  -- After a removal, the name of the topic may stay without a publisher, until other partitions have ended their
+  -- subscriptions. A client that repeats the removal is told that the topic does not exist.
   local was_removed = not publisher and redis.call('HEXISTS', call.keys.topic(topic), 'removed_before') == 1
   return was_removed and 'topic_not_found' or 'forbidden'
 end
 
--- Ends the subscriptions to a topic in this partition. The subscriptions of joins stay, because the topic remains a
--- source of these joins. Returns true if the topic has such joins.
+-- Ends the subscriptions to a topic in this partition. The subscriptions of joins stay, because joins continue to read
+-- the topic. Returns true if there are such joins.
 function topics.end_subscriptions(call, topic)
   local keys, joined = call.keys, {}
   for _, token in ipairs(redis.call('SMEMBERS', keys.topic_subscribers(topic))) do
@@ -54,12 +55,12 @@ local function end_elsewhere(call, topic, marks)
 end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. The name of the topic stays, without a
--- publisher, if joins count its events or other partitions have subscribers. The marks of these partitions stay until
--- their subscriptions have ended. Returns the number of deleted delayed events, and the partitions that must end
--- subscriptions.
+-- publisher, if joins read the topic, or if other partitions have subscribers of it. A mark in the topic's hash names
+-- each such partition (elsewhere.lua), and stays until the partition has ended its subscriptions. Returns the number of
+-- deleted delayed events, and the partitions that must end subscriptions.
 --
--- The outbox entries for these partitions are stored before the marks are deleted with the topic. If Redis is killed
--- and keeps only the first writes, the caller's repeat still finds the marks.
+-- The messages to these partitions are stored before the topic's hash, with the marks, is deleted. If Redis is killed
+-- and keeps only the first writes, the caller repeats the removal, and the marks are still there.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -147,11 +148,13 @@ local function unused_among(call, names, first, last)
   return unused
 end
 
--- Ends these subscriptions of a subscriber, which must exist, and deletes the topics of this partition that are then
--- unused: many with one command, because there can be a thousand.
+-- Ends the given subscriptions of a subscriber; `names` has only topics to which it is subscribed. Also deletes the
+-- topics of this partition that then have neither a publisher nor a subscription. One command deletes many topics,
+-- because there can be a thousand.
 --
 -- A subscription is first removed from the list of the topic, and then from the list of the subscriber. If Redis is
--- killed and keeps only the first writes, the caller's repeat still finds the subscription, and ends it.
+-- killed and keeps only the first writes, the caller repeats the call, and still finds the subscription in the second
+-- list.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   for _, topic in ipairs(names) do redis.call('SREM', keys.topic_subscribers(topic), token) end
@@ -165,8 +168,9 @@ function topics.unsubscribe_from(call, token, names)
   end
 end
 
--- Ends one subscription, and deletes a topic of this partition that is then unused. Otherwise a client could use up the
--- maximum of topics by subscribing and unsubscribing. Returns false if there was no subscription.
+-- Ends one subscription. Also deletes the topic if it belongs to this partition, and now has neither a publisher nor a
+-- subscription. If such topics stayed, a client could use up the maximum number of topics by subscribing and
+-- unsubscribing. Returns false if there was no subscription.
 function topics.unsubscribe(call, token, topic)
   redis.call('SREM', call.keys.topic_subscribers(topic), token)
   if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
