@@ -6,7 +6,8 @@ A *series* names one such count: its `field` in the hash `counters`, the field o
 ]]
 local counters = {}
 
--- True if a series is about a topic or a subscriber that no longer exists. False for a count about the whole bus.
+-- Returns true if a series counts something of a topic or a subscriber that no longer exists. Returns false for a
+-- series about the whole bus.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -21,8 +22,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Moves these counts to totals that remain, and deletes their histories. What the metric service got already
--- (`counters_reported`) is moved too; otherwise it would get these counts again. Returns the number of moved counts.
+-- Moves the counts of topics and subscribers that are removed to totals that remain, and deletes the histories of these
+-- topics and subscribers. `counters_reported` has the part of each count that the metric service has got already. It is
+-- moved too; otherwise the service would get that part again. Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -28,9 +28,10 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends figures about a topic, a subscriber or the bus to a history, which keeps `kept` entries. `slot` is the number
--- of the present step of time, which gets one entry at most. With `may_skip`, unchanged figures are not appended.
--- Returns the number of appended entries, 0 or 1.
+-- Appends figures about a topic, a subscriber or the bus to a history, which keeps the last `kept` entries. Time is
+-- divided into steps, and a history gets at most one entry in each; `slot` is the number of the present step. With
+-- `may_skip`, figures that have not changed since the last entry are not appended. Returns the number of appended
+-- entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then
@@ -43,7 +44,8 @@ local function append(history, kept, slot, figures, may_skip)
   return 1
 end
 
--- Appends a sample to the two histories of its subject. Returns the number of appended entries.
+-- Appends a sample to both histories of its topic, subscriber or bus, the fine one and the coarse one. Returns the
+-- number of appended entries.
 local function append_sample(call, args, each, fine_slot, coarse_slot)
   local keys, part = call.keys, counters.subject(each)
   local subject = part or 'bus'

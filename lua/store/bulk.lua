@@ -45,8 +45,8 @@ end
 function bulk.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- Redis stores a small hash as a list, which is slow to search. LONG_VALUE makes Redis store the hash as a table from
-  -- now on, even after its removal below. A new hash that gets a single field may stay a list.
+  -- Redis stores a small hash as a list, which is slow to search. A long value makes Redis store the hash as a table.
+  -- The hash stays a table when the value is removed below. A new hash that gets a single field may stay a list.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', bulk.LONG_VALUE) end
   bulk.command('HSET', hash, pairs_of)

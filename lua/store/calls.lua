@@ -37,24 +37,25 @@ function calls.run(script, keys, args)
   return result
 end
 
--- Runs `step`, a part of a script. Returns its result, or nothing if it failed. The first error is thrown only when the
--- script has ended, so that an error at one subscriber does not stop the work for others.
+-- Runs `step`, a part of a script. Returns its result, or nothing if it threw an error. The first such error is thrown
+-- again when the script has ended, so that an error at one subscriber does not stop the work for others.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end
   call.failure = call.failure or result
 end
 
--- Runs a command that reads a key of any type. Returns its reply, or an error table if it cannot read this type. Throws
--- other errors, which say nothing about the key: the ACL may forbid the command.
+-- Runs a command that reads a key, whatever the type of the key is. Returns the reply, or an error table if the command
+-- cannot read a key of this type. Throws all other errors, because they say nothing about the key: the ACL may forbid
+-- the command.
 function calls.read(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err and not reply.err:find('^WRONGTYPE') then error(reply) end
   return reply
 end
 
--- Runs `step`. Returns its result, or nothing if it came to a key of another type than the layout has, as another
--- program may write it.
+-- Runs `step`, and returns its result. Returns nothing if `step` failed because another program has written a key with
+-- a type that this bus does not use for it. Throws all other errors.
 function calls.skip_unreadable(step, ...)
   local ok, result = pcall(step, ...)
   if ok then return result end
