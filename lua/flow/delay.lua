@@ -82,12 +82,12 @@ local function find_repeated(call, waiting, topic, later)
   end
 end
 
--- Returns nothing if the events in `later` may wait in Redis. Otherwise returns the reason for the refusal, with the
--- index of the event if one event is the reason.
+-- Checks the events of a publication that must wait (`later`). Returns nothing if they may be stored. Otherwise returns
+-- the reason for the refusal and, if a single event is the reason, the index of this event.
 --
--- A publication that is stored already gets `already_delayed`, even if the client has no room for more delayed events.
--- If there is no room, only the event that is due last is compared with the stored events. This is enough: earlier
--- events of a stored publication may have been published already, but the last one still waits.
+-- The client may repeat a publication that is stored already. The reason is then `already_delayed`, even if the client
+-- has no room for more delayed events. If it has no room, only the event that is due last is compared with the stored
+-- events. This is enough: earlier events may have been published meanwhile, but the last one still waits.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = delayed.judge_room(held.events + #later, held.bytes + later.bytes, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

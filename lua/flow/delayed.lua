@@ -46,7 +46,8 @@ function delayed.place_of(entry)
   return tonumber(entry:sub(1, PLACE_LENGTH))
 end
 
--- Returns the bytes of Redis that a delayed event takes, without reading its text; nothing if the event has no text.
+-- Returns the bytes of Redis that a delayed event takes, or nothing if the event has no text. Reads only the length of
+-- the text.
 function delayed.bytes_at(call, topic, id)
   local length = redis.call('HSTRLEN', call.keys.delayed_events(topic), id)
   if length > 0 then return delayed.bytes_of(length - PLACE_LENGTH) end
@@ -69,13 +70,15 @@ function delayed.of_topic(call, publisher, topic)
   return redis.call('ZCARD', call.keys.delayed_due(topic)), delayed.bytes_in(call, publisher, topic)
 end
 
--- Returns the reason why a client may not have so many delayed events, or so many bytes of them; nothing if it may.
+-- Checks the number and the bytes of the delayed events that a client would have. Returns the reason for a refusal, or
+-- nothing if the client may have so many.
 function delayed.judge_room(events, bytes, args)
   if events > args.max_client_delayed then return 'too_many_delayed' end
   if bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Adds to the stored number and bytes of a client's delayed events. Negative numbers subtract.
+-- Adds `events` to the stored number of a client's delayed events, and `bytes` to the stored bytes of the client and of
+-- the topic. Negative numbers subtract.
 local function count(call, publisher, topic, events, bytes)
   local held = call.keys.delayed_held(publisher)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
@@ -86,7 +89,8 @@ local function count(call, publisher, topic, events, bytes)
   if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
 end
 
--- Corrects the stored bytes of a topic's delayed events, for the sweep. Returns true if they were wrong.
+-- Sets the stored bytes of a topic's delayed events to `bytes`, which the sweep has counted. Returns true if they were
+-- wrong.
 function delayed.set_bytes(call, publisher, topic, bytes)
   if delayed.bytes_in(call, publisher, topic) == bytes then return false end
   redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
@@ -119,8 +123,8 @@ function delayed.correct_held(call, token)
   return true
 end
 
--- Enters a topic in `delayed:topics` with the time of its first delayed event. If the topic has no delayed event,
--- removes it there.
+-- Sets the time of a topic in `delayed:topics` to the time of its first delayed event. If the topic has no delayed
+-- event, removes it from `delayed:topics`.
 function delayed.enter_topic(call, topic)
   local keys = call.keys
   local due = redis.call('ZRANGE', keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
@@ -157,7 +161,8 @@ function delayed.remove(call, publisher, topic, entries, ids, bytes)
   delayed.enter_topic(call, topic)
 end
 
--- Counts the delayed events of a topic for its new publisher (`to`), and no longer for its former publisher (`from`).
+-- Moves what is stored about a topic's delayed events (number and bytes) from its former publisher `from` to its new
+-- publisher `to`.
 function delayed.give(call, topic, from, to)
   local events, bytes = delayed.of_topic(call, from, topic)
   if events == 0 then return end

@@ -20,8 +20,8 @@ local DELAYED_PER_READ = 20
 -- many topics, so topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
--- Goes on to a topic's next delayed event: sets `entry` and `due_ms` of the table `topic`. After the last event,
--- `due_ms` is math.huge.
+-- Moves on to the next delayed event of a topic: sets `topic.entry`, its entry in the sorted set, and `topic.due_ms`,
+-- its time. After the last event, `due_ms` is infinite.
 function due_topics.go_on(topic)
   if topic.at >= #topic.entries then
     topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + DELAYED_PER_READ - 1, 'WITHSCORES')
@@ -31,9 +31,12 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Returns a table for reading the delayed events of a topic. `taken` and `ids` get the entry and the id of each taken
--- event, and `late_ms` the lateness of each that has a text. `bytes` is the size of these texts, and `held_bytes` the
--- memory that the events took while they were delayed.
+-- Creates the table with which a script call reads the delayed events of a topic. Some fields:
+--   taken       the entries of the events that the call takes in order to publish them
+--   ids         the ids of these events
+--   late_ms     how late each of these events is (only events that have a text)
+--   bytes       the bytes of their texts
+--   held_bytes  the memory that they took while they were delayed
 local function begin_topic(call, about)
   local topic = {
     about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),
@@ -44,8 +47,9 @@ local function begin_topic(call, about)
   return topic
 end
 
--- Reads the next unread topic of a client. If the first event of the topic is not due yet, corrects the topic's time in
--- `delayed:topics`. If the topic cannot be read, removes it from `delayed:topics`, and leaves it to the sweep.
+-- Reads the next topic of a client that was not read yet. If the first event of the topic is not due, the topic had a
+-- wrong time in `delayed:topics`, and gets the right one. If the topic cannot be read, it is removed from
+-- `delayed:topics`, and the sweep repairs it later.
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1
@@ -59,11 +63,12 @@ local function read_next(call, client)
   end
 end
 
--- Finds the topic of a client whose next event is due first, and stores it in `client.first`. The events of this topic
--- that are due by `client.until_ms` come before those of other topics. Example: topic A has events due at 10, 20 and
--- 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
+-- Finds the topic of a client that has the earliest due event, and stores it in `client.first` (nil if no event is
+-- due). Sets `client.until_ms`: up to this time, the events of that topic come before those of the client's other
+-- topics. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
 --
--- Unread topics are sorted by their first event. They are read only while they may have an earlier event.
+-- Unread topics are sorted by the time of their first event. The next one is read only if its first event may be
+-- earlier than the earliest event found so far.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms
@@ -85,9 +90,10 @@ function due_topics.find_first(call, client)
   end
 end
 
--- Returns the publishers of topics with due events, the publisher of the earliest one first. Also returns whether
--- topics that were not read here may have due events. Removes a topic without a publisher from `delayed:topics`, and
--- leaves it to the sweep. Postpones topics that take no events now because an outbox is full.
+-- Returns the clients that publish topics with due events, the client with the earliest event first. Also returns true
+-- if more topics may have due events than the script call looks at. Postpones topics that take no events now because an
+-- outbox is full. Removes topics without a publisher, and unreadable ones, from `delayed:topics`; the sweep repairs
+-- them later.
 function due_topics.clients(call, taken)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

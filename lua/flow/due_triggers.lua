@@ -25,9 +25,9 @@ local MAX_DEFINITION_BYTES = 1000000
 -- many, so triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
 local MAX_DUE_READ = 2000
 
--- Returns the definition of a trigger, the time at which it is due next, the bytes of the definition, and true if the
--- trigger is moving. The time is nil if the trigger is paused or will never be due again. Returns nil alone if the
--- trigger is missing or unreadable.
+-- Reads a trigger. Returns its definition, the time at which it is due next, the bytes of the definition, and true if
+-- the trigger is being moved to another partition. The time is nil if the trigger is paused or will never be due again.
+-- The definition is nil if the trigger is missing or unreadable.
 local function read(call, client, name)
   local definition = calls.read('HGET', call.keys.triggers_of(client), name)
   local state = calls.read('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')

@@ -24,9 +24,10 @@ local LOOK_AGAIN_MS = 250
 -- Maximum batches of the join's queue whose times are read; 300 take Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
--- Returns a time (ms): the join has counted all of its events that the bus accepted before this time. If there are
--- other partitions, the first batch of the queue need not be the oldest: another partition may have accepted the events
--- of a later batch earlier. So the time is 0 while the queue is too long to be read.
+-- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the
+-- oldest batch that is still in the join's queue, but at most `moved_until_ms`. Without other partitions, the oldest
+-- batch is the first of the queue. With other partitions, it may be any batch, because their events come some time
+-- after they were accepted. If the queue is too long to read the times of all batches, the result is 0.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

@@ -37,14 +37,15 @@ local triggers = include('flow/triggers')
 local MAX_WORK = 200
 local COPIES_PER_UNIT = copies.MAX.triggers / MAX_WORK
 
--- For each reason why a trigger could not publish: the error that the API shows for the trigger.
+-- Maps the reason why a trigger could not publish to the error that the API shows for the trigger.
 local ERRORS = {
   claimed_by_other = 'topic_claimed', no_room = 'limit_reached', owns_too_many = 'limit_reached',
   rate_limited = 'rate_limited',
 }
 
--- Returns the definition of a firing's trigger, and its stored `fired`, `missed` and `error`. Returns nil if the
--- trigger is paused, or was changed or fired since the caller computed the firing.
+-- Reads the trigger of a firing. Returns its definition, and a table with its stored `fired`, `missed` and `error`.
+-- Returns nil if the trigger is paused. Also returns nil if it has another definition or another due time than when a
+-- process computed the firing.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -72,8 +73,8 @@ local function work_of(call, trigger, topic)
   return math.max(1, copies.of(1, #trigger.head + #trigger.tail, math.max(1, subscribers)) / COPIES_PER_UNIT)
 end
 
--- Publishes an event of a trigger for each of the due times `firing.times`, oldest first. Stops at the maximum work of
--- the script call, but not before it has published one event. Returns the number of published events.
+-- Publishes an event for each of the due times of a firing (`firing.times`), oldest first. Stops when the script call
+-- has done its maximum work, but publishes at least one event. Returns the number of published events.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.taken, publication)
   local work = work_of(call, trigger, topic)
@@ -95,8 +96,8 @@ local function judge(call, progress, publication)
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores in the hash of a trigger how many of its due times have fired and how many were missed, the next due time, and
--- the error.
+-- Stores the result of a firing in the hash of its trigger: how many of its due times have fired and how many were
+-- missed, the next due time, and the error. Then enters the trigger in `triggers:due` with the next due time.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at
@@ -113,8 +114,8 @@ local function settle(call, settlement)
   if firing.error then agenda.postpone(call, due, member) end
 end
 
--- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. Only
--- collects the changes to the trigger itself (`settlements`): they are stored after the events.
+-- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. Does
+-- not store the result in the trigger, but adds it to `progress.settlements`: the script must store the events first.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return 'left', 0 end
   local trigger, state = read(call, firing)
@@ -149,7 +150,7 @@ return function(call, args)
   end
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)
-  -- The due times are stored as settled after the events are stored. If a failover loses these later writes, the events
+  -- The events are stored before the new due times of their triggers. If a failover loses the later write, the events
   -- are published again. In the opposite order, a failover could lose events.
   for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
   for i, topic in ipairs(taken.accepted) do

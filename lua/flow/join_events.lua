@@ -42,8 +42,8 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open join keys of a join if it has more than `max_keys` of them, or if they take too many bytes.
--- Closed keys count as expired. The joins of a client have equal parts of `max_bytes`.
+-- Closes the oldest open join keys of a join if they are more than `max_keys`, or if they take too many bytes. Closed
+-- keys count as expired. All joins of the client share `max_bytes`, and each may take an equal part.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -57,9 +57,9 @@ local function make_room(call, work, args)
   end
 end
 
--- Publishes an event each time that the counted events of a join key complete it. If the rules have changed since the
--- events were counted, this can be several times. Returns false if the call reached its maximum of copies before the
--- end.
+-- Publishes an event if the events counted for a join key complete it, and again as long as the remaining events
+-- complete it. This can be several times after the join's rules have changed. Returns false if the script call reached
+-- its maximum of copies before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -70,9 +70,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key. If the rules have changed, earlier events may already complete the key: then an
--- event is published for them first. If this reaches the call's maximum of copies, the new event is not counted, and
--- the result is false.
+-- Counts one event for its join key, and publishes an event if the key is complete then. After a change of the join's
+-- rules, earlier events alone may complete the key. If so, an event is published for them first. If that uses up the
+-- script call's maximum of copies, the new event is not counted, and the result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -136,7 +136,7 @@ local function take_from_batch(call, args, taken)
   return true
 end
 
--- Returns true if the worker holds the job, and the batch still has the number of events that the caller read.
+-- Returns true if the worker holds the job, and the batch still has the number of events that the worker read.
 local function holds(call, args)
   if not leases.holds(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then return false end
   return redis.call('LLEN', call.keys.batch(args.bid)) == args.left + batches.HEADER

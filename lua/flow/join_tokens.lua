@@ -4,7 +4,8 @@ HTTP Basic could not carry it.
 ]]
 local join_tokens = {}
 
--- The `callback` in the hash of a join. The batches of a join are not sent.
+-- A join is stored as a subscriber with this word as its `callback`. The word is no URL, because the bus does not send
+-- the batches of a join: workers count the events in them.
 join_tokens.CALLBACK = 'join'
 
 function join_tokens.is_join(token)

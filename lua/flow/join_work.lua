@@ -23,8 +23,8 @@ local HASH_LENGTH = 28
 --   claimed_by_other  the topic belongs to another client
 --   no_room           the topic was deleted, and the bus has its maximum of topics
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
---   outbox_full       too many bytes wait for a partition that is to get the events; the join must wait
--- If the topic lives in another partition (`home`), only `replaced` and the outbox to `home` are checked here.
+--   outbox_full       too many bytes wait already for another partition that must get the events; the join must wait
+-- If the topic lives in another partition (`home`), only `replaced` and `outbox_full` are checked.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then
@@ -34,9 +34,12 @@ local function refusal(call, taken, args, topic, home)
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
--- Creates the table for a topic to which the join publishes. `texts` collects the events. `copies` is what one event
--- counts towards the maximum of copies: 1 for each subscriber, and 1 more, so that an event without subscribers counts
--- too. `home` is the topic's partition, if it is another one. `refusal` is set if the join may not publish to the topic.
+-- Creates the table for a topic to which the join publishes. Some fields:
+--   texts    the events to publish
+--   copies   what one event counts towards the maximum of copies: 1 for each subscriber, and 1 more, so that an event
+--            without subscribers counts too
+--   home     the number of the topic's partition, if it is another one than this
+--   refusal  why the join may not publish to the topic; nil if it may
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
@@ -44,8 +47,9 @@ local function outlet(call, taken, args, topic, type, home)
   }
 end
 
--- Returns the text with which the ids of all events of this script call begin. The number of the event in the call
--- follows. Each script call has another text, even if a join was removed and made again under the same name.
+-- Returns the text with which the event ids of this script call begin; each id ends with the number of the event in the
+-- call. The text is a hash of how many events the join published before this call, and of the time of the join's
+-- creation. So ids do not repeat, even if a join is removed and made again under the same name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
@@ -66,8 +70,8 @@ function join_work.begin(call, args)
   }
 end
 
--- True if events for the topic `to` must wait, because an outbox is full. `to` is a topic to which the join publishes,
--- or nil.
+-- True if the topic `to` of the join can take no events now, because an outbox (the list of entries for other
+-- partitions) is full. `to` may be nil.
 function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end
@@ -84,7 +88,8 @@ local function json(text)
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event about a join key to a topic of the join (`to`). `rest` is JSON text with further members of its data.
+-- Adds an event about a join key to a topic of the join (`to`). `rest` is JSON text: further members of the event's
+-- data.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = work.id_stem .. string.format('%04x', work.published)
@@ -133,8 +138,8 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The topic can still be refused, although it passed its check when the script call began. A join can publish to two
-  -- topics: for its results, and for keys that expire. If both are new, each was checked as if it were the only new
+  -- The topic passed its check when the script call began, but can still be refused now. A join can publish to two
+  -- topics: one for complete keys, one for expired keys. If both are new, each was checked as if it were the only new
   -- one, but the limits on topics may leave room for only one.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end

@@ -26,8 +26,9 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Makes a topic take events from this join. If a join of another client published to the topic until now, it never gets
--- the topic back: by then it might be part of a loop, and nobody would check this again.
+-- Makes a topic take events from this join, and from no other. If a join of another client published to the topic until
+-- now, it loses the topic for good. If it got the topic back later, joins might then form a loop, and nobody would
+-- check this.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token
@@ -41,7 +42,8 @@ function joins.open_outlet(call, token, topic)
   redis.call('HSET', into, topic, token)
 end
 
--- Removes the topics of a join from the hash `joins:into`, except topics that belong to another join by now.
+-- Removes the topics of a join from the hash `joins:into`, which names the join that publishes to each topic. Leaves a
+-- topic there if another join publishes to it by now.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do
@@ -49,7 +51,7 @@ function joins.close_outlets(call, token)
   end
 end
 
--- Removes everything that a join has, except its hash. The caller deletes the hash next.
+-- Deletes everything that Redis stores for a join, except its hash, which the caller deletes next.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

@@ -41,8 +41,8 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a join key, which must not be open already. From now on the time runs after which the key expires. Returns a
--- new record, to which events are added.
+-- Opens a join key, which must not be open already. The time after which the key expires begins now. Returns the key's
+-- new record, without any counted events.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -60,9 +60,9 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Takes the events that completed a join key out of its record. Returns their ids, as far as the record has them. If no
--- event is left, the join key is closed. Otherwise it stays open, and the time after which it expires begins anew.
--- Example: if a join needs one `order` and one `payment`, and two payments have come, one payment is left.
+-- Removes the events that completed a join key from its record. Returns their ids, as far as the record has them. If no
+-- event is left, the join key is closed. Otherwise it stays open, as if it had been opened now. Example: a join needs
+-- one `order` and one `payment`. If one order and two payments have come, one payment is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   state.touched[key] = true
@@ -74,8 +74,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Writes the changes to the sorted set of open join keys, whose scores are the times at which they were opened. Removes
--- closed keys. A complete key that stays open gets a new time (`take_complete`).
+-- Updates the sorted set of open join keys: adds new keys and removes closed ones. The score of a key is the time at
+-- which it was opened. A key that was complete, but has events left, counts as opened again (`take_complete`).
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -121,9 +121,9 @@ function open_keys.store(state)
   bulk.command('HDEL', state.hash, removed)
 end
 
--- Enters a join in `joins:expiring` with the time at which its first open join key expires. If there is no open key,
--- removes the join. If `retry_ms` is given and the time has passed already, enters the time `retry_ms` from now
--- instead.
+-- Enters a join in `joins:expiring` with the time at which its oldest open join key expires. If no key is open, removes
+-- the join from `joins:expiring`. If that time has passed already and `retry_ms` is given, enters the join for
+-- `retry_ms` from now.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

@@ -21,7 +21,7 @@ local due_topics = include('flow/due_topics')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
--- Maximum work of one script call, in units of about 1 µs of Redis, which serves nobody else meanwhile.
+-- Maximum work of one script call, in units of about 1 µs. Redis serves no other client during the call.
 local MAX_WORK = 2500
 -- Estimated work (µs of Redis) for each topic, each of its subscribers, each event, each copy (an event for one
 -- subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed.
@@ -29,8 +29,9 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic (`topic.entry`) and returns its text. The script deletes taken events at its end. If
--- the text is missing, as after a write that was cut off, returns nothing, and the reply names the event in `lost`.
+-- Takes the next event of a topic (`topic.entry`), and returns its text. The script deletes taken events at its end. An
+-- event has no text if the storing of the event was cut off. The function then returns nothing, and the reply names the
+-- event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -51,11 +52,12 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Before the first event of a topic is taken, adds what the topic and its subscribers cost to the work of the script
--- call. If this would exceed the call's maximum, returns false and adds nothing.
+-- Adds the cost of a topic and its subscribers to the work of the script call, before the first event of the topic is
+-- taken. If the work would exceed the call's maximum, adds nothing and returns false.
 --
--- The first topic of a call is always accepted. If its work is more than half of the maximum, the maximum becomes twice
--- this work, to leave room for events. Example: with 1,000 subscribers, the maximum becomes 24,024 µs.
+-- The first topic of a call is always accepted. If it costs more than half of the maximum, the maximum becomes twice
+-- its cost, to leave room for its events. Example: a topic with 1,000 subscribers costs 12,012 µs, so the maximum
+-- becomes 24,024 µs.
 local function begin_work(call, progress, client, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
@@ -71,9 +73,9 @@ local function begin_work(call, progress, client, topic)
   return true
 end
 
--- Takes the events that are due by `until_ms` from the topic `client.first`, which has the client's earliest event.
--- Stops when the client has used its part of the script call's work. Stops and returns false when the call has done its
--- maximum.
+-- Takes events from the topic `client.first`, which has the client's earliest event, up to the time `until_ms`. Stops
+-- before that time if the client has used its part of the script call's work. Returns false if the call has no work
+-- left for any client.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(call, progress, client, topic) then return false end
@@ -92,12 +94,12 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Finds the client with the earliest due event. Each client has an equal part of the script call's work. A client that
--- has used its part is skipped. If all clients with due events have used their parts, each gets another part. Returns
--- nothing if no event is due. Otherwise returns two values:
+-- Chooses the client with the earliest due event. Each client has an equal part of the script call's work, and is
+-- skipped once it has used its part. When all clients with due events have used their parts, each gets another part.
+-- Returns nothing if no event is due. Otherwise returns two values:
 --   first     the client. Its field `first` is the topic with its earliest event
---   until_ms  `take` takes events of this topic up to this time: the time of the earliest event of any other topic,
---             without those of skipped clients, but at most the present time
+--   until_ms  up to this time, `take` takes events of that topic: until an event of another topic comes first (without
+--             those of skipped clients), but at most until now
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()

@@ -35,7 +35,7 @@ local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262
 -- Maximum joins of one client that may count the events of the same topic.
 local MAX_OF_TOPIC = 16
 
--- Returns a source topic of this join that too many other joins of the client already have as a source, or nothing.
+-- Returns a source topic that MAX_OF_TOPIC other joins of the client already count, or nothing if there is none.
 local function crowded_source(call, args)
   local others = joins.of(call, args.client)
   if #others < MAX_OF_TOPIC then return end
@@ -61,8 +61,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- `join` publishes to `topic`, so the search goes on with its source topics. The join that this script call
-      -- changes is left out: from now on it no longer publishes to `topic`.
+      -- `join` publishes to `topic`, so the search goes on with the source topics of `join`. If it is the join that
+      -- this script call changes, the search stops here: `topic` is none of its new outlets.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -76,8 +76,9 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. If `join` is another client's, `judge_all` or the
-    -- caller checks whether that client still owns the topic.
+    -- Two joins of one client must not publish to the same topic. A join of another client does not matter here. If
+    -- that client still owns the topic, another check refuses the topic: `judge_all` here, or claim_topics in the
+    -- topic's own partition.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)
@@ -139,9 +140,9 @@ local function store(call, args, taken)
   redis.call('HSET', subscriber, 'join', args.rules, 'added_at', added, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
-  -- An earlier join of this name may have left batches. Workers delete them without counting: `counts_after` is the
-  -- score of the last one. Times do not show to which join a batch belongs: another partition may have accepted the
-  -- events of a new batch before this call.
+  -- An earlier join of this name may have left batches. Workers must delete them without counting their events. So
+  -- `counts_after` gets the score of the last one. The times of batches would not tell them apart: a batch of the new
+  -- join can have an earlier time than this call, if another partition accepted its events.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)

@@ -40,8 +40,9 @@ function triggers.topic_of(definition)
   return definition:match('^[^\n]*\n([^\n]*)')
 end
 
--- Enters a trigger in `triggers:due`. Wakes the scheduler if it is the first there now. Without `due_ms`, the trigger
--- is paused or will never be due again, and its score is infinity.
+-- Enters a trigger in `triggers:due` with the time at which it is due. If that is the earliest time there, wakes the
+-- scheduler, which sleeps until then. Without `due_ms`, the trigger is paused or will never be due again, and its score
+-- is infinity.
 function triggers.enter(call, client, name, due_ms)
   local member = triggers.member(client, name)
   if due_ms then
@@ -60,8 +61,9 @@ function triggers.judge_client(call, client, is_fixed, topic)
   if patterns and not scopes.permit(patterns, topic) then return 'not_permitted' end
 end
 
--- Enters a trigger in `triggers:due` for the next due time in its hash, or at infinity if it is paused. A moving
--- trigger is entered for a second from now.
+-- Enters a trigger in `triggers:due` with the next due time in its hash, or with infinity if it is paused or has none.
+-- A trigger that is being moved to another partition is entered for a second from now. If it is still here then, a
+-- worker moves it.
 function triggers.enter_as_stored(call, client, name)
   local next_at, paused, moving = unpack(redis.call('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving'))
   if moving then
