@@ -9,9 +9,10 @@ while processes of the bus ran.
 If a version is stored already, the call changes nothing and returns false. So of several processes that boot
 at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
--- True if the Ruby Routemaster wrote the keys. Unlike this bus, it does not store when each client was made, and when
--- each subscriber subscribed. (A client that Ruby made can have a hash, if this bus took this Redis over before, and
--- the operator went back to Ruby.)
+-- Returns true if the keys come from the Ruby Routemaster. It never stores when a client was made or when a subscriber
+-- subscribed, so one of them without this time is enough. The test looks for the field `created_at`, not for the
+-- client's hash. If this bus ran on this Redis before and the operator went back to Ruby, even a client that Ruby made
+-- can have a hash.
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do

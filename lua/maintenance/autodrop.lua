@@ -19,8 +19,8 @@ local drop_records = include('maintenance/drop_records')
 local drops = include('maintenance/drops')
 local jobs = include('delivering/jobs')
 
--- The work of handling one entry of `cuts` (what to drop of which subscriber), of deleting a dead letter, and of
--- deleting a batch. The unit is about 1 µs of Redis, as for MAX_WORK in drop_records.lua.
+-- The work of three steps, in units of about 1 µs of Redis, as for MAX_WORK in drop_records.lua: handling an entry of
+-- `cuts` (how much to drop of which subscriber), deleting a dead letter, and deleting a batch.
 local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, cut)

@@ -20,8 +20,8 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the sums of what one script call drops, for each subscriber. If the call before has counted only a part of a
--- large batch, these fields of the script's `args` say where to go on:
+-- Creates the table that sums up, for each subscriber, what one script call drops. The call before may have stopped in
+-- the middle of a large batch. These fields of the script's `args` then say where to go on:
 --   begun_bid     the UID of the batch, or nil
 --   begun_at      the number of items read from the batch's list so far
 --   begun_topics  the number of events counted so far, by topic
@@ -29,8 +29,8 @@ function drop_records.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
 
--- True if the script call may drop more. False after its maximum of work, or if it has counted only a part of a large
--- batch (`begun`): then the next call goes on with this batch.
+-- Returns true if the script call may drop more. Returns false if it has done its maximum work, or has counted only a
+-- part of a large batch (`begun`). The next call goes on with that batch.
 function drop_records.has_room(records)
   return records.work < MAX_WORK and not records.begun
 end
@@ -59,7 +59,7 @@ local function topic_of(event)
   return topic
 end
 
--- Counts events by topic: adds them to `counts`. The events are the items of a list from position `first` on.
+-- Counts events by topic, in the table `counts`. The events are the items of a list from position `first` on.
 local function count_events(records, items, first, counts)
   local bytes = 0
   for i = first, #items do
@@ -70,11 +70,13 @@ local function count_events(records, items, first, counts)
   records.work = records.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
 end
 
--- Counts the events of a list by topic. `items` are the first HEADER + EVENTS_PER_READ items of the list. Returns the
--- counts and the length of the list. Returns nothing when the script call has done its maximum work; the next call then
--- goes on after the first `begun_at` items. Between the calls, `acquire` may shorten the list. If it then has fewer
--- items than were counted, the next call begins anew. If it has more, the next call goes on, because counting might
--- otherwise never end; the counts by topic may then be slightly wrong.
+-- Counts the events of a batch by topic. `items` are the first HEADER + EVENTS_PER_READ items of its list. Returns the
+-- counts and the length of the list. Returns nothing if the script call has done its maximum work before the end; the
+-- next call then goes on after the first `begun_at` items.
+--
+-- Between two calls, `acquire` may shorten the list. If the list then has fewer items than were counted, the count
+-- begins anew. Otherwise it goes on, because it might never end if it began anew each time. The counts may then be
+-- slightly wrong.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == records.args.begun_bid and redis.call('LLEN', list) >= records.args.begun_at then
@@ -96,12 +98,12 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Counts the events of a batch (`is_queued`) or dead letter that shall be dropped, for the sums of its subscriber.
--- Returns one of these:
+-- Adds a batch (`is_queued`) or dead letter, which is about to be dropped, to the sums of its subscriber. Returns one
+-- of these:
 --   false               some events are not counted yet. The batch must stay until a later call has counted them
 --   true                the list of the batch is gone, so there is nothing to count
---   true, token, about  all events are counted, and the caller deletes the batch. `token` is its subscriber. `about`
---                       goes to the delivery log
+--   true, token, about  all events are counted, so the caller must delete the batch. `token` is its subscriber. `about`
+--                       describes the batch for the delivery log
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]
@@ -112,8 +114,7 @@ function drop_records.note(call, records, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- If the first items of the list are damaged, which the sweep reports, the time of creation is unreadable. The
-  -- present time is then used instead.
+  -- If the header of the list is damaged, the time of creation is unreadable. The batch then counts as created now.
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)
@@ -136,8 +137,8 @@ local function as_list(counts)
   return list
 end
 
--- Adds the drops to the drop notices of their subscribers. Returns a list of what was dropped of each subscriber, and a
--- table about the batch that the next script call must go on counting (its `bid` is nil if there is none).
+-- Adds what was dropped to the drop notices of the subscribers. Returns a list of what was dropped of each subscriber.
+-- Also returns the batch of which only a part is counted, for the next script call (its `bid` is nil if there is none).
 function drop_records.finish(call, records)
   for _, sum in ipairs(records.list) do
     notify(call, sum)

@@ -54,10 +54,12 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Takes the jobs of dropped batches out of a subscriber's waiting jobs, and out of its field `probe` (its trial job).
+-- Updates what is stored about a subscriber's jobs after some of its batches were dropped. Removes the jobs of these
+-- batches from the waiting jobs, and from the field `probe`, the trial job (while there is one, no other job of the
+-- subscriber may run).
 --
--- When a delivery ends, it brings a waiting job back. A dropped job is never delivered, so it cannot do this. So for
--- each dropped job that was not waiting itself, one waiting job is brought back here. Otherwise some might wait for
+-- Usually one waiting job becomes instant when a delivery ends. A dropped job never becomes a delivery that ends. So
+-- for each dropped job that was not waiting itself, one waiting job becomes instant here. Otherwise some might wait for
 -- ever.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
@@ -67,8 +69,9 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Deletes the collected batches with their jobs, and stores their records in the delivery log. The list of instant jobs
--- may keep jobs, since searching a long list is slow. When acquire takes a job without a batch, it deletes the job.
+-- Deletes the collected batches with their jobs, and stores their records in the delivery log. Jobs in the list of
+-- instant jobs may stay there, because searching a long list is slow. When acquire takes such a job, it finds no batch
+-- and deletes the job.
 function drops.settle(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)

@@ -15,8 +15,8 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers of a Ruby Routemaster, and the time (ms) since the last sign of life of any of them
--- (infinite without any).
+-- Returns the living workers of a Ruby Routemaster. Also returns how long ago (ms) any of them last gave a sign of
+-- life; infinite if none lives.
 function ruby.workers(call, lease_ms)
   local keys, living, silent_ms = call.keys, {}, math.huge
   local heard = redis.call('HGETALL', keys.workers())
@@ -40,13 +40,13 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Turns a list that has only events into a batch with a header and a new UID. `bid` is the UID that the list has now.
+-- Makes a batch with a header and a new UID out of a list that has only events. `bid` is the UID that the list has now.
 --
--- Such a list comes from a Ruby web process that still runs after the takeover. To append events to an open batch of
--- this bus, the process uses the key `batches:{bid}`, but the batch is at `batch:{bid}`.
+-- Such a list comes from a Ruby web process that still runs after the takeover. The process appends events to an open
+-- batch of this bus under the key `batches:{bid}`, but the batch is at `batch:{bid}`.
 --
--- Returns the UID, the subscriber's token and the time of creation of the new batch. Returns nothing if the batch of
--- this bus no longer exists, because only that batch names the subscriber.
+-- Returns the UID, the subscriber's token and the time of creation of the new batch. The subscriber is found in the
+-- batch of this bus. If that batch no longer exists, returns nothing.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -73,8 +73,8 @@ function ruby.adopt(call, bid)
     bid, token, created_ms = add_header(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
-  -- The Ruby Routemaster never gives up, so the batch may have had more attempts than this bus allows. Their number is
-  -- set back to 1.
+  -- The Ruby Routemaster retries a batch without limit, so the batch may have had more attempts than this bus allows.
+  -- Its number of attempts is set back to 1.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

@@ -26,8 +26,8 @@ local function tell_apart(call, lease_ms)
   return dead, alive
 end
 
--- Gives the jobs of a dead worker back to the queue, and removes the worker from its lane. Returns how many jobs it
--- held.
+-- Gives the jobs of a dead worker back to the queue, and removes the worker from its lane (the workers that deliver to
+-- one subscriber). Returns how many jobs it held.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane = q == 'main' and lanes.leave(call, worker)
@@ -43,8 +43,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The worker's own job is instant again and takes the free place in the lane. So `bring_back` needs to bring no
-  -- waiting job (maximum 0). It is called for `ordered` subscribers: it makes sure that the oldest batch comes first.
+  -- The dead worker's job is instant again, and takes the free place in the lane. So no waiting job needs to become
+  -- instant (maximum 0). But if the subscriber is `ordered`, `bring_back` ignores the maximum, and makes sure that the
+  -- oldest batch comes first.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -32,9 +32,9 @@ local function owner_of(list)
   return calls.read('LINDEX', list, 0)
 end
 
--- Returns true if the list of a batch begins with an event, so its header is missing. A script removes the first events
--- together with the header, and then adds the header again. If Redis is killed in between, it may keep only the first
--- writes.
+-- Returns true if the list of a batch begins with an event, so its header is missing. This can happen if Redis is
+-- killed while a script shortens a batch: the script removes the first events together with the header, and then adds
+-- the header again.
 local function has_no_header(batch)
   local first = owner_of(batch)
   return type(first) == 'string' and first:sub(1, 1) == '{'
@@ -48,9 +48,9 @@ local function find_owner(call, bid)
   end
 end
 
--- Adds a new header to a batch whose header is missing or damaged. Removes no item. If the header was missing, the
--- batch stays in the queue. If it was damaged, the batch becomes a dead letter. If the subscriber is not known, only
--- reports the batch.
+-- Adds a new header to a batch whose header is missing or damaged, and keeps all items. If the header was missing, the
+-- batch stays in the queue. If it was damaged, the batch becomes a dead letter. If the subscriber is not known, changes
+-- nothing, and only reports the batch as a finding.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -142,13 +142,14 @@ end
 
 function check.batches_queued(call, bid, found, token)
   local batch = call.keys.batch(bid)
-  -- If a batch has no header, its entry stays, since `set_apart` finds the subscriber by it.
+  -- If a batch has no header, only this entry names its subscriber. So the entry stays, and `set_apart` uses it.
   if owner_of(batch) == token or has_no_header(batch) then return end
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a UID from the set `batches:current:{token}`, unless the subscriber's open batch or a batch of a Ruby process
--- has it. An open batch with attempts is removed too: its first attempt should have closed it.
+-- Removes a UID from the set `batches:current:{token}`, unless it is the UID of the subscriber's open batch, or a Ruby
+-- process stored a batch under it. Also removes an open batch that was attempted, because its first attempt should have
+-- closed it.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -156,8 +157,9 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes an open batch if it is not the subscriber's, was attempted, or is missing in `batches:current:{token}`. Also
--- closes a batch whose entry in `batches:open` disagrees with the subscriber's max_events and max_bytes.
+-- Closes the open batch of a subscriber if anything about it is wrong: the batch belongs to another subscriber, was
+-- attempted, or is missing in the set `batches:current:{token}`, or its entry in `batches:open` does not match the
+-- subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -174,19 +176,19 @@ function check.batches_open(call, token, found)
   findings.add(found, 'entry_without_batch', bid)
 end
 
--- Removes the entry in `batches:room` of a subscriber that has left.
+-- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists.
 function check.batches_room(call, token, found)
   if exists(call.keys.subscriber(token)) then return end
   remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')
 end
 
--- Deletes the stored time of closing of a batch that no longer exists, not even as a dead letter.
+-- Deletes the time at which a batch was closed, if neither the batch nor its dead letter exists any more.
 function check.batches_closed(call, bid, found)
   if bid == '' or exists(call.keys.batch(bid)) or exists(call.keys.dead_letter(bid)) then return end
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')
 end
 
--- If the key of a dead letter is no list, its entry is removed too, because listings of dead letters would fail at it.
+-- Removes the entry of a dead letter that does not exist, or whose key is no list. Listings would fail at such a key.
 function check.dead_letters_index(call, bid, found)
   if type(owner_of(call.keys.dead_letter(bid))) == 'string' then return end
   remove('ZREM', call.keys.dead_letters_index(), bid, found, 'entry_without_dead_letter')

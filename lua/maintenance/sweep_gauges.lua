@@ -21,13 +21,15 @@ local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted in one step. A slice can have more, because
 -- batches with the same score are in the same slice.
 local BATCHES_PER_SLICE = 200
--- Stands for the number of batches in a slice if one of them is open, and may get more events. The next script call
--- counts such a slice again, because no slice really has this number of batches.
+-- Stored in place of a slice's number of batches if one of them is open, and may get more events. The next script call
+-- finds another number of batches in the slice, and therefore counts the slice again.
 local UNSETTLED = -1
 
--- Describes what is counted: the batches or the dead letters of a subscriber. `index` is the key of their sorted set,
--- and `list_of` returns the key of one of them. `open` has the open batch, which may still get events. `read` is the
--- number of those that this script call has counted so far.
+-- Creates a table about what is counted: the batches or the dead letters of a subscriber. Its fields:
+--   index    the key of the sorted set of their UIDs
+--   list_of  a function that returns the key of a batch or dead letter
+--   open     a set with the UID of the open batch, which may still get events
+--   read     how many batches or dead letters this script call has counted so far
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then
@@ -51,9 +53,9 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of an index in slices, until MAX_LISTS batches were counted. The last batches, too few for a slice,
--- are left to the caller. `counted` has the slices of earlier script calls. Such a slice is counted again only if its
--- number of batches has changed. Returns three values:
+-- Counts the events of an index in slices, until the script call has counted MAX_LISTS batches. `counted` has the
+-- slices that earlier calls counted. Such a slice is counted again only if its number of batches has changed. The last
+-- batches of the index, too few for a slice, are not counted here. Returns three values:
 --   slices  all slices so far, for the next script call
 --   events  the number of events in the slices, or false if this script call stopped early
 --   from    the score at which the last slice ends

@@ -15,8 +15,8 @@ local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 
--- Returns a table. It maps each job to the workers that hold it, and each of these workers to the number of copies in
--- the worker's list. There are several copies only if the list is damaged.
+-- Returns the workers that hold each job: `holders[job][worker]` is the number of copies of the job in the worker's
+-- list. It is more than 1 only if the list is damaged.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -28,7 +28,7 @@ local function read_holders(call, q)
   return holders
 end
 
--- Returns the lists that may contain a job, except those of workers.
+-- Returns the keys of the lists that may contain a job. The lists of the jobs that workers hold are left out.
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
   if q ~= 'main' then return lists end
@@ -46,8 +46,8 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list that has `times` copies, after `places` copies were found elsewhere. One
--- copy stays if `places` is 0. Returns the number of copies found so far.
+-- Removes needless copies of a job from a list that has `times` copies. `places` is the number of copies found
+-- elsewhere. If it is 0, one copy stays in the list; otherwise none. Returns the number of copies found so far.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)
@@ -61,8 +61,8 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Several workers hold this job. The first of this loop keeps it, and the present one loses the job and its
-      -- lease, so its ack or nack of the job is refused.
+      -- Several workers hold this job. The first worker of this loop keeps it. The present worker loses the job and its
+      -- lease, so its ack or nack of the job will be refused.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -89,8 +89,9 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Makes a lost job instant. But Ruby workers would take a delivery job from the list of instant jobs, and lose it.
--- While any of them run, the job goes to the list of the share `slow`, which only this bus reads.
+-- Puts a lost job where workers find it: into the list of instant jobs. But workers of the Ruby Routemaster would take
+-- a delivery job from this list, and lose it. While any of them run, the job goes to another list, which only this bus
+-- reads: the jobs that wait for room in the share `slow` (the workers for all slow or new subscribers).
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)
@@ -108,7 +109,7 @@ local function check(call, args, suspect, holders, found)
   local places = keep_one(call, q, suspect, holders)
   if places > 1 then findings.add(found, 'job_in_two_states', name) end
   -- The job delivers no batch, and is neither in the index nor in any list or sorted set of jobs. So it was finished
-  -- after the caller saw it, and there is nothing to repair.
+  -- after the sweep saw it, and there is nothing to repair.
   if places == 0 and not indexed and not bid then return end
   if places == 0 then give_state(call, q, job, args.ruby_workers) end
   if not indexed then

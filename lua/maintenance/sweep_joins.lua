@@ -22,7 +22,7 @@ local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK
 end
 
--- Corrects the entry of a join in `joins:expiring`. A join has an entry there while it has open join keys.
+-- Corrects whether a join is in `joins:expiring`. A join must be there as long as it has open join keys.
 local function reschedule(call, token, found)
   local is_open = redis.call('EXISTS', call.keys.open_keys_since(token)) == 1
   if is_open == (redis.call('ZSCORE', call.keys.joins_expiring(), token) ~= false) then return end
@@ -77,7 +77,8 @@ function check.joins_expiring(call, token, found)
   if removed then findings.add(found, 'entry_without_join', token) end
 end
 
--- Returns the time (ms) since when a join key is open, from its record; nothing if there is no readable record.
+-- Returns the time (ms) at which a join key was opened, as its record says. Returns nothing if the record is missing or
+-- unreadable.
 local function since_in_record(call, token, key)
   local packed = redis.call('HGET', call.keys.open_keys(token), key)
   local ok, record = pcall(cmsgpack.unpack, packed or '')

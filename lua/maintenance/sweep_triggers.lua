@@ -12,8 +12,8 @@ local calls = include('store/calls')
 local findings = include('maintenance/findings')
 local triggers = include('flow/triggers')
 
--- Returns the score that a trigger must have in `triggers:due`. If something is wrong with the trigger itself, also
--- returns the kind of finding to report.
+-- Returns the score (the due time in ms) that a trigger must have in `triggers:due`. If the trigger is damaged or does
+-- not exist, returns nil and the kind of finding to report.
 local function judge(call, client, name)
   local keys = call.keys
   local definition = calls.read('HGET', keys.triggers_of(client), name)
@@ -22,7 +22,7 @@ local function judge(call, client, name)
   if not definition and redis.call('EXISTS', keys.trigger(client, name)) == 0 then return nil, 'entry_without_trigger' end
   if not definition or not state[1] then return nil, 'trigger_incomplete' end
   if not triggers.read(definition) then return nil, 'trigger_unreadable' end
-  -- A moving trigger is due all the time.
+  -- A trigger that is being moved to another partition is always due, so that a worker moves it.
   if state[4] then return 0 end
   return not state[3] and tonumber(state[2] or nil) or math.huge
 end

@@ -15,8 +15,8 @@ local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 
--- True if the worker holds a job of the queue. Such a worker is added to the index of workers that hold jobs, if it is
--- missing there.
+-- Returns true if the worker holds a job of the queue. If such a worker is missing in the index of workers that hold
+-- jobs, adds it there.
 local function holds_job(call, q, worker, found)
   if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end
   local unindexed = redis.call('SADD', call.keys.jobs_pending_index(q), worker) == 1
@@ -24,25 +24,25 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes the worker from its lane, and makes a waiting job of the lane's subscriber instant. Returns true if the
--- worker was in a lane.
+-- Removes a worker from its lane (the workers that deliver to one subscriber). One waiting job of this subscriber then
+-- becomes instant. Returns true if the worker was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
   if lane then waiting.bring_back(call, lane, 1) end
   return lane ~= nil
 end
 
--- Enters a worker that delivers the batch `bid` into the lane of the batch's subscriber. Does nothing if the worker is
--- there already, no longer holds the batch's job, or has no lease.
+-- Enters a worker that delivers the batch `bid` into a lane: the workers that deliver to the subscriber of the batch.
+-- Does nothing if the worker is there already, no longer holds the job of the batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = calls.read('LINDEX', keys.batch(bid), 0)
-  -- The worker may have acquired another job since the caller looked.
+  -- The worker may have taken another job since the sweep saw it deliver this batch.
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker leaves its lane when it acks or nacks, but only if it has a lease. A worker without a lease, such as a
-  -- worker of the Ruby Routemaster, would never leave, so it is not entered.
+  -- A worker's ack or nack removes it from its lane, but only if it has a lease. A worker without a lease, such as a
+  -- worker of the Ruby Routemaster, would stay in the lane for ever. So it is not entered.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })
