@@ -24,7 +24,8 @@ local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local topics = include('subscribing/topics')
 
--- Adds events to those that the subscribers of a topic in this partition get. Returns their bytes.
+-- Adds events of a topic to what its subscribers in this partition get at the end of the script call. Returns the bytes
+-- of the events.
 local function add(call, state, topic, events)
   intake.add(call, state.taken, topic, { list = events, first = 1, last = #events })
   local bytes = 0
@@ -72,8 +73,9 @@ local function published(taken)
   return found
 end
 
--- Lets the events of this script call count as accepted at the time of an outbox entry, if that time is earlier.
--- Deadlines and ages begin at that time. The number of an entry is its time in µs, or later (outboxes.lua).
+-- Makes the events of this script call count as accepted at the time of an outbox entry, if that is earlier: another
+-- partition accepted them then. Deadlines and ages begin at that time. The number of the entry is its time in µs, or
+-- slightly more (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

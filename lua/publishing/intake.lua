@@ -66,7 +66,7 @@ local function is_free(topic)
 end
 
 -- Returns why a client may not publish to a topic, or nothing if it may. If the topic has no publisher, the client
--- would become its owner.
+-- would become its publisher. So the limits on topics are checked then.
 local function judge_client(call, taken, topic, client)
   if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
@@ -75,8 +75,8 @@ local function judge_client(call, taken, topic, client)
   if redis.call('SCARD', keys.topics_owned(client)) >= taken.max_client_topics then return 'owns_too_many' end
 end
 
--- Makes the client the owner of a topic. The field `publisher` is written last: if Redis is killed and keeps only the
--- first writes, the topic has no owner, and is claimed again when the caller repeats the call.
+-- Makes the client the publisher of a topic. The field `publisher` is written last. If Redis is killed and keeps only
+-- the first writes, the topic still has no publisher, and the next publish claims it again.
 local function claim(call, topic, client)
   redis.call('SADD', call.keys.topics(), topic.name)
   redis.call('SADD', call.keys.topics_owned(client), topic.name)
@@ -97,9 +97,9 @@ local function judge_key(call, taken, publication)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to the topic's
--- subscribers, and to the other partitions with subscribers of the topic. Subscribers without earlier events in this
--- script call share one list, which saves copies; any other subscriber gets a list of its own.
+-- Ends the current run: successive publications to one topic, whose events `taken.run` has collected. Gives these
+-- events to the topic's subscribers, and to other partitions that have subscribers of the topic. Subscribers without
+-- earlier events in this script call share one list, which saves copies. Any other subscriber gets a list of its own.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -121,8 +121,8 @@ function intake.end_run(taken)
   taken.run = nil
 end
 
--- Adds events to what the subscribers of a topic get in this script call. `events` is a slice: a list, with the
--- positions `first` and `last` of the events in it.
+-- Adds events to what the subscribers of a topic get at the end of this script call. `events` is a slice: a list, with
+-- the positions `first` and `last` of the events in it.
 function intake.add(call, taken, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -157,8 +157,8 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. If a topic has no publisher, it would become the client's, so it lowers the maximums in `taken`. Changes
--- nothing in Redis.
+-- or nothing. The client would become the publisher of each topic that has none. So each of these topics lowers the
+-- limits in `taken` by one for the next topics. Changes nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })

@@ -25,8 +25,9 @@ function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), new = false }
 end
 
--- Creates a table that collects what is written to indexes and queues about new batches. Scores and times are formatted
--- once, because Redis takes 0.5 µs to convert each Lua number.
+-- Creates a table that collects what must be written to indexes and queues about new batches. `enter` writes it for
+-- many batches at once. Scores and times are converted to text once, because Redis takes 0.5 µs to convert a Lua
+-- number.
 local function collection(call)
   return {
     created_ms = string.format('%d', call.accepted_ms),
@@ -59,8 +60,8 @@ local function write_batch(call, new, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open batch of its subscriber, to which the next events go. Returns false, and does nothing, if
--- the batch already has as many bytes as a delivery may have.
+-- Makes a new batch the open batch of its subscriber, so that the subscriber's next events go into it. If the batch
+-- already has as many bytes as a delivery may have, does nothing and returns false.
 local function leave_open(call, new, bid, token, max_events, max_bytes, slice, first)
   if not open_batches.needs_no_count(max_events, max_bytes, slice, first) then
     local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(slice, first))
@@ -68,17 +69,18 @@ local function leave_open(call, new, bid, token, max_events, max_bytes, slice, f
     new.rooms[#new.rooms + 1] = token
     new.rooms[#new.rooms + 1] = value
   end
-  -- A Ruby web process finds its open batches in this set, and this bus in `batches:open`. After a takeover, this bus
-  -- keeps its batches out of the set. Otherwise a Ruby process that still runs would append events to them under a key
-  -- that this bus does not read.
+  -- `batches_current` is the set in which a Ruby web process looks for open batches; this bus looks in `batches:open`.
+  -- After a takeover, this bus no longer adds its batches to the set. Otherwise a Ruby process that still runs would
+  -- append events to them under another key, which this bus does not read.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   new.entries[#new.entries + 1] = token
   new.entries[#new.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
   return true
 end
 
--- Collects what is written to indexes and queues about a new batch. If the batch is full already, or the subscriber's
--- timeout is 0, the job of the batch is instant. Otherwise the job is scheduled.
+-- Adds a new batch to the table `new`: what `enter` will write about it. If the batch is full already, or the
+-- subscriber's timeout is 0, its job will be instant, which means ready for a worker. Otherwise the job will be
+-- scheduled for the deadline of the batch.
 local function collect(call, new, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
   local index, scheduled = new.index, new.scheduled
@@ -119,7 +121,7 @@ function opening.open(call, opened, token, slice, first)
   if #new.jobs >= bulk.MAX_VALUES then opening.enter(call, opened) end
 end
 
--- Writes what was collected about the batches opened since the last call of `enter`: to the indexes, the job queues,
+-- Writes what `open` has collected about the batches since the last call of `enter`: to the indexes, the job queues,
 -- and the hashes of open batches.
 function opening.enter(call, opened)
   local new, keys = opened.new, call.keys

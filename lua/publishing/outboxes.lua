@@ -31,17 +31,17 @@ local NUMBER_LENGTH = 16
 -- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and all that a
 -- script reads is in Redis's memory at once.
 local READ_AT_ONCE = 8
--- If a partition does not apply its entries in time, they are sent to it again after this time.
+-- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
 local ASK_AGAIN_MS = 1000
--- The number of an entry is its time in µs by the clock of Redis. If the last number is ahead of the clock by more than
--- this, the clock was set back, or another machine's clock gave the number. Otherwise the last number is hardly ahead,
--- because it takes longer than a microsecond to add an entry.
+-- The number of an outbox entry is the time (µs) at which it was added, by the clock of Redis. Normally, the last
+-- number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry. If it is ahead by
+-- more than BEHIND_US, the clock was set back, or the clock of another machine gave the number.
 local BEHIND_US = 100 * 1000
--- If the clock was set back (BEHIND_US), the next number is this far ahead of the last one. A failover loses the writes
--- of a shorter time, so no number is used twice.
+-- After the clock was set back (BEHIND_US), the next number is this far above the last one that Redis knows. A failover
+-- may have lost entries with higher numbers, but only entries of a shorter time. So no number is used twice.
 local AHEAD_US = 60 * 1000 * 1000
 
--- Returns the number of an outbox entry, with which the entry begins.
+-- Returns the number of an outbox entry: its first 16 digits.
 function outboxes.number_of(entry)
   return tonumber(entry:sub(1, NUMBER_LENGTH))
 end
@@ -52,8 +52,8 @@ function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
 
--- Returns the packed job that empties the outbox. With `partition`, returns the job that empties the list of entries
--- set aside for this partition.
+-- Returns the job that sends the entries of the list `outbox`, packed as in the queue. With `partition`, returns the
+-- job that sends the entries set aside for this partition.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
@@ -74,8 +74,8 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes the job that sends the entries of a list, `outbox` or, with `partition`, `outbox:{partition}`. The caller has
--- found this list empty. Returns false if the worker does not hold the job.
+-- Deletes the job that sends the entries of the list `outbox` or, with `partition`, of `outbox:{partition}`. This list
+-- must be empty. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -109,8 +109,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number after which the numbers of the new entries begin. If the number of µs by which numbers are ahead
--- of the clock changes, stores it.
+-- Returns the number after which the numbers of the new entries begin. If it had to be put far ahead of the clock,
+-- because the clock was set back, stores how far. Later numbers are then ahead of the clock by as much.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= BEHIND_US then return math.max(outgoing.last, time) end
@@ -137,15 +137,15 @@ function outboxes.store(call, outgoing)
   if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
--- Stores that the last entry of the outbox is of the kind `end`: it ends all subscriptions to a topic. Must be called
--- after such an entry was stored.
+-- Stores the number of the last outbox entry as that of the last `end` entry. An `end` entry ends all subscriptions to
+-- a topic. Must be called just after such an entry was stored.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- Returns true if another partition may not have applied all entries of the kind `end` yet. Such an entry ends the
--- subscriptions to a topic. It would also end a subscription that is made before it is applied.
+-- Returns true if another partition may not have applied all `end` entries yet. Such an entry ends the subscriptions to
+-- a topic in that partition. If a subscription is made there before, the entry would end it too.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
@@ -155,15 +155,16 @@ function outboxes.may_end_subscriptions(call, partition)
   return false
 end
 
--- Returns the bytes of the entries set aside for each partition. Partitions without such entries are left out.
+-- Returns, for each partition, the bytes of the outbox entries that are set aside for it because it did not apply them
+-- in time. Leaves out partitions without such entries.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
   return aside
 end
 
--- Returns true if `max_bytes` or more wait for one of the partitions in `marks`: in the list `outbox`, which all
--- partitions share, and in the list `outbox:{partition}` together.
+-- Returns true if `max_bytes` or more wait for one of the partitions in `marks`. Counts the list `outbox`, which all
+-- partitions share, together with the list `outbox:{partition}`, the entries set aside for the partition.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -173,8 +174,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Copies the outbox entries of each partition in `late` to a list of its own. If the job that sends this list is not
--- queued, schedules it.
+-- Sets outbox entries aside for the partitions in `late`, which did not apply them in time: copies the entries of each
+-- partition to a list of its own. If the job that sends this list is not queued, schedules it.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

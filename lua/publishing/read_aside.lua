@@ -27,9 +27,9 @@ end
 return function(call, args)
   if args.applied and args.checked > 0 then remove_applied(call, args) end
   local entries = outboxes.first_entries(call.keys.outbox_aside(args.partition), args.max_entries, args.max_bytes)
-  -- While a partition has a field in the hash `outboxes:bytes`, it gets no newer entries from `outbox`. So when nothing
-  -- is set aside for it any more, its field is deleted, whatever the value. The value may differ from 0 if Redis was
-  -- killed and kept only the first writes of a script.
+  -- While a partition has a field in the hash `outboxes:bytes`, it gets no newer entries from the list `outbox`. So
+  -- when nothing is set aside for the partition any more, its field is deleted. The field should be 0 then, but may not
+  -- be if Redis was killed and kept only the first writes of a script.
   if #entries == 0 then redis.call('HDEL', call.keys.outboxes_bytes(), args.partition) end
   local ends = #entries == 0 and args.worker
   local ended = ends and outboxes.end_job(call, args.partition, args.worker, args.lease, args.lease_ms)

@@ -17,9 +17,9 @@ later, there is no job, and a new job is queued. Without `worker`, no job is del
 ]]
 local outboxes = include('publishing/outboxes')
 
--- Removes the first `count` entries of the outbox; the last of these has the number `last`. Before that, sets them
--- aside for the partitions in `late`. Does nothing without `last`, or if another call has removed some of them already.
--- Returns the bytes left in the outbox.
+-- Removes the first `count` entries of the outbox; the last of these has the number `last`. First copies them to the
+-- lists of the partitions in `late`, which did not apply them in time. Does nothing without `last`, or if another call
+-- has removed some of the entries already. Returns the bytes left in the outbox.
 local function remove_first(call, args)
   local outbox, sent = call.keys.outbox(), call.keys.outboxes_sent()
   local entry = args.last and redis.call('LINDEX', outbox, args.count - 1)
@@ -29,8 +29,8 @@ local function remove_first(call, args)
   return redis.call('HINCRBY', sent, 'bytes', -args.bytes)
 end
 
--- Returns the next entries of the outbox, with a single command if all its entries (`left` bytes) have at most
--- `max_bytes`.
+-- Returns the next entries of the outbox, which has `left` bytes. If these are at most `max_bytes`, reads the entries
+-- with a single command, because they need not be measured.
 local function next_entries(call, args, left)
   local outbox = call.keys.outbox()
   if left > args.max_bytes then return outboxes.first_entries(outbox, args.max_entries, args.max_bytes) end

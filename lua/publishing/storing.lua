@@ -12,7 +12,7 @@ local outboxes = include('publishing/outboxes')
 local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
--- batch's list. If the list no longer exists, appends nothing, and the length is 0.
+-- batch's list. If this length is 0, the list no longer exists, and nothing was appended, whatever the first number is.
 local function fill(batch, max, list, first, last)
   -- An open batch always has room for one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -25,9 +25,9 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- The room of an open batch is the number of bytes that still fit. Subtracts the bytes of new events from the rooms,
--- and returns what is left, by subscriber. Leaves out subscribers without an open batch, and subscribers whose bytes
--- are not counted.
+-- Subtracts the bytes of new events from the room of open batches (the number of bytes that still fit into each).
+-- Returns the room that is left, by subscriber. Leaves out subscribers without an open batch, and open batches whose
+-- bytes are not counted.
 local function take_room(call, taken, entries)
   local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(taken.tokens) do
@@ -40,17 +40,17 @@ local function take_room(call, taken, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
--- True if a join must not get these events in its open batch. A join counts events by the time of their batch, but
--- another partition accepted these before the batch was opened.
+-- Returns true if these events must not go into the open batch of a join. A join takes the time of a batch for the time
+-- of its events, but another partition accepted these events before the batch was opened.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
   return (tonumber(created_ms) or 0) > call.accepted_ms
 end
 
--- Appends a subscriber's events to its open batch. Events that do not fit go into new batches. `entry` is the open
--- batch's entry in `batches:open`, or false. `room` is the number of bytes left in the open batch after these events,
--- or nil if bytes are not counted. If `room` is negative, all events go into new batches.
+-- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. `entry` is the
+-- open batch's entry in `batches:open`, or false. `room` is the number of bytes left in the open batch after these
+-- events, or nil if its bytes are not counted. If `room` is negative, all events go into new batches.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
@@ -59,7 +59,8 @@ local function append(call, opened, token, entry, room, slice)
     local bid, max = open_batches.read_entry(entry)
     local taken, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
-      -- The list of the open batch no longer exists. So its entry is removed, and a new batch is opened below.
+      -- The list of the open batch no longer exists. So the batch's entry in `batches:open` is removed, and a new batch
+      -- is opened below.
       open_batches.close(call, token, bid)
       taken = 0
     elseif length - batches.HEADER >= max or room == 0 then
@@ -70,8 +71,9 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of each subscriber from position `first` on. Sets `counts[i]` to the number of events of
--- subscriber i. An error at a subscriber is thrown; `counts` then ends before that subscriber.
+-- Appends the events of the subscribers to their batches, beginning with the subscriber at position `first`. Sets
+-- `counts[i]` to the number of events of subscriber i. If appending fails for a subscriber, throws the error; `counts`
+-- then ends before this subscriber.
 local function append_from(call, opened, taken, entries, rooms, counts, first)
   for i = first, #taken.tokens do
     local token = taken.tokens[i]
@@ -103,8 +105,8 @@ function storing.store(call, uid_seed, taken)
   bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
 end
 
--- Returns the number of stored events of each topic, with the tokens of its subscribers. The tokens are one text with
--- a token on each line, which costs Redis less than a list.
+-- Returns, for each topic that got events, their number and the tokens of the topic's subscribers. The tokens are one
+-- text with a token on each line, which costs Redis less than a list.
 function storing.added(taken)
   local added = {}
   for i, topic in ipairs(taken.accepted) do
