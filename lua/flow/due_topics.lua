@@ -47,8 +47,8 @@ local function begin_topic(call, about)
   return topic
 end
 
--- Reads the next topic of a client that was not read yet. If the first event of the topic is not due, the topic had a
--- wrong time in `delayed:topics`, and gets the right one. If the topic cannot be read, it is removed from
+-- Reads the first of a client's topics that were not read yet. If the first event of the topic is not due, the topic
+-- had a wrong time in `delayed:topics`, and gets the right one. If the topic cannot be read, it is removed from
 -- `delayed:topics`, and the sweep repairs it later.
 local function read_next(call, client)
   local about = client.unread[client.next].about

@@ -25,7 +25,7 @@ function triggers.parts(member)
 end
 
 -- Parses a trigger's definition. Returns nil if it is unreadable. `revision` is different in each definition. `timing`
--- is JSON. `head` is the event's text between its id and its time, and `tail` the text after its time.
+-- is JSON. The event's text consists of its id, `head`, its time and `tail`.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end

@@ -61,8 +61,8 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Several workers hold this job. The first worker of this loop keeps it. The present worker loses the job and its
-      -- lease, so its ack or nack of the job will be refused.
+      -- Several workers hold this job. The first worker of this loop keeps it. Every other worker loses the job and its
+      -- lease, so the bus refuses its ack or nack of the job.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end

@@ -3,8 +3,8 @@ Copies: count the copies that a script call makes. `copies.MAX` has the numbers 
 ]]
 local copies = { MAX = include('store/copies') }
 
--- Returns how many copies it counts to store `events` events, which have `bytes` bytes together, for `subscribers`
--- subscribers. Both are numbers. A long event counts as several copies.
+-- Returns how many copies a script call makes if it stores some events for some subscribers. `events` and `subscribers`
+-- are numbers; the events have `bytes` bytes together. A long event counts as several copies.
 function copies.of(events, bytes, subscribers)
   return math.max(events, bytes / copies.MAX.bytes_per_copy) * subscribers
 end

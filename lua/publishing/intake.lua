@@ -133,7 +133,7 @@ function intake.add(call, taken, topic, events)
     taken.run = append(taken.run.owner and taken.run or copy_of(taken.run, topic), events)
   else
     intake.end_run(taken)
-    -- The fields are copied, because the table `events` gets new values for the next publication.
+    -- The run needs a table of its own, because the table `events` gets new values for the next publication.
     taken.run, taken.run_topic = { list = events.list, first = events.first, last = events.last, owner = false }, topic
   end
 end

@@ -19,8 +19,8 @@ local opening = {}
 -- subscriber with max_events 1 blocked Redis for 130 ms.
 local MAX_OPENED = 300
 
--- Creates the working state of one script call. All UIDs of the call begin with the 16 characters of `uid_seed`. `new`
--- has the batches that were opened since the last call of `enter`, or is false.
+-- Creates the working state of one script call. The UIDs of all batches that the call opens begin with the 16
+-- characters of `uid_seed`. `new` has the batches that were opened since the last call of `enter`, or is false.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), new = false }
 end
@@ -97,7 +97,8 @@ local function collect(call, new, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Stores the events of a slice (intake.lua), from position `first` on, in new batches of a subscriber.
+-- Stores events of a slice (a part of a list of events) in new batches of a subscriber, from position `first` of the
+-- list to the end of the slice.
 function opening.open(call, opened, token, slice, first)
   local new = opened.new or collection(call)
   opened.new = new

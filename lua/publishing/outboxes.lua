@@ -102,7 +102,7 @@ function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
--- Returns a list with the events of a slice (intake.lua).
+-- Returns a list with the events of a slice (a part of a longer list).
 function outboxes.events_of(slice)
   local events = {}
   for i = slice.first, slice.last do events[#events + 1] = slice.list[i] end

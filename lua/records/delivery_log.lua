@@ -27,8 +27,8 @@ local open_batches = include('delivering/open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
--- When all logs together are full, the longest one loses LUMP records at a time. A script call removes at most
--- MAX_REMOVED records: after an operator has lowered the limit, too many must go for one call.
+-- When all delivery logs together are full, the longest one loses LUMP records at a time. A script call removes at most
+-- MAX_REMOVED records, so as not to block Redis after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
 -- Maximum failed attempts in a record, and maximum bytes of all its attempts. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.
@@ -49,7 +49,7 @@ function delivery_log.list_of(call, ending, token)
   return ending == 'taken' and call.keys.deliveries_taken(token) or call.keys.deliveries_dropped(token)
 end
 
--- Returns the name of a log, under which `deliveries:logs` lists it.
+-- Returns the name that a log has in the sorted set `deliveries:logs`.
 function delivery_log.name_of(ending, token)
   return ending .. ' ' .. token
 end
@@ -76,8 +76,8 @@ function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end
 
--- Stores the number of records in a log, rounded down to a multiple of 16 (UNIT). Adds the change from `counted`, the
--- number stored before, to the total of all logs. Returns this total.
+-- Stores the number of records in a log, rounded down to a multiple of 16 (UNIT). `counted` is the number that was
+-- stored before. Adds the difference to the stored total of all logs, and returns this total.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -97,7 +97,8 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or MAX_REMOVED are
--- removed. The stored number of a log's records can be UNIT - 1 too low, so `uncounted` has UNIT - 1 for each log.
+-- removed. The stored numbers of records are rounded down, so each log may have UNIT - 1 more. `uncounted` allows for
+-- this.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -112,7 +113,7 @@ end
 
 -- Appends records to one of a subscriber's two logs: `ending` is 'taken' (accepted batches) or 'dropped'. `entries` is
 -- a list of UID, record, UID, record, …. `max` limits the records in the logs of all subscribers; 0 keeps none. The
--- subscriber must exist, because its logs are removed when it leaves.
+-- subscriber must exist: its logs are deleted together with it, so a log made later would be left over.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
@@ -121,20 +122,21 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Notes in the trail of this `ending` that records were just appended to the logs of these subscribers. A trail is a
--- list of times and subscribers, by which a listing of all subscribers finds the newest records.
+-- Notes in a trail that this script call has appended records to the logs of these subscribers. The trail of an
+-- `ending` is a list of times and subscribers. It shows a listing of all subscribers which logs have the newest
+-- records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = bulk.command('RPUSH', trail, entries)
   -- The newest `max` entries of the trail suffice: each stands for at least one record, and all logs together keep
-  -- about `max` records. The trail may have LUMP entries more, so that only few script calls have to cut it.
+  -- about `max` records. The trail is cut only when it has LUMP entries more, so that few script calls need to cut it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns the number of entries of a trail (see `follow`) that are older than the time `place` (ms), by a binary
--- search.
+-- Returns the number of entries of a trail that are older than the time `place` (ms), by a binary search. A trail is a
+-- list that tells which delivery logs were written when.
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1
@@ -176,8 +178,8 @@ function delivery_log.ended_now(call, closed_ms, record)
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time with which `text` begins, converted from µs (16 digits) to ms. `text` is a record (its batch ended
--- at this time) or an entry of a trail (a log was written at this time).
+-- Returns the time (ms) at the beginning of `text`, which has it in µs (16 digits). If `text` is a record, its batch
+-- ended at this time. If it is an entry of a trail, a log was written at this time.
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end
@@ -190,8 +192,8 @@ local function topics_text(topics)
   return #text <= MAX_TOPICS_BYTES and text or 'null'
 end
 
--- Returns an empty collection for the records of batches that the caller drops for this `reason`. If `max` is 0, the
--- delivery log is off, and nothing is collected.
+-- Returns an empty collection for the records of batches that a script call drops, all for the same `reason`. If `max`
+-- is 0, the delivery log is off, and nothing is collected.
 function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
@@ -207,7 +209,7 @@ local function closed_ms_of(call, records, bid, token)
   return not records.has_no_closed and open_batches.closed_ms(call, bid)
 end
 
--- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` as in the
+-- Collects the record of a batch that the script is about to drop. `about` has `created_ms` and `attempts` as in the
 -- batch's header, the number of `events`, and perhaps `topics`: the number of events by topic.
 function delivery_log.add_drop(call, records, bid, token, about)
   if records.max == 0 then return end

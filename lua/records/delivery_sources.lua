@@ -18,13 +18,14 @@ local delivery_sources = {}
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
 -- Appended to the id of an entry, so that the next page of a listing begins with this entry. A page begins after the id
--- that it is given. Ids descend, and `x-` is larger than `x`, so the page after `x-` begins with `x`.
+-- that it is given, and ids descend. Example: `x-` is larger than `x`, so the page after `x-` begins with `x`.
 local JUST_BEFORE = '-'
 
--- Creates the working state of one listing. A listing of one state may have to skip very many batches in other states,
--- so it looks at no more than `max_looked` batches. After these, `read_index` returns `{ place, id, stopped = true }`:
--- the place after which the next page begins. `sources` counts the searched indexes and logs, for the caller's rate
--- limit.
+-- Creates the working state of one listing. Some fields:
+--   max_looked  maximum batches that the listing looks at, because it may have to skip very many in unwanted states. It
+--               then ends with `{ place, id, stopped = true }`: the place after which the next page begins
+--   looked      how many batches it has looked at
+--   sources     how many indexes and logs it has searched
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -85,9 +86,9 @@ local function open_index(source)
   return read_index(source.listing, source.index, source.scale, source.read)
 end
 
--- Returns a source for a listing: the entries of the sorted set `index` within the listing's bounds, or nothing if
--- there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. There can be a source for each
--- subscriber, so all sources share `open_index` instead of having a closure each.
+-- Returns one of the sources that a listing merges: the entries of the sorted set `index` within the listing's bounds.
+-- Returns nothing if there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. A listing can
+-- have a source for each subscriber, so all sources share the function `open_index` instead of having a closure each.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -107,8 +108,8 @@ local function batch_reader(call, listing, state)
   return listing.readers[name]
 end
 
--- Returns a source for a listing: the batches in the sorted set `index`, or only those in `state`. The scores of
--- `index` are times, in ms if `scale` is 1 and in µs if it is 1000.
+-- Returns one of the sources that a listing merges: the batches in the sorted set `index`, or only those in `state`.
+-- The scores of `index` are times, in ms if `scale` is 1 and in µs if it is 1000.
 function delivery_sources.batches(call, listing, index, scale, state)
   return index_source(listing, index, scale, batch_reader(call, listing, state))
 end
@@ -131,9 +132,9 @@ local function read_single(source)
   end
 end
 
--- Adds to `sources` a source for each batch in `bids` within the listing's bounds. The listing goes back in time. When
--- it comes to the time at which a batch was created (`place`), it reads the batch, and shows it only if its state is
--- `state`.
+-- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The source has only
+-- this batch. The listing, which goes back in time, reads the batch when it comes to the time of its creation
+-- (`place`). It shows the batch only if it is in `state` then.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
@@ -152,9 +153,9 @@ end
 -- The position of the last item of a list. It is a text, because Redis takes longer to convert a Lua number.
 local LAST = '-1'
 
--- Returns the position and the time of a log's newest record that is not newer than the time `place` (ms), or nothing
--- if all are newer. The binary search begins where the search in the previous log ended (`listing.part`, a fraction of
--- the length), since subscribers of the same topics have similar logs.
+-- Finds the newest record of a log that is not newer than the time `place` (ms), by a binary search. Returns the
+-- position and the time of the record, or nothing if all are newer. The search begins where the search in the previous
+-- log ended (`listing.part`, a fraction of the length), because subscribers of the same topics have similar logs.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -199,9 +200,9 @@ local function read_log(source)
   end
 end
 
--- Returns a source for a listing: the records of a delivery log within the listing's bounds and, if `newest` (ms) is
--- given, not newer than `newest`. Returns nothing if there are none. Reads only the time of the newest such record,
--- because a bus can have thousands of logs, and a listing never comes to most of them.
+-- Returns one of the sources that a listing merges: the records of a delivery log within the listing's bounds. If
+-- `newest` (ms) is given, newer records are left out. Returns nothing if there are no records. Reads only the time of
+-- the newest one, because a bus can have thousands of logs, and a listing needs no more of most of them.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

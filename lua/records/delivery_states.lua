@@ -51,7 +51,7 @@ local function holder_of(call, seen, bid, token)
   return held_of(call, seen, token)[jobs.delivery_of(bid)]
 end
 
--- Returns the batches that workers hold. If `tokens` has subscribers, only their batches are returned.
+-- Returns the UIDs of the batches that workers are delivering. If `tokens` has subscribers, returns only their batches.
 function delivery_states.in_flight(call, seen, tokens)
   local bids = {}
   local function add(token)
@@ -104,8 +104,8 @@ function delivery_states.dead_letter(call, bid)
 end
 
 -- Adds further fields to the entry of a batch or dead letter:
--- - for all: the number of events, when the batch was closed (missing if it is open, or was never open because its first
---   events filled it), the first failed attempt, and up to `max_attempts` of the last failed ones
+-- - for all: the number of events, when the batch was closed (missing if it is open, or was never open because its
+--   first events filled it), the first failed attempt, and up to `max_attempts` of the latest failed ones
 -- - for a batch in flight: when its present attempt began
 -- - for a dead letter: why and when the batch died
 function delivery_states.describe(call, seen, entry, max_attempts)

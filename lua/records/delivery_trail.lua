@@ -15,12 +15,12 @@ local delivery_trail = {}
 -- The first command reads MIN_CHUNK entries of a trail (the list that tells which delivery logs were written when).
 -- Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- The next page of a listing begins after a time and an id. Times and ids descend, and no id is smaller than this text.
--- So after this text, the next page begins with an older time.
+-- An id that is smaller than any other. Listings descend by time, and by id among entries of the same time. A page that
+-- begins after a time and this id therefore begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- A trail is a list that tells which delivery logs were written when. Returns an iterator over its entries that are
--- older than the time `place` (ms), the newest first. `ending` ('taken' or 'dropped') selects the trail.
+-- Returns an iterator over the entries of a trail that are older than the time `place` (ms), the newest first. A trail
+-- is a list that tells which delivery logs were written when. `ending` ('taken' or 'dropped') selects the trail.
 local function read_entries(call, ending, place)
   local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
   local position = delivery_log.trail_position(call, ending, place)
@@ -36,9 +36,10 @@ local function read_entries(call, ending, place)
   end
 end
 
--- Returns an iterator over the script calls that wrote a trail, the newest first. For each call it returns a table: the
--- time of the call (`place`, ms) and the subscribers whose logs it wrote (`tokens`). All entries of a call have the
--- same time. Leaves out the oldest call, because the trail may have lost some of its entries.
+-- Returns an iterator over the script calls that a trail names, the newest first. (A trail is a list that tells which
+-- delivery logs were written when.) For each call it returns the time of the call (`place`, ms) and the subscribers
+-- whose logs the call wrote (`tokens`). All entries of a call have the same time. The oldest call is left out, because
+-- the trail may have lost some of its entries.
 local function read_calls(call, ending, place)
   local next_entry = read_entries(call, ending, place)
   local entry = next_entry()
@@ -122,9 +123,9 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source for a listing: the records of all batches with this `ending` ('taken' or 'dropped'). A listing opens
--- a source when it comes to the time `place` of the source's newest record. Here that time is not known yet, so `place`
--- is infinity, and the source is opened first.
+-- Returns one of the sources that a listing merges: the records of all batches with this `ending` ('taken' or
+-- 'dropped'). The `place` of a source is the time of its newest record. A listing opens a source only when it comes to
+-- that time. This source does not know the time yet, so `place` is infinity, and the listing opens it first.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

@@ -24,7 +24,7 @@ local open_batches = include('delivering/open_batches')
 local MAX_BATCHES = 2000
 -- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
 local MAX_SHOWN_ATTEMPTS = 3
--- Number of subscribers for which one EXISTS command checks whether they have an index of retried batches. Most have
+-- One EXISTS command checks for this many subscribers whether any of them has an index of retried batches. Most have
 -- none.
 local SUBSCRIBERS_PER_EXISTS = 50
 

@@ -72,9 +72,9 @@ local function pop(heap)
   return entry
 end
 
--- Returns an iterator over the entries of all sources, newest first. `places` has the sorted times of the sources'
--- newest entries, and `at_place` the sources by these times: Lua takes ten times as long to sort the sources, which are
--- tables.
+-- Returns an iterator over the entries of all sources, newest first. `places` has the times of the sources' newest
+-- entries, sorted, and `at_place` finds the sources by these times. The sources themselves are not sorted: they are
+-- tables, and Lua would take ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do
