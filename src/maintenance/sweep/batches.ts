@@ -3,8 +3,8 @@ import type { Keyspace } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Names of subscribers, topics, workers and so on that a sweep collects while it scans all keys. The later parts of the
- * sweep check the data of these.
+ * What a sweep finds while it scans all keys: the names of subscribers, topics, workers and so on. The later parts of
+ * the sweep check the data of each name.
  */
 export class Seen {
   /** Subscribers with queued batches. */
@@ -24,8 +24,7 @@ export class Seen {
   /** Clients with delayed events. */
   readonly delaying = new Set<string>();
   /**
-   * Triggers as the sorted set `triggers:due` names them: the name of the trigger, a space, and the token of its
-   * client.
+   * Triggers, each as a member of the sorted set `triggers:due`: the trigger's name, a space, and its client's token.
    */
   readonly triggers = new Set<string>();
   /** Clients with triggers. */
@@ -38,11 +37,11 @@ export class Seen {
   readonly jobless = new Set<string>();
 }
 
-/** The keys that belong to one batch each, by their names in LAYOUT. */
+/** Names (in LAYOUT, the table of all Redis keys) of the keys that exist once for each batch. */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
-/** The keys that list a subscriber's batches or dead letters, by their names in LAYOUT. */
+/** Names (in LAYOUT) of the keys that list the batches or dead letters of one subscriber. */
 const INDEXES = ['batches_queued', 'batches_retrying', 'batches_current', 'dead_letters_of'] as const;
-/** The keys that list the batches or dead letters of all subscribers. */
+/** Names (in LAYOUT) of the keys that list the batches or dead letters of all subscribers. */
 const COMMON_INDEXES = [
   ...(['batches_open', 'batches_room', 'batches_closed'] as const),
   ...(['batches_index', 'dead_letters_index'] as const),
@@ -68,7 +67,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
 }
 
 function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
-  // A key `dead_letter:about:{bid}` also begins with `dead_letter:`. No batch id contains a colon.
+  // The prefix `dead_letter:` also fits a key `dead_letter:about:{bid}`. No batch id contains a colon, so `about:{bid}`
+  // is not taken for one.
   const bid = after(key, keys[name](''));
   return bid?.includes(':') ? undefined : bid;
 }
@@ -106,8 +106,8 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
 }
 
 /**
- * Returns the name of a trigger as `triggers:due` has it: `NAME CLIENT`. `key` is the end of the trigger's key:
- * `CLIENT:NAME`.
+ * Returns the member `NAME CLIENT` of `triggers:due` that stands for a trigger. `key` is the end of the trigger's own
+ * key: `CLIENT:NAME`.
  */
 function memberOf(key: string): string {
   const colon = key.lastIndexOf(':');
@@ -115,8 +115,8 @@ function memberOf(key: string): string {
 }
 
 /**
- * Collects batches that seem to have no job. Some may have one, because batches and jobs are not read at the same
- * moment.
+ * Collects batches that seem to have no job. Some of them are not wrong: a batch was read a moment before its job, and
+ * both may have been deleted in between.
  */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {

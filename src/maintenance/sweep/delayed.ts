@@ -39,8 +39,8 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
 }
 
 /**
- * Finds delayed events that have a text but no entry in their topic's sorted set `delayed:due:{topic}`. Enters them
- * there.
+ * Adds missing entries: each delayed event with a text must have an entry in its topic's sorted set
+ * `delayed:due:{topic}`.
  */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('delayed_events', topic))

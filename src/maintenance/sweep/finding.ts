@@ -1,6 +1,6 @@
 /**
- * The kinds of findings. The value says what the `name` of such a finding is: `bid`, for example, is a batch's id.
- * INTERNALS.md describes each repair.
+ * The kinds of findings. The value tells what the `name` of such a finding is: with `bid`, for example, it is the id of
+ * a batch. INTERNALS.md describes each repair.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',
@@ -52,12 +52,15 @@ export function isFindingKind(kind: string): kind is FindingKind {
   return kind in FINDING_KINDS;
 }
 
-/** An inconsistency that a sweep found and repaired. Unreadable data are only reported, for a person to look at. */
+/**
+ * An inconsistency that a sweep found and repaired. The sweep cannot repair unreadable data, and only reports them, so
+ * that a person looks at them.
+ */
 export interface Finding {
   kind: FindingKind;
   /**
-   * The name of the wrong data, as FINDING_KINDS says. A delayed event has its topic and its id, and a trigger its name
-   * and the token of its client.
+   * Names the wrong data, for example by the id of a batch (see FINDING_KINDS). A delayed event is named by its topic
+   * and its id, a trigger by its name and the token of its client.
    */
   name: string;
 }

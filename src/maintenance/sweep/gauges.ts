@@ -3,12 +3,15 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Maximum script calls for one subscriber. Each counts 2,000 batches. If more calls are needed, the next sweep corrects
- * the gauges.
+ * Maximum script calls that count the batches of one subscriber. Each counts 2,000. If these calls are too few, the
+ * gauges of the subscriber are left to a later sweep.
  */
 const MAX_CALLS = 1000;
 
-/** Corrects the gauges of all subscribers that have gauges, batches or dead letters. */
+/**
+ * Corrects the gauges (stored numbers of batches and events) of all subscribers that have gauges, batches or dead
+ * letters.
+ */
 export async function sweepGauges(
   walk: Walk,
   { queued, buried }: Pick<Seen, 'queued' | 'buried'>,

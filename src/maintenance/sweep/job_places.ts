@@ -7,11 +7,14 @@ export type PackedJob = string;
 /** Some of the jobs in one place of a queue. A place is a list or a sorted set that has jobs of one state. */
 export interface Place {
   jobs: Buffer[];
-  /** The subscriber whose waiting jobs these are. Empty if the jobs do not wait. */
+  /**
+   * The token of the subscriber whose jobs wait in this place until one of its deliveries in flight ends. Empty for any
+   * other place.
+   */
   lane: string;
   /**
-   * True for a list in which jobs may stay after their batches are gone. `acquire` removes such jobs later, so they are
-   * no fault.
+   * True if jobs may stay in this list after their batches are gone. This is no fault: the script `acquire`, which
+   * gives jobs to workers, deletes such jobs later.
    */
   leftovers: boolean;
 }
@@ -20,8 +23,8 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs in all places of a queue. The order of the places is the order in which jobs go through them, so that
- * few moving jobs are missed. `waiting` has the subscribers with waiting jobs.
+ * Yields the jobs in all places of a queue. Reads the places in the order in which jobs move through them, so that it
+ * misses few jobs that move meanwhile. `waiting` has the tokens of subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;
@@ -45,13 +48,13 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
   }
 }
 
-/** Returns the jobs whose batch no longer exists. */
+/** Returns those of the jobs whose batch no longer exists. */
 export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]> {
   const deliveries = jobs.filter((job) => deliveredBy(job) !== '');
   const gone: Buffer[] = [];
   for (const slice of slices(deliveries)) {
     const batches = slice.map((job) => walk.partition.keys.batch(deliveredBy(job)));
-    // Usually all batches exist, so a single command for all of them is enough.
+    // Usually all batches exist. A single command is enough to see this.
     if ((await walk.ask((redis) => redis.exists(...batches))) === batches.length) continue;
     const found = await walk.ask((redis) => Promise.all(batches.map((each) => redis.exists(each))));
     gone.push(...slice.filter((_, index) => found[index] === 0));

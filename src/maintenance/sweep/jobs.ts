@@ -29,7 +29,7 @@ export class JobSweep {
   readonly #walk: Walk;
   readonly #q: QueueName;
   readonly #clues: JobClues;
-  /** For each job that was seen among the waiting jobs of a subscriber, the token of that subscriber. */
+  /** Maps each waiting job that this sweep has seen to the token of its subscriber. */
   readonly #lanes = new Map<PackedJob, string>();
   #parts = 1;
   #part = 0;
@@ -57,8 +57,8 @@ export class JobSweep {
   }
 
   /**
-   * Returns the jobs in the index that this sweep checks. The map has for each job the number of places in which it was
-   * found, which is still 0. Repairs jobs whose batch is gone.
+   * Reads the index, and repairs jobs whose batch is gone. Returns a map of the jobs that this sweep checks. Its values
+   * are 0: `#countPlaces` uses them to count the places in which each job is.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -75,8 +75,8 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places each of the `known` jobs is. Notes the subscribers of waiting jobs in `#lanes`. Adds jobs
-   * that `known` lacks to `strangers`.
+   * Counts in how many places each job of `known` is. Also adds jobs that are not in `known` to `strangers`, and stores
+   * the subscriber of each waiting job in `#lanes`.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -91,10 +91,10 @@ export class JobSweep {
   }
 
   /**
-   * Adds to `strangers` the jobs of a place that `known` lacks. Leaves out:
+   * Adds to `strangers` the jobs of a place that are not in `known` (the jobs of the index). Leaves out:
    *
-   * - jobs outside the part of the queue that this sweep checks (`#isMine`);
-   * - jobs whose batch is gone, if `acquire` will remove them from this place (`leftovers`);
+   * - jobs that are left to other sweeps, because the queue is too long for one (`#isMine`);
+   * - jobs without a batch, in a list from which the script `acquire` deletes them later (`leftovers`);
    * - jobs beyond `maxJobs`.
    */
   async #addStrangers(place: Place, known: Map<PackedJob, number>, strangers: Set<PackedJob>): Promise<void> {
@@ -109,9 +109,9 @@ export class JobSweep {
   }
 
   /**
-   * Has a script repair `suspects`: jobs that seem to be in no place, in several, or not in the index. Reads the index
-   * again first. If `indexed` is 1, repairs only suspects that are in the index now; if it is 0, only the other
-   * suspects.
+   * Repairs jobs that seem to be in no place, in several, or not in the index. First reads the index again, because it
+   * may have changed meanwhile. If `indexed` is 1, repairs only the jobs that are in the index now; if it is 0, only
+   * the others.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

@@ -2,8 +2,9 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about workers: their leases, the lanes (deliveries of one subscriber) and the shares in
- * which they count. `holding` has the workers that were seen with a job.
+ * Repairs what Redis stores about workers: their leases, and where they count. A worker counts for the subscriber to
+ * which it delivers (its lane). It may also count for a share: the part of all workers that one kind of subscribers,
+ * such as slow ones, may hold together. `holding` has the workers that the sweep saw with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -31,7 +32,7 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 /**
  * Restarts the deliveries to subscribers whose jobs all wait. A waiting job comes back when another job of its
  * subscriber ends, but here no job can end. So the script makes a waiting job instant, unless the subscriber is paused.
- * It does the same if a subscriber waits for its trial job, the only one that may run, and this job is gone.
+ * It does the same if a subscriber has a trial job (while it has one, no other job may run), and this job is gone.
  */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });

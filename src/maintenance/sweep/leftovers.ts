@@ -4,8 +4,9 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Removes what earlier releases have left: topics that nobody uses, and counters about topics and subscribers that are
- * gone. These are no findings.
+ * Deletes topics that nobody uses, and corrects the lists of the topics that each client owns. Adds the counts of
+ * removed topics and subscribers to the totals. Earlier releases leave such data, so these repairs are not reported as
+ * findings.
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const tidy = (topics: Buffer[], owner?: string) =>
@@ -19,8 +20,9 @@ export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'
 }
 
 /**
- * Returns the topic or subscriber of a counter, its field in the hash `counters`, and `total`: the field to which its
- * count is added when the topic or subscriber is removed. Returns undefined for any other counter.
+ * Describes a counter of a topic or subscriber for the script `fold`: its topic or subscriber, its field in the hash
+ * `counters`, and `total`. If the topic or subscriber was removed, the script adds the count to the field `total`.
+ * Returns undefined for any other counter.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

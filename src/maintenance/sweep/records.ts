@@ -1,8 +1,8 @@
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Corrects the stored number of records of each delivery log, and their total. Checks the logs whose keys exist
- * (`seen`), and those that `deliveries:logs` lists.
+ * Corrects the stored number of records of each delivery log, and then the sum of these numbers. Checks the logs whose
+ * keys exist (`seen`), and those that are listed in `deliveries:logs`.
  */
 export async function sweepRecords(walk: Walk, seen: Iterable<string>): Promise<void> {
   for (const names of slices(seen)) await walk.repair('sweep_deliveries', { names });

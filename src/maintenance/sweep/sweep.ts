@@ -17,21 +17,22 @@ const MAX_JOBS = 200_000;
 interface SweepOptions {
   /** When this signal is aborted, the sweep ends early and returns the findings so far. */
   signal?: AbortSignal;
-  /** Collects the findings, each after its repair, so that they are known even if the sweep throws later. */
+  /** Gets each finding right after its repair, so that the findings are known even if the sweep throws later. */
   findings?: Finding[];
   /** Maximum jobs of a queue that one sweep checks. If the queue has more, each sweep checks a random part of them. */
   maxJobs?: number;
   /**
-   * Number of living Ruby workers. If there are any, repairs put delivery jobs where these do not take them: a Ruby
-   * worker would not find the job's batch, and would delete the job.
+   * Number of living workers of a Ruby Routemaster. A Ruby worker that takes a delivery job does not find its batch,
+   * and deletes the job. So if there are any, the sweep puts the delivery jobs that it repairs into a list that only
+   * this bus reads.
    */
   rubyWorkers?: number;
 }
 
 /**
  * Checks all data of a partition, repairs inconsistencies, and returns what it found. The bus and other sweeps may run
- * meanwhile. Throws StorageUnavailable or StorageFull. If a key has another type than in LAYOUT, does all the rest, and
- * then throws the error of Redis.
+ * meanwhile. Throws StorageUnavailable or StorageFull. If another program has written keys of a wrong type, the sweep
+ * checks everything else, and then throws the error of Redis.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
@@ -45,8 +46,8 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   for (const jobs of [main, aux]) await walk.skippable(jobs.run());
   await sweepLanes(walk, waiting);
   await sweepJoins(walk, seen);
-  // Gauges are not checked while a Ruby process uses this Redis. The process counts an event at once, but this bus sees
-  // the event only when it has converted the batch. So the gauges would seem wrong.
+  // Gauges are not checked while a Ruby process uses this Redis. The Ruby process counts an event at once, but this bus
+  // sees the event only when it has converted the batch. So correct gauges would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);

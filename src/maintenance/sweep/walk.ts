@@ -12,7 +12,7 @@ import { type Finding, isFindingKind } from './finding.ts';
  * Maximum elements (keys, members, fields) that one command reads or one script call checks. 300 take Redis about 1 ms.
  */
 const ELEMENTS_PER_SLICE = 300;
-/** Minimum length of a rest. Timers are too coarse for shorter rests, so those are added up to at least this. */
+/** Minimum length of a rest. Shorter rests are added up until they reach it, because timers are too coarse for them. */
 const MIN_REST_MS = 5;
 
 /** The keys that exist once in a partition, such as `topics`. */
@@ -21,7 +21,7 @@ const SINGLE_KEYS: ReadonlySet<string> = new Set(
 );
 
 type ScannedType = 'set' | 'zset' | 'hash';
-/** The names in LAYOUT of the keys that have a ScannedType. */
+/** Names of the keys whose type in LAYOUT (the table of all Redis keys) is a ScannedType. */
 type ScannedKey = {
   [N in KeyName]: (typeof LAYOUT)[N]['type'] extends ScannedType ? N : never;
 }[KeyName];
@@ -52,7 +52,7 @@ export class Walk {
   readonly #findings: Finding[];
   #restDueMs = 0;
   #unreadable: unknown;
-  /** The keys of SINGLE_KEYS that the scan of all keys has found. Undefined before the scan has ended. */
+  /** Those of the SINGLE_KEYS that exist, as the scan of all keys found. Undefined before this scan has ended. */
   #present: ReadonlySet<string> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
@@ -61,7 +61,10 @@ export class Walk {
     this.#findings = findings;
   }
 
-  /** The error of the first key that has another type than in LAYOUT, as another program may write it. */
+  /**
+   * The error of Redis for the first unreadable key: a key whose type is not the one in LAYOUT. Another program must
+   * have written it. Undefined if all keys were readable.
+   */
   get unreadable(): unknown {
     return this.#unreadable;
   }
@@ -87,8 +90,8 @@ export class Walk {
 
   /**
    * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` make its key: for example
-   * `keys.topics_owned(token)`. Does not read the SINGLE_KEYS that the scan of all keys did not find, which halves the
-   * commands for an idle partition.
+   * `keys.topics_owned(token)`. Does not read a key of SINGLE_KEYS that the scan of all keys did not find. This halves
+   * the commands for an idle partition.
    */
   async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
     const keyOf: (...parts: string[]) => string = this.partition.keys[name];
@@ -100,12 +103,12 @@ export class Walk {
       zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
       hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
     };
-    // The reply for a sorted set or a hash has a score or value after each member.
+    // Redis sends a score after each member of a sorted set, and a value after each field of a hash. Skips these.
     const step = type === 'set' ? 1 : 2;
     for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
   }
 
-  /** Adds the members of a set or sorted set, or the fields of a hash, to a set of texts. */
+  /** Adds the members of a set or sorted set, or the fields of a hash, to `into`. */
   async addMembers<N extends ScannedKey>(into: Set<string>, name: N, ...parts: Parameters<Keyspace[N]>) {
     for await (const slice of this.members(name, ...parts)) for (const each of slice) into.add(String(each));
   }
@@ -132,7 +135,8 @@ export class Walk {
 
   /**
    * Runs a script that repairs something, and reports its findings. The list in `args` names what to repair. If the
-   * script comes to an unreadable key, it runs again for each name alone, so only the names with such a key are skipped.
+   * script fails at an unreadable key, it runs again for each name alone. So only names with an unreadable key are
+   * skipped.
    */
   async repair<N extends RepairScript>(script: N, args: Arguments<N>): Promise<void> {
     const found = await this.skippable(this.run<RepairScript>(script, args));
@@ -143,8 +147,8 @@ export class Walk {
   }
 
   /**
-   * Resolves with the result of a part of the sweep, or with undefined if the part came to an `unreadable` key: the
-   * sweep goes on without it.
+   * Resolves with the result of a part of the sweep. If the part failed at an unreadable key (see `unreadable`),
+   * resolves with undefined instead, so that the sweep goes on.
    */
   async skippable<T>(part: Promise<T>): Promise<T | undefined> {
     try {
@@ -186,5 +190,5 @@ export class Walk {
   }
 }
 
-/** Yields slices that one command or script call takes. */
+/** Divides elements into slices that are small enough for one command or script call. */
 export const slices = <T>(all: Iterable<T>): Generator<T[]> => slicesOf([...all], ELEMENTS_PER_SLICE);
