@@ -19,14 +19,14 @@ const COMPLAIN_EVERY_MS = 60_000;
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * What one script call has dropped of one subscriber: `events` in all. Of these, `queued` came from the queue, and the
- * rest from dead letters.
+ * What one script call has dropped of one subscriber: `events` is the number of all dropped events. `queued` of them
+ * were still in the queue, and the others in dead letters.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * The batch that the last script call left half counted. Before a batch is dropped, its events are counted by topic. If
- * the batch is large, this takes several calls.
+ * The batch that the last script call counted only in part. The events of a batch are counted by topic before the batch
+ * is dropped. For a large batch, this takes several calls.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
@@ -91,7 +91,8 @@ export class Autodrop {
   }
 
   /**
-   * If Redis is short of memory, drops records of the delivery log. Returns the shortage that remains, or undefined.
+   * If Redis is short of memory, first drops records of the delivery log. Returns the shortage that is left, or
+   * undefined if none is.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
@@ -103,9 +104,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, even if Redis still
-   * reports too much memory: for a second, that figure can include a large buffer of a connection. The caller measures
-   * again later.
+   * Makes a plan of what to drop, and follows it until Redis stores at most `target` bytes. Never drops more than
+   * planned, even if Redis still reports too much memory: for a second, that figure can include a large buffer of a
+   * connection. `run` measures the memory again afterwards.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -172,16 +173,17 @@ export class Autodrop {
 }
 
 /**
- * Returns what the next script call drops: half of what is left of the plan, at most MAX_SLICE batches and dead
- * letters. Half may be enough: the memory is measured after each call.
+ * Returns what the next script call drops: half of what is left of the plan, and at most MAX_SLICE batches and dead
+ * letters. Half may be enough, which the measurement after each call shows.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sumOf(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
 }
 
 /**
- * Returns the cuts of the plan that are left after a script call. A cut ends when it is carried out, or can drop
- * nothing more (`isSpent`), for example because workers are delivering the rest.
+ * Returns the plan without what a script call has dropped. A cut (an order to drop from a subscriber) leaves the plan
+ * when it is carried out. It also leaves if nothing more can be dropped (`isSpent`), for example because workers are
+ * delivering the other batches.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

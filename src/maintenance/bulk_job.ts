@@ -33,8 +33,9 @@ type StepState = Reply<'count_bulk'>['state'];
 type Part = Bulk & { queue: number };
 
 /**
- * The job `bulk` counts the dead letters of a bulk or, once its owner has confirmed it, retries or purges them. Each
- * script call also stores the progress, so a bulk goes on where it stopped, even if a process is killed.
+ * Returns the handler of the job `bulk`. A bulk is the retry or purge of many dead letters. The job first counts them.
+ * Once the owner of the bulk has confirmed it, the job retries or purges them. Each script call also stores the
+ * progress, so a bulk goes on where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
@@ -51,8 +52,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // `next`: the dead letters of another subscriber follow. `lost`: nothing was changed, because another worker
-        // has made this step, or the bulk was cancelled or replaced. In both cases, the stored progress is read again.
+        // After `next`, the dead letters of another subscriber follow. `lost` means that this step changed nothing,
+        // because another worker has made it, or the bulk was cancelled or replaced. In both cases, the stored progress
+        // is read again.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -75,8 +77,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns what this partition stores of a bulk: its subscribers (`queues`), and the index of the next one (`queue`).
- * Returns undefined if the bulk is neither counting nor running, or a newer bulk has replaced it.
+ * Returns this partition's record of a bulk. `queues` has the subscribers whose dead letters it handles, and `queue` is
+ * the index of the one that is handled next. Returns undefined if the bulk is neither counting nor running, or a newer
+ * bulk has replaced it.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

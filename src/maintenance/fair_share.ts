@@ -9,8 +9,8 @@ export interface Holding {
 }
 
 /**
- * An order to drop up to `maxDeleted` dead letters and batches, of the subscriber `token`, or of all if it is
- * undefined: first the oldest dead letters, then the oldest batches.
+ * An order to drop up to `maxDeleted` dead letters and batches of the subscriber `token`, or of all subscribers if it
+ * is undefined. The oldest dead letters are dropped first, then the oldest batches.
  */
 export interface Cut {
   token?: string;
@@ -54,8 +54,8 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
 }
 
 /**
- * Returns a plan of one cut, which drops the oldest dead letters and batches of all subscribers together. By estimate,
- * it frees `freeBytes`.
+ * Returns a plan with a single cut: to drop the oldest dead letters and batches of all subscribers together, as many as
+ * free `freeBytes` by estimate.
  */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sumOf(holdings.map((each) => each.batches));

@@ -25,8 +25,8 @@ export interface JobParts extends RepairParts {
    */
   turns: OwnerLimit;
   /**
-   * Aborted as soon as the process begins to stop. The signal of a running job is aborted only at the end of the grace
-   * period.
+   * Aborted as soon as the process begins to stop. In contrast, the signal that a running job gets is aborted only at
+   * the end of the grace period.
    */
   stopping: AbortSignal;
 }

@@ -21,14 +21,14 @@ import { sweepJob } from './sweep_job.ts';
 const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
- * The partitions start their tickers one after the other within this time, so that their jobs are not queued together.
- * The tickers of urgent jobs start at once.
+ * A ticker is a timer that queues a periodic job. The partitions start their tickers one after the other within this
+ * time, so that their jobs are not queued together. Tickers of urgent jobs start at once.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
 const WORKERS = 2;
 /**
- * Number of workers for the queue `aux` in each of several partitions:
+ * Number of workers for the queue `aux` in each partition of a bus with several:
  *
  * - one moves the outbox, and is busy under load;
  * - one may wait for a partition that does not answer;
@@ -42,7 +42,10 @@ interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   wakeups: Wakeups;
 }
 
-/** The maintenance of one partition: its scheduler, tickers, and workers for `aux`. */
+/**
+ * The maintenance of one partition: its scheduler, the timers that queue its periodic jobs, and the workers for its
+ * queue `aux`.
+ */
 export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
@@ -136,8 +139,8 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
 }
 
 /**
- * Logs that the ACL of Redis forbids a command that a job needs. The job runs again at its interval. Throws any other
- * error.
+ * Handles an `error` of a job. If the ACL of Redis forbids a command that the job needs, logs this, and the job runs
+ * again at its interval. Throws any other error.
  */
 function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
   if (!(error instanceof StorageForbidden)) throw error;

@@ -13,8 +13,8 @@ import type { Partitions } from '../store/partitions.ts';
  */
 const TURN_MS = 500;
 /**
- * After a fault of the bus, an outbox job runs again in ten seconds, and not earlier, because each attempt logs the
- * fault. It is never given up, because its entries must not be lost.
+ * After an unexpected error, an outbox job runs again in ten seconds. It does not run earlier, because each attempt
+ * logs the error. It is never given up, because its entries must not be lost.
  */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
@@ -29,9 +29,9 @@ interface OutboxJobParts {
 }
 
 /**
- * The job `outbox`: moves the entries in its partition's outbox to the partitions that they are for. If one of these
- * does not apply its entries in time, they are set aside in a list, which has a job of its own. The argument of that
- * job is the position of the late partition in `Partitions.all`.
+ * Returns the handler of the job `outbox`, which moves the entries of an outbox to the partitions that they are for. If
+ * one of these partitions does not apply its entries in time, its entries are set aside in a list. Another job moves
+ * that list. Its argument is the position of the late partition in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

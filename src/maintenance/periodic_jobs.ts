@@ -15,9 +15,12 @@ import { sweepJob } from './sweep_job.ts';
 export interface PeriodicJob {
   /** The name of the job. The `aux` queue holds at most one job of a name. */
   name: string;
-  /** The interval at which each process queues the job, beginning when it starts; 0 means never. */
+  /** Each process queues the job at this interval (ms), for the first time soon after its start. 0 means never. */
   everyMs: number;
-  /** True if a starting process queues the job in all partitions at once. */
+  /**
+   * True if a starting process queues the job in all partitions at once. Other jobs begin in one partition after the
+   * other.
+   */
   isUrgent?: boolean;
   /**
    * Does the work of the job once, and ends soon if `signal` is aborted. If it throws, the job runs again at its
@@ -53,10 +56,11 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
-    // Makes due jobs instant if the scheduler cannot.
+    // Moves due jobs to the list of instant jobs, from which workers take them. Usually the scheduler does this; this
+    // job is the fallback.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Gives back the jobs that killed workers held. It is urgent: if each process is killed a few seconds after its
-    // start, the job would never run otherwise.
+    // Takes jobs back from workers that were killed, so that other workers can run them. This job is urgent, so that it
+    // is queued even if each process is killed a few seconds after its start.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
@@ -73,7 +77,10 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   ];
 }
 
-/** Runs all parts of a job, also after an error: one part may come to a key that another program has written. */
+/**
+ * Runs all parts of a job, even if one throws: a part may fail at a key that another program has written. Throws the
+ * first error at the end.
+ */
 async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal): Promise<void> {
   const errors: unknown[] = [];
   for (const run of parts) await run(signal).catch((error: unknown) => errors.push(error));

@@ -26,7 +26,7 @@ interface RehearsalParts {
 export interface Rehearsal extends FoundBatches {
   /** Why this bus cannot use this Redis. Undefined if it can. */
   unfit: string | undefined;
-  /** The version of the layout in this Redis. Undefined if this bus has never used it. */
+  /** The version of the data layout of this bus in Redis. Undefined if this bus has never used this Redis. */
   layout: string | undefined;
   /** Number of living Ruby workers, and the time since the latest sign of life of any of them. */
   workers: { count: number; silentMs: number };

@@ -17,8 +17,8 @@ export interface FoundBatches {
 }
 
 /**
- * Reads the batches that a takeover would convert. `progressOf` gets the size of `batches:index`, and returns a
- * function that repeatedly gets the number of batches read so far.
+ * Reads the batches that a takeover would convert. Calls `progressOf` once, with the number of entries in
+ * `batches:index`. Then calls the function that it returned again and again, with the number of batches read so far.
  */
 export async function readBatches(
   partition: Partition,

@@ -9,8 +9,8 @@ interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
   /**
-   * Runs a sweep. `rubyWorkers` is the number of living Ruby workers. They do not find the batch of a delivery job of
-   * this bus, and would delete the job. So if there are any, the sweep puts the delivery jobs that it repairs into a
+   * Runs a sweep. `rubyWorkers` is the number of living Ruby workers. A Ruby worker that takes a delivery job does not
+   * find its batch, and deletes the job. So if there are any, the sweep puts the delivery jobs that it repairs into a
    * list that only this bus reads.
    */
   sweep: (rubyWorkers: number) => Promise<void>;
@@ -44,7 +44,10 @@ export class RubyWatch {
     await this.#looking;
   }
 
-  /** Looks for Ruby processes, unless another process of this bus has just done so. Never rejects. */
+  /**
+   * Looks for processes of the Ruby Routemaster, and repairs what they did. Does nothing if another process of this bus
+   * has looked in the last five seconds. Never rejects.
+   */
   async look(): Promise<void> {
     const { partition, leaseMs, sweep, log } = this.#parts;
     try {

@@ -58,8 +58,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     };
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is stored first, because its history would have a gap if it came late. A late sample of a
-    // topic or subscriber only shows its figures one step later.
+    // The sample of the bus is stored first, because a late one would leave a gap in the history of the bus. A late
+    // sample of a topic or subscriber only shows its figures one step later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });
@@ -68,7 +68,10 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
   };
 }
 
-/** Logs which partitions are missing in the figures, whenever the list of these changes. */
+/**
+ * Logs which partitions cannot be reached, so that the figures lack their data. Logs this only when the list of these
+ * partitions changes.
+ */
 class MissingPartitions {
   readonly #log: Log;
   #before = '';
@@ -130,7 +133,6 @@ interface Reading {
   memory: Memory;
 }
 
-/** The present figures of the bus, and of each topic and subscriber. */
 interface AllFigures {
   bus: Figures<'bus'>;
   topics: Map<string, Figures<'topic'>>;
@@ -196,7 +198,9 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
   return entry;
 }
 
-/** Adds a value to the figure `name` of several records. Skips undefined: a counter may have no topic, for example. */
+/**
+ * Adds a value to the figure `name` of several records. Skips undefined ones: a counter may have no topic, for example.
+ */
 function add<Name extends string>(
   name: Name,
   value: number,

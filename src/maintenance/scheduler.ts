@@ -21,14 +21,18 @@ interface SchedulerParts {
    * Maximum time between two searches for due jobs. Scripts announce new deadlines, but an announcement can be lost.
    */
   maxSleepMs: number;
-  /** Called if the ACL forbade a command, perhaps after a job was taken out of the scheduled ones. */
+  /**
+   * Called if the ACL of Redis stopped the script that moves due jobs. A job may then be lost until a sweep, because
+   * the script may have taken it from the scheduled jobs, and not yet stored it elsewhere.
+   */
   onForbidden?: () => void;
   log: Log;
 }
 
 /**
- * Starts what is due: promotes scheduled jobs, and publishes the entries of the agenda (delayed events, triggers, and
- * keys of joins). Sleeps until the next deadline, or until a script announces an earlier one.
+ * Starts what is due. Promotes scheduled jobs, which means that workers can take them. Publishes the entries of the
+ * agenda (delayed events, triggers, and keys of joins). Sleeps until the next deadline, or until a script announces an
+ * earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -81,8 +85,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the due entries of one kind. Returns the ms until the first is due, or Infinity if there is none.
-   * Also returns Infinity while entries are being published: when that ends, the scheduler is woken.
+   * Begins to publish the due entries of one kind, if there are any. Returns the ms until the first is due, or Infinity
+   * if there is none. Also returns Infinity while entries are being published, because the end of that wakes the
+   * scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

@@ -24,7 +24,7 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
   await partition.prepare();
   await tryScripts(partition);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
-  // `!(… <= …)` is also true for a value that is not a number. Only another program can have written such a value.
+  // `!(… <= …)` is also true if `found` is not a number. Only another program can have written such a value.
   if (found !== null && !(Number(found) <= SCHEMA)) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
@@ -70,8 +70,8 @@ function seconds(ms: number): number {
 }
 
 /**
- * Upgrades the data from the layout `from`. Events that layout 1 stored in another form stay as they are, because
- * workers can decode them. Waits until the workers of the previous release are gone.
+ * Waits until the workers of the previous release are gone, and then replaces the layout version `from` by SCHEMA.
+ * Events that layout 1 stored in another form stay as they are, because workers can decode them.
  */
 async function upgrade(partition: Partition, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => partition.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });
@@ -97,7 +97,10 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
   if (problem !== undefined) throw new BootError(problem);
 }
 
-/** Says what is wrong with the `maxmemory-policy` of Redis. Undefined if nothing is, or if it is not known. */
+/**
+ * Says what is wrong with the `maxmemory-policy` of Redis. Undefined if nothing is wrong, or if the policy is not
+ * known.
+ */
 export function policyProblem(policy: string | undefined): string | undefined {
   if (policy === undefined || policy === 'noeviction') return undefined;
   const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;
@@ -105,8 +108,8 @@ export function policyProblem(policy: string | undefined): string | undefined {
 }
 
 /**
- * Throws BootError if the server cannot run the bus's scripts. Some servers resemble Redis, but would fail when the bus
- * uses them.
+ * Throws BootError if the server cannot run the scripts of the bus. Some servers resemble Redis, but would fail later,
+ * when the bus uses them.
  */
 async function tryScripts(partition: Partition): Promise<void> {
   const advice =
@@ -119,10 +122,7 @@ async function tryScripts(partition: Partition): Promise<void> {
   throw new BootError(`This server does not let scripts use ${command}: ${error}. ${advice}`);
 }
 
-/**
- * Converts the batches of a Ruby Routemaster, and returns their number. The jobs in its queue `aux` are dropped,
- * because this bus queues its own at intervals.
- */
+/** Converts the batches of a Ruby Routemaster to the layout of this bus. Returns the number of converted batches. */
 async function takeOver(partition: Partition, log: Log): Promise<number> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');

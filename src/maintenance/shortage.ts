@@ -23,7 +23,10 @@ export interface Shortage extends Holdings {
   own: Holdings;
   /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
-  /** Bytes of the entries that wait in this Redis for other partitions, wherever these are. */
+  /**
+   * Bytes of the outbox entries in this Redis. They wait to be moved to other partitions, in this Redis or in another
+   * one.
+   */
   outboxBytes: number;
   /** The bytes to which the stored data should be reduced. Undefined if dropping would not help (see `targetOf`). */
   targetBytes: number | undefined;
@@ -77,8 +80,9 @@ async function bytesForOthers(partition: Partition): Promise<number> {
 }
 
 /**
- * Returns the bytes of the entries that a partition has yet to move to the `others`. The entries are in its outbox, or,
- * if a partition did not apply them in time, set aside in a list for that partition.
+ * Returns the bytes of the entries that a partition has yet to move to the `others`. Counts its whole outbox, and the
+ * entries that it has set aside because one of the `others` did not apply them in time. The outbox may also have
+ * entries for further partitions, which count too: only one sum is stored for the whole outbox.
  */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));
@@ -93,16 +97,14 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size to which autodrop should reduce the stored data, or undefined if dropping would not help. `lowMark`
- * is below `highMark`, where autodrop starts, and `highMark` below `max`, the memory limit.
+ * Returns the size (bytes) to which autodrop should reduce the stored data. Some of the data, `otherBytes`, cannot be
+ * dropped. The size depends on them:
  *
- * `otherBytes` cannot be dropped. Of these, `movingBytes` are events on their way to other partitions, where they
- * become batches, which can be dropped. The first true condition decides:
- *
- * - `otherBytes` <= `lowMark`: `lowMark`;
- * - `otherBytes` < `highMark`: halfway from `otherBytes` to `highMark`;
- * - `otherBytes` - `movingBytes` < `highMark`: halfway from `highMark` to `max`, to leave memory for the moving events;
- * - none: undefined.
+ * - at most `lowMark`: the size is `lowMark`;
+ * - less than `highMark`, above which autodrop starts: halfway from `otherBytes` to `highMark`;
+ * - less than `highMark` without `movingBytes`: halfway from `highMark` to `max`, the memory limit. This leaves room
+ *   for `movingBytes`, events on their way to other partitions. They become batches there, which can be dropped;
+ * - more: undefined, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

@@ -16,7 +16,10 @@ const LOST =
  * of several Redises may hang.
  */
 const PATIENCE_MS = 100;
-/** Time after which requests cause another look, without waiting for it: FLUSHALL, for example, cuts no connection. */
+/**
+ * If the last look at Redis is older than this, a request starts another one, and does not wait for it. It is not
+ * enough to look when the connection was lost: FLUSHALL, for example, deletes all data and cuts no connection.
+ */
 const FRESH_MS = 1000;
 
 /**
@@ -28,14 +31,17 @@ export class StorageWatch {
   readonly #log: Log;
   #connections = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
-  /** What is wrong with each partition that answered when it was looked at last. */
+  /**
+   * What is wrong with each partition, as found by the last look. Undefined if nothing is wrong. Partitions that did
+   * not answer are missing.
+   */
   readonly #problems = new Map<Partition, string | undefined>();
   #looking: Promise<unknown> | undefined;
   #isAwaited = false;
 
   /**
-   * Each connection of this process has its own Partitions object. `buses` has them all, because any of the connections
-   * may be the first that comes back.
+   * `buses` has a Partitions object for each connection of this process to Redis. All are watched: after an outage, any
+   * of the connections may be the first that works again.
    */
   constructor(buses: readonly Partitions[], log: Log) {
     this.#buses = buses;
@@ -43,10 +49,11 @@ export class StorageWatch {
   }
 
   /**
-   * Refuses requests after Redis has lost the data of the bus, until a starting process prepares it like a new Redis.
-   * Otherwise the bus would accept events for no subscriber, and tell clients that they do not exist. Returns undefined,
-   * unless this process has connected to Redis since the last call, or the data was lost. Then returns a promise, which
-   * rejects with StorageUnavailable if the data is lost.
+   * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Otherwise
+   * the bus would accept events for no subscriber, and tell clients that they do not exist.
+   *
+   * Returns undefined if there is nothing to wait for. Returns a promise if this process has connected to Redis since
+   * the last call, or if the data was lost. The promise rejects with StorageUnavailable if the data is lost.
    */
   check(): Promise<void> | undefined {
     const connections = sumOf(this.#buses.map(({ control }) => control.connections));
@@ -61,15 +68,16 @@ export class StorageWatch {
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
-      // A look that began before the last connection says nothing about it.
+      // If this process has connected to Redis again meanwhile, this look may be from before that, and another is
+      // needed.
       return connections === this.#connections ? undefined : this.check();
     });
   }
 
   /**
-   * Looks at every partition. Logs an error if Redis has lost the data of a partition, or if its `maxmemory-policy` lets
-   * it delete events. Does not log again what is known of another partition, or of the look before. What a partition
-   * answers counts at once, so one that hangs does not hold up the others. Never rejects.
+   * Looks at every partition. Logs an error if Redis has lost the data of a partition, or if its `maxmemory-policy`
+   * lets it delete events. Does not log a problem that this or another partition is already known to have. Stores each
+   * answer as it comes, so a partition that hangs does not hold up the others. Never rejects.
    */
   async look(): Promise<void> {
     this.#lookedAtMs = clock.monotonicMs();
@@ -86,8 +94,8 @@ export class StorageWatch {
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
       this.#problems.set(partition, problem);
     } catch {
-      // Nothing is known of a Redis that does not answer, or whose ACL forbids this, until a later look. The job
-      // `autodrop` needs the same command, and logs what failed.
+      // If Redis does not answer, or its ACL forbids this command, nothing is known of the partition until a later
+      // look. This is not logged here: the job `autodrop` needs the same command, and logs its failure.
       this.#problems.delete(partition);
     }
   }

@@ -13,10 +13,11 @@ interface CrossingParts {
 /**
  * Repairs the data that must agree between partitions:
  *
- * - A topic must have a mark for each other partition with subscribers of the topic, and no further marks.
+ * - A topic must have a mark for each other partition with subscribers of the topic, so that its events are passed on
+ *   to that partition. It must have no other marks.
  * - An outbox that is not empty must have a job.
  *
- * These repairs are not reported as findings: a change of subscriptions that was cut off may leave a surplus mark, and
+ * These repairs are not reported as findings. A change of subscriptions that was cut off may leave a mark too many, and
  * the other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
@@ -27,8 +28,8 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * Corrects the marks that topics of this partition have. A mark says that another partition has subscribers of the
- * topic. It is removed if that partition has none.
+ * Corrects the marks of topics in this partition. A mark says that another partition has subscribers of the topic. If
+ * that partition has none, the mark is removed.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -48,7 +49,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets the marks of topics in other partitions that have subscribers here, if they are missing there. */
+/** Sets missing marks in other partitions: those that say that a topic has subscribers in this partition. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('subscribers')) {
@@ -61,7 +62,10 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/** Corrects the marks of these topics. If keys of some are unreadable, skips only these. */
+/**
+ * Corrects the marks of these topics. If this fails because a topic has an unreadable key (of a wrong type), corrects
+ * each topic alone, and skips those with such a key.
+ */
 async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topics: string[]): Promise<void> {
   const refreshed = await walk.skippable(marks.refresh(partition, topics).then(() => true));
   if (refreshed || topics.length === 1) return;

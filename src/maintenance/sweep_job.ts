@@ -8,7 +8,7 @@ import { sweep } from './sweep/sweep.ts';
 const WRONG_TYPES = `another program has written keys of the bus; the sweep did what does not need them. ${FIND_AND_RENAME}`;
 
 /**
- * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only RubyWatch gives
+ * Returns the `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only RubyWatch passes
  * `rubyWorkers`, the number of living Ruby workers.
  */
 export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?: number) => Promise<void> {
@@ -21,7 +21,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
       if (isWrongType(error)) log.error({ keys: await wrongTypes(partition) }, WRONG_TYPES);
       throw error;
     } finally {
-      // Reports the findings of a failed sweep too, because what it has repaired, no later sweep will find.
+      // The findings of a failed sweep are reported too: no later sweep finds what this one has repaired.
       for (const { kind } of findings) recorder.swept(kind);
       await report(findings, publicNames, log);
     }
