@@ -18,7 +18,7 @@ export class Computing {
     }
   }
 
-  /** What the request must pay for computing due times, in calls of the caller's rate limit. May be a fraction. */
+  /** The price of the measured CPU time, as a number of calls in the caller's rate limit. May be a fraction. */
   get calls(): number {
     return this.#micros / 1000 / MS_PER_CALL;
   }

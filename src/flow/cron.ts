@@ -6,8 +6,8 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years. It is not less, because around 2100 there are eight years from one
- * 29 February to the next. It is not more, because a search of eight years without a match takes up to 14 ms.
+ * An expression must match within this many years. Around 2100 there are eight years from one 29 February to the next,
+ * so fewer are not enough. A search of eight years without a match takes up to 14 ms, so more would take too long.
  */
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */
@@ -15,7 +15,7 @@ const MAX_KEPT = 100;
 const DAY_MS = 86_400_000;
 const mode = '7-part';
 
-/** Thrown for a text that the bus does not accept as a cron expression. `message` says why. */
+/** Thrown for a cron expression that the bus does not accept. `message` says why. */
 export class BadCron extends Error {}
 
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
@@ -29,8 +29,8 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *
  * The library croner can handle time zones, but too slowly and not always right: `* * 2 * 3 SUNL` in Berlin takes 80 s,
  * and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So this class asks croner
- * for local times, without a zone, and converts them. For an expression that is not fixed-time, if the offset of the
- * zone changes before the time that croner found, this class asks croner again from that change on.
+ * for local times, without a zone, and converts them. If the clocks change before the time that croner found, this
+ * class asks croner again from the change on (unless the expression is fixed-time).
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -90,7 +90,7 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // A fixed-time expression has at most one time a day, so its times are few enough to be counted one by one.
+    // A fixed-time expression has at most one time a day. These are few enough to be counted one by one.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -100,16 +100,16 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // Otherwise the local time `next` comes twice. The first time, at which the trigger fires, was not after
-      // `afterMs`.
+      // If `atMs` is not after `afterMs`, the clocks show the local time `next` twice, and the first time is over. The
+      // trigger fires only the first time, so the search goes on.
       if (atMs > afterMs) return atMs;
       local = next;
     }
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // If the clocks went back just before `beforeMs`, some local times that are later than the present one have come
-    // already. So the search begins a day later.
+    // The search begins a day later than `beforeMs`: if the clocks have just gone back, they have already shown some
+    // later local times.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -141,9 +141,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner found as the next time after `fromMs`. croner took the offset `offsetMs` for constant.
-   * Returns undefined if `atMs` is right. Otherwise returns when the zone's offset changes. The caller then asks croner
-   * again, for a time after this change.
+   * Checks `atMs`, the first time from `fromMs` on that croner found. croner assumes that the offset of the zone is
+   * always `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes, and `next` asks
+   * croner again from this change on.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const checked = [
@@ -151,11 +151,10 @@ export class CronTimes implements Times {
       // Example: in Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
       // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
       Math.min(fromMs + DAY_MS, atMs),
-      // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have come before, and
-      // croner missed the first time.
+      // If the clocks went back in the 24 hours before `atMs`, they may have shown the same local time already, before
+      // they went back. croner misses that first time.
       Math.max(atMs - DAY_MS, fromMs),
-      // At `atMs` the zone's offset may not be `offsetMs`. Then `atMs` is wrong: the local time there is not the one
-      // that croner found.
+      // If the zone has another offset at `atMs`, the clocks do not show the local time that croner found.
       atMs,
     ];
     for (const untilMs of checked)
@@ -164,9 +163,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner found as the last time up to `toMs`. croner took the offset `offsetMs` for constant.
-   * Returns undefined if `atMs` is right. Otherwise returns when the zone's offset became `offsetMs`. The caller then
-   * asks croner again, for a time before this change.
+   * Checks `atMs`, the last time up to `toMs` that croner found. croner assumes that the offset of the zone is always
+   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset became `offsetMs`, and
+   * `previous` asks croner again for a time before this change.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     const checked = [
@@ -174,10 +173,10 @@ export class CronTimes implements Times {
       // Berlin on 25 October 2026 it is 2:15 for the second time. `30,45 2 25 10 *` was due half an hour ago, at the
       // first 2:45, but croner returns 2:45 of the year before.
       Math.max(toMs - DAY_MS, atMs),
-      // If the clocks went back in the 24 hours after `atMs`, the local time of `atMs` may have come again.
+      // If the clocks went back in the 24 hours after `atMs`, they may have shown the same local time again. croner
+      // misses that second time.
       Math.min(atMs + DAY_MS, toMs),
-      // At `atMs` the zone's offset may not be `offsetMs`. Then `atMs` is wrong: the local time there is not the one
-      // that croner found.
+      // If the zone has another offset at `atMs`, the clocks do not show the local time that croner found.
       atMs,
     ];
     for (const sinceMs of checked)

@@ -14,8 +14,9 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Counts by days, because finding a
- * single time takes 100 µs. After a day without workers, a thousand triggers that fire every minute would take 144 s.
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Counts whole days at once, because
+ * finding a single time takes 100 µs. After a day without workers, finding all times of a thousand triggers that fire
+ * every minute would take 144 s.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -29,8 +30,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns when the zone's offset changes from `offsetMs`, its value at `fromMs`; `upToMs` + 1 if it stays until
- * `upToMs`.
+ * Returns when the offset of the zone changes. At `fromMs`, it is `offsetMs`. If it does not change until `upToMs`,
+ * returns `upToMs` + 1.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {
@@ -53,7 +54,10 @@ function countLocal(times: DayTimes, fromMs: number, endMs: number): number {
   return count;
 }
 
-/** Counts the times of day of an expression that are earlier than `timeMs`, which is in ms since midnight. */
+/**
+ * Counts the times at which an expression matches on a day, from midnight up to, but not including, `timeMs` (ms since
+ * midnight).
+ */
 function countBefore({ hours, minutes, seconds }: DayTimes, timeMs: number): number {
   const second = Math.ceil(timeMs / 1000);
   const [h, m, s] = [Math.floor(second / 3600), Math.floor(second / 60) % 60, second % 60];

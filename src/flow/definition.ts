@@ -20,9 +20,9 @@ interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns a trigger's definition as the text that Redis stores: six lines, which `lua/flow/triggers.lua` splits.
- * `revision` is an id that no other definition has. When the trigger fires, the script makes the event's JSON of the
- * event's id, `head`, the event's time, and `tail`.
+ * Returns the definition of a trigger as the text that Redis stores: six lines, which `lua/flow/triggers.lua` splits.
+ * `revision` is an id that no other definition has. When the trigger fires, the script puts the JSON of the event
+ * together from the event id, `head`, the time and `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

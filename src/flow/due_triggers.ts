@@ -21,13 +21,16 @@ import type { TriggerName } from './stored_trigger.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const FIRED_PER_CALL = 100;
-/** Once the triggers of a script call have this many due times together, no further trigger is added to the call. */
+/** When the triggers of a script call have this many due times together, the call gets no further triggers. */
 const MAX_TIMES = 200;
 /** Maximum time for computing due times. After it, the script fires the triggers whose times are computed so far. */
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */
 const TURN_MS = 5;
-/** Minimum time between two log lines that the times of a trigger cannot be computed. Workers try this each second. */
+/**
+ * Minimum time between two log lines about a trigger whose times cannot be computed. Workers try to compute them each
+ * second.
+ */
 const TELL_EVERY_MS = 3_600_000;
 const MAX_TOLD = 1000;
 
@@ -44,9 +47,9 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * The rates of clients, which the control partition stores. Undefined if this is the control partition: then the
-   * script charges the clients itself. Otherwise clients are charged after their events are published, and exceed their
-   * rates for a moment at most.
+   * Checks and charges the rates of clients in the control partition, which stores them. Undefined if this is the
+   * control partition: there, the script charges the clients itself. In other partitions, clients are charged after
+   * their events are published, so they exceed their rates for a moment at most.
    */
   controlRates?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -56,13 +59,17 @@ interface DueTriggersParts {
 }
 
 /**
- * Fires the due triggers of a partition. Clients take turns. Several processes may fire triggers at the same time,
- * because the script accepts each due time only once.
+ * Fires the due triggers of a partition. Each script call takes one trigger of each client, then a second one of each,
+ * and so on, so that no client keeps the others waiting. Several processes may fire triggers at the same time, because
+ * the script accepts each due time only once.
  */
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /** The revisions of triggers whose times cannot be computed, if the log has said so in the last hour. */
+  /**
+   * The triggers whose times cannot be computed, if the log has said so in the last hour. They are identified by their
+   * revisions (the ids of their stored definitions).
+   */
   readonly #told = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Number of calls of `publish` so far. The script uses it to begin with another client in each call. */
   #turn = 0;
@@ -84,7 +91,10 @@ export class DueTriggers {
     for (const trigger of moving) this.#bring(trigger);
   }
 
-  /** Starts the move without waiting for its end: if the other partition is away, the other triggers still fire. */
+  /**
+   * Starts to move a trigger to the partition of its topic. Does not wait for the end: if that partition is away, the
+   * other triggers still fire.
+   */
   #bring(trigger: TriggerName): void {
     const { partition, partitions, log } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) => {
@@ -119,8 +129,8 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // This host may not know the time zone of a trigger. All others still fire. The trigger stays due, since another
-      // worker, or this one after an upgrade, may know the zone.
+      // An error here must not stop the other triggers. For example, this host may not know the time zone of the
+      // trigger. The trigger stays due, because another worker, or this one after an upgrade, may know the zone.
       this.#tell(trigger, error);
       return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
     }
@@ -153,7 +163,10 @@ export class DueTriggers {
     }
   }
 
-  /** Charges clients without waiting for the control partition: while it is away, triggers still fire. */
+  /**
+   * Charges clients for their events. Does not wait for the control partition, so that triggers still fire while it is
+   * away.
+   */
   #charge(spent: Fired['spent']): void {
     const { controlRates, log } = this.#parts;
     for (const { client, events, bytes } of spent)

@@ -6,10 +6,10 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * Brings a moving trigger of the partition `from` to the partition of its topic, with its counts and times. A repeat is
- * harmless, also after a call that was cut off, and several processes may call this at once. Returns false if the
- * trigger stays, because the other partition does not know its client. Throws StorageUnavailable if the trigger stays
- * because the calls took too long.
+ * If a trigger is marked as moving, moves it from the partition `from` to the partition of its topic, with its counts
+ * and times. A repeat is harmless, also after a call that was cut off, and several processes may call this at once.
+ * Returns false if the trigger stays in `from`, because the other partition does not know its client. Throws
+ * StorageUnavailable if it stays because the calls took too long.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
@@ -20,8 +20,8 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOf(before);
   const home = partitions.ofTopic(topic);
-  // `receive_trigger` accepts the trigger only shortly after this time. Later, another call may have brought it already,
-  // and the client may have deleted it.
+  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. Later, it could store a trigger that
+  // is gone: another call may have moved the trigger, and the client may have deleted it there.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const [definition, state] = await from.command((redis, keys) =>
     Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
@@ -39,8 +39,8 @@ export async function bringToTopic(
   });
   if (outcome === 'client_not_found') return false;
   if (outcome === 'late') throw new StorageUnavailable(undefined, `${home.master.name} took too long`);
-  // Removes the trigger from `from`, unless its definition has changed: another process may have moved it already, and
-  // the client may since have stored another trigger of this name there.
+  // Removes the trigger from `from`, unless its definition has changed. Another process may have moved the trigger
+  // already, and the client may have stored a new one of this name in `from`.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
   return true;
 }

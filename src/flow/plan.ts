@@ -2,25 +2,22 @@ import type { Times } from './times.ts';
 
 /**
  * If the stored due time of a trigger is at most this old, the trigger fires for it and for all later ones up to now.
- * Otherwise `catch_up` decides: it is meant for outages, not for short restarts of the workers.
+ * Otherwise the setting `catch_up` decides. That setting is for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
 /** Maximum due times for which a trigger with `catch_up: all` fires. If it missed more, it fires for the newest. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. A trigger that fires every second can have 11 within
- * PROMPT_MS. One call must fire for all of these: at the next call some could be older, and `catch_up` could forbid
- * them.
+ * Maximum due times for which one script call fires a trigger. A trigger that fires every second can have 11 due times
+ * within PROMPT_MS. One call must fire for all 11: by the next call, some would be older than PROMPT_MS, and the
+ * trigger could miss them because of `catch_up`.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/**
- * What a trigger does with its due times, from the stored one up to now. It fires for a due time, or misses it for
- * good.
- */
+/** Says for which due times a trigger fires, from the stored one up to now. It misses the others for good. */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];
@@ -32,8 +29,8 @@ export interface Plan {
    */
   missed: number;
   /**
-   * The due time to store next, in the past if one script call cannot fire for all. Undefined if there is no further
-   * time.
+   * The due time to store next. It is in the past if one script call cannot fire for all due times. Undefined if no
+   * time follows.
    */
   nextMs: number | undefined;
 }
@@ -41,7 +38,7 @@ export interface Plan {
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /** The stored due time: the oldest for which the trigger has neither fired nor missed it. */
+  /** The stored due time. All earlier due times are done: the trigger has fired for them, or missed them. */
   dueMs: number;
   nowMs: number;
 }

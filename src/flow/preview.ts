@@ -4,8 +4,9 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next due times of a trigger, and what computing them costs in the caller's rate limit (`calls`).
- * Computing a due time may take some ms. So `turn` is awaited before each, and other requests are served meanwhile.
+ * Returns the next due times of a trigger. `calls` is the price of computing them, as a number of calls in the caller's
+ * rate limit. Computing a single time may take some ms. So this function awaits `turn` before each, and other requests
+ * are served meanwhile.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

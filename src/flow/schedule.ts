@@ -10,7 +10,7 @@ type Schedule = { cron: string; timezone: string } | { every: number } | { at: n
 /** When a trigger fires. Times are in ms since the Unix epoch, durations in ms. */
 export interface Timing {
   schedule: Schedule;
-  /** Times of the schedule before `start` or after `end` do not count. `offset` is added afterwards. */
+  /** Times of the schedule before `start` or after `end` do not count. These limits apply before `offset` is added. */
   start: number;
   end: number | null;
   /** Each time of the schedule is moved by this many ms. With -60,000, the trigger fires a minute before each time. */

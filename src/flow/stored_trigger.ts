@@ -13,7 +13,7 @@ export interface StoredTrigger extends TriggerName {
   /** The definition of the trigger (topic, event and schedule), as the text that `definitionText` makes. */
   text: string;
   isPaused: boolean;
-  /** True if the trigger is on its way to the partition of its new topic, which may have it already. */
+  /** True if the trigger is being moved to the partition of its new topic. That partition may have it already. */
   isMoving: boolean;
   nextAtMs: number | undefined;
   lastAtMs: number | undefined;
@@ -23,7 +23,7 @@ export interface StoredTrigger extends TriggerName {
   error: { code: string; atMs: number } | undefined;
 }
 
-/** Returns the member that stands for a trigger in `triggers:due`. */
+/** Returns the member of the sorted set `triggers:due` that stands for a trigger. */
 export function placeOf({ name, client }: TriggerName): string {
   return `${name} ${client}`;
 }
@@ -33,7 +33,10 @@ export async function namesOf(partition: Partition, client: string): Promise<Tri
   return names.map((name) => ({ client, name }));
 }
 
-/** Returns the names of all triggers. A scan reads them: 100,000 names in one reply would block Redis for 50 ms. */
+/**
+ * Returns the names of all triggers. Reads them with several commands, because 100,000 names in one reply would block
+ * Redis for 50 ms.
+ */
 export async function allNames(partition: Partition): Promise<TriggerName[]> {
   const members = new Set<string>();
   const scan = partition.scan((redis, keys, cursor) =>

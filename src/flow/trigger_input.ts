@@ -41,8 +41,8 @@ const EVENT_SHAPE = {
 const EVENT_FIELDS: ReadonlySet<string> = new Set(Object.keys(EVENT_SHAPE.properties));
 
 const time = wholeNumber(0, MAX_TIME_MS);
-// The schema of `at` and `end`. They are times in the future, so a low number is probably in seconds. `start` may be
-// any time, since `every` can count from the first hours of 1970.
+// The schema of `at` and `end`. Both are in the future, so a low number is probably a time in seconds, and is refused.
+// A low `start` is accepted, because `every` may count from any time since 1970.
 const timeAhead = time.min(MIN_AT_MS, 'looks like seconds; send milliseconds since 1970');
 
 const cron = z
@@ -66,7 +66,10 @@ const every = z.strictObject({ every: wholeNumber(MIN_PERIOD_MS, YEAR_MS) });
 const at = z.strictObject({ at: timeAhead });
 export const SCHEDULE = z.union([cron, every, at], { error: ({ input }) => scheduleRule(input) });
 
-/** Returns the rule that a schedule breaks. For a time in a text, such as `5s`, it names the unit. */
+/**
+ * Returns the text of the rule that a schedule breaks. If a time was sent as a text, such as `5s`, the rule names the
+ * unit.
+ */
 function scheduleRule(schedule: unknown): string {
   const given = (schedule ?? {}) as { every?: unknown; at?: unknown };
   if (typeof given.every === 'string') return `must be ${SHAPES.every}: every is a number of milliseconds`;
@@ -79,7 +82,8 @@ const trigger = z.strictObject({
     .string('must be a topic name')
     .regex(TOPIC_NAME, `must be a topic name: ${TOPIC_NAME_RULE}`)
     .describe('Where its events go.'),
-  // Only describes the event, for the documentation and the types of the client package. `readTriggerEvent` checks it.
+  // This schema only describes the event, for the documentation and for the types of the client package. The function
+  // `readTriggerEvent` checks the event.
   event: z
     .unknown()
     .optional()

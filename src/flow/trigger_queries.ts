@@ -34,8 +34,9 @@ export class TriggerOwners {
   }
 
   /**
-   * Finds the client that the query names. `token` is undefined for all clients, and null if a viewer's name fits no
-   * client with triggers. A token from root is not checked. `calls` is the cost of the search in the rate limit.
+   * Finds the client that the query names. `token` is undefined if the query means all clients. It is null if a viewer
+   * named a client that has no triggers or does not exist. If root sends a token, it is not checked. `calls` is the
+   * price of the search, as a number of calls in the rate limit.
    */
   async asked(
     caller: Caller,

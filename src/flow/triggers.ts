@@ -68,9 +68,10 @@ export class Triggers {
   }
 
   /**
-   * Creates or replaces a trigger, which publishes to `topic` from then on. `decide` gets the stored trigger, if there
-   * is one, and Redis's time, and returns what to store. It is called again if another request changes the trigger
-   * meanwhile. `isFixed` is true for a client from ROUTEMASTER_CLIENTS, which Redis does not store.
+   * Creates or replaces a trigger, which then publishes to `topic`. Calls `decide` with the stored trigger, if there is
+   * one, and with the time of Redis. `decide` returns what to store. If another request changes the trigger meanwhile,
+   * `decide` is called again. `isFixed` is true if the setting ROUTEMASTER_CLIENTS names the client: Redis does not
+   * store such clients.
    */
   async put(
     trigger: TriggerName,
@@ -119,8 +120,8 @@ export class Triggers {
   }
 
   /**
-   * Changes a trigger and moves it to the partition of its new topic. No due time fires in both partitions. If this
-   * process dies between the change and the move, a worker moves the trigger a second later.
+   * Changes a trigger and moves it to the partition of its new topic. It never fires in both partitions for the same
+   * due time. If this process dies between the change and the move, a worker moves the trigger a second later.
    */
   async #move(
     from: Partition,
@@ -135,9 +136,9 @@ export class Triggers {
   }
 
   /**
-   * Keeps the trigger in only one of the partitions that have it: two calls at once, with topics in two partitions, may
-   * have put it in both. Looks again after each removal, as a move may have changed the partitions meanwhile. Returns
-   * false if no partition has the trigger any more.
+   * Removes all copies of a trigger but one. Two calls at once, with topics in two partitions, may have stored a copy
+   * in each. After a removal, looks again, because another process may have moved a copy meanwhile. Returns false if no
+   * partition has the trigger any more.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
@@ -154,7 +155,8 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // Meanwhile a worker may have moved the trigger to a partition that had answered that it does not have it.
+      // A worker may move the trigger during the removal: from a partition that is still to be asked to one that was
+      // asked already. So all partitions are looked at again.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }

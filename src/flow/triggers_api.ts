@@ -40,7 +40,7 @@ interface TriggersParts {
   rateLimit?: RateLimit | undefined;
   limits: Pick<EventLimits, 'maxEventDataBytes'>;
   dialect: Pick<Dialect, 'events'>;
-  /** Spreads long work over time. Await `turn` before work that may take some ms, so that other requests are served. */
+  /** Lets the process serve other requests during long work: await `turn` before each part that may take some ms. */
   budget: { turn(owner: string): Promise<void> | undefined };
 }
 
@@ -66,8 +66,8 @@ export function triggersApi(parts: TriggersParts): Route[] {
   };
 
   /**
-   * Resolves with a function that makes the reports of these triggers for the caller. A client sees no field `client`,
-   * as all that it sees are its own.
+   * Resolves with a function that makes the reports of these triggers for the caller. A client gets no field `client`,
+   * because it sees only its own triggers.
    */
   const reporter = async (caller: Caller, list: readonly StoredTrigger[]) => {
     const tokens = list.map(({ client }) => client);

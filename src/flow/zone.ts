@@ -9,8 +9,8 @@ const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 /** A time zone. Its offset is local time minus UTC. */
 export class Zone {
   /**
-   * The zone's name as `Intl` spells it, whatever spelling a caller uses. So the map `zones` has only some hundred
-   * entries.
+   * The name of the zone as `Intl` spells it. Triggers may spell it differently, so the map `zones` uses this name, and
+   * has only some hundred entries.
    */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
@@ -33,8 +33,8 @@ export class Zone {
   }
 
   /**
-   * Returns when a local time (in ms, as if it were UTC) comes first or, if it is skipped, when the clocks go forward.
-   * The offset must not change twice within two days.
+   * Returns when the clocks first show a local time (given in ms, as if it were UTC). If they skip it, returns when
+   * they go forward. The offset must not change twice within two days.
    */
   firstAt(localMs: number): number {
     const [dayBeforeMs, dayAfterMs] = [localMs - DAY_MS, localMs + DAY_MS];
@@ -44,8 +44,8 @@ export class Zone {
   }
 
   /**
-   * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `fromMs` ends; any one if there are several.
-   * The offsets at `fromMs` and `toMs` must differ. Example: in Berlin from January to July, the result is the
+   * Returns when the offset that the zone has at `fromMs` ends. If it ends several times by `toMs`, returns any of
+   * them. The offsets at `fromMs` and `toMs` must differ. Example: in Berlin from January to July, the result is the
    * beginning of summer time.
    */
   endOfOffset(fromMs: number, toMs: number): number {
@@ -54,8 +54,8 @@ export class Zone {
   }
 
   /**
-   * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `toMs` begins; any one if there are several.
-   * The offsets at `fromMs` and `toMs` must differ.
+   * Returns when the offset that the zone has at `toMs` begins. If it begins several times after `fromMs`, returns any
+   * of them. The offsets at `fromMs` and `toMs` must differ.
    */
   startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
@@ -63,7 +63,10 @@ export class Zone {
   }
 }
 
-/** Returns a whole second, in ms, at which `isLater` becomes true. It must be false at `fromMs` and true at `toMs`. */
+/**
+ * Returns a whole second, in ms, at which `isLater` becomes true. `isLater` must be false at `fromMs` and true at
+ * `toMs`.
+ */
 function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean): number {
   let [low, high] = [Math.floor(fromMs / 1000), Math.floor(toMs / 1000)];
   while (high - low > 1) {
