@@ -110,8 +110,9 @@ async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<st
 }
 
 /**
- * Reads the position behind which a page begins. The delayed events of a topic are sorted by due time (`at`, in ms).
- * Events with the same due time are sorted by the order of acceptance (`place`).
+ * Reads the text of a place in the list of delayed events. A page begins behind such a place. The delayed events of a
+ * topic are sorted by due time (`at`, in ms). Events with the same due time are sorted by the order in which they were
+ * accepted (`place`).
  */
 function readPlace(text: string): { afterMs: number; afterPlace: number } {
   const [at, place] = text.split('-').map(Number);

@@ -18,12 +18,11 @@ import { sumOf } from '../sum.ts';
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
 /**
- * When publications are put together for one script call, a timed event counts as this many events: storing it takes
- * Redis as long as publishing this many events.
+ * A timed event counts as this many events when publications are put together for one script call. Storing a timed
+ * event takes Redis as long as publishing this many others.
  */
 const EVENTS_PER_TIMED = 10;
 
-/** The limits on publications, and on the delayed events of one client. */
 type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
 
 /** Stores publications that contain timed events (`at` or `delay`), several in one script call. */
@@ -35,7 +34,7 @@ export class Delaying {
   readonly #copies: Copies;
   readonly #batchers: ReadonlyMap<Partition, Batcher<TimedPublication, TimedOutcome>>;
 
-  /** The function `onFull` is called if Redis is out of memory. It must free some memory at once. */
+  /** `onFull` is called if Redis is out of memory. It must free some memory at once. */
   constructor(partitions: Partitions, figures: PublishFigures, limits: DelayLimits, onFull = () => {}) {
     this.#partitions = partitions;
     this.#figures = figures;
@@ -91,8 +90,8 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // If the script publishes no event now, it does not count subscribers. Its `subscribers` is 0, whatever
-      // the topic has.
+      // If the script published none of the events at once, it did not count the subscribers of the topic, and
+      // `subscribers` is 0.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -23,8 +23,9 @@ interface DueEventsParts {
 }
 
 /**
- * Publishes the delayed events of a partition that are due. Clients take turns. Events wait while Redis is short of
- * memory (stores more than its high mark). Several processes may publish at the same time.
+ * Publishes the delayed events of a partition that are due. All clients get equal parts of each script call, so that no
+ * client keeps the others waiting. Events wait while Redis is short of memory (stores more than its high mark). Several
+ * processes may publish at the same time.
  */
 export class DueEvents {
   readonly #parts: DueEventsParts;

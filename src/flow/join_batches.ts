@@ -31,7 +31,10 @@ import {
 const MAX_COUNTED_PER_CALL = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/** The attempt that the delivery log shows for a batch of a join. The bus sends no request, so there is no status. */
+/**
+ * What the delivery log shows as the attempt to deliver a batch to a join. There is no status, because a worker counts
+ * the events itself, without an HTTP request.
+ */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_ROOM = triedAgainIn(1000);
@@ -68,7 +71,10 @@ const NOTHING_COUNTED = {
   expiryRefusal: undefined,
 } as const satisfies Partial<Counted>;
 
-/** Counts the events in the batches of joins by their keys, and publishes an event when a key is complete. */
+/**
+ * Counts the events in the batches of joins. A join groups events by a key, such as an order number. When a key is
+ * complete, the join publishes an event.
+ */
 export class JoinBatches {
   readonly #parts: JoinBatchesParts;
   readonly #known = new LRUCache<string, Join>({ max: MAX_JOINS_KNOWN });
@@ -100,7 +106,7 @@ export class JoinBatches {
     return DONE;
   }
 
-  /** Returns true if the batch is one of an earlier join of the same name, whose events are not counted. */
+  /** Returns true if the batch is from an earlier join of the same name. The events of such a batch are not counted. */
   async #isOfEarlier({ token, bid }: Batch, { countsAfter }: Join): Promise<boolean> {
     if (countsAfter === 0) return false;
     const partition = this.#parts.partitions.ofSubscriber(token);
@@ -156,9 +162,9 @@ export class JoinBatches {
   }
 
   /**
-   * If the topic of `then` lives in another partition, creates it there if it is missing, with the join's client as its
-   * publisher. The script `join_events` cannot do so, as it sees only one partition. Returns the reason for a refusal,
-   * otherwise undefined.
+   * If the topic of `then` belongs to another partition, makes the client of the join its publisher there, and creates
+   * the topic if it is missing. The script `join_events` cannot do this, because it sees only one partition. Returns
+   * the reason for a refusal, otherwise undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -170,7 +176,10 @@ export class JoinBatches {
     return outcome === 'ok' ? undefined : outcome;
   }
 
-  /** Makes a dead letter of a batch whose join may not publish. Its owner can retry it when the join may do so. */
+  /**
+   * Makes a batch a dead letter, because its join may not publish. When the join may publish again, its owner can retry
+   * the dead letter.
+   */
   async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
     const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);
     const { publicNames, log } = this.#parts;

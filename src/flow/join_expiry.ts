@@ -17,19 +17,19 @@ import {
   readJoin,
 } from './join_store.ts';
 
-/** Maximum joins that one call handles. It closes their expired join keys. */
+/** Maximum joins whose expired join keys are closed in one call. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys that are read. MAX_JOINS of them are handled, one of each client in turn. If
- * only MAX_JOINS were read, all of them could belong to one client.
+ * Maximum joins with expired join keys that are read in one call. MAX_JOINS of them are chosen, one of each client in
+ * turn. If only MAX_JOINS were read, all of them could belong to one client.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
 /**
- * Stands for the rules of a join that is gone. The script needs rules as an argument, although it only removes such a
- * join from its schedule.
+ * Rules for a join that was removed. The script needs rules as an argument, although it only deletes the entry of such
+ * a join in `joins:expiring`.
  */
 const NO_RULES: JoinRules = {
   sources: [],
@@ -52,11 +52,11 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes expired join keys: up to 100 of each of 100 joins in one call. If the join has
- * `on_expiry`, each expired key publishes an event. Several processes may call at the same time.
+ * Returns a function that closes the expired keys of joins: up to 100 of each of 100 joins in one call. If the join has
+ * `on_expiry`, each expired key publishes an event. Several processes may call the function at the same time.
  *
- * If a join fails, the others are still handled, and the first error is thrown at the end. It is StorageFull if an
- * event must be published while memory is short, and StorageUnavailable if Redis cannot be reached.
+ * If a join fails, the others are still handled, and the first error is thrown at the end. The error is StorageFull if
+ * an event must be published while memory is short, and StorageUnavailable if Redis cannot be reached.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -65,7 +65,6 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
       if (signal.aborted) return;
       await expire(parts, token).catch((error: unknown) => failures.push(error));
     }
-    // Errors are thrown at the end, so that a join that fails does not stop the others.
     if (failures.length > 0) throw failures[0];
   };
 }
@@ -90,7 +89,7 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 /**
  * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
  * Otherwise a join key could expire although an accepted event completes it. Returns the time (ms) at which the wait
- * began; events that were accepted later may still be missing. Returns undefined if there are no other partitions.
+ * began: events that were accepted later may still be missing. Returns undefined if the bus has only one partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -111,7 +110,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const movedUntilMs = join && (await moveWhatIsAccepted(parts, join));
   const to = join?.rules.on_expiry?.topic;
   const isFull = join && to !== undefined && (await areFullElsewhere(join, [to], settings, partitions));
-  // If the limit is 0 bytes, the script closes no key, and looks at the join again after a second.
+  // The topic of `on_expiry` is in another partition with a full outbox, which the script cannot see. With a limit of 0
+  // bytes, the script acts as if an outbox were full: it closes no key, and looks at the join again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const known = join ?? { token, rules: NO_RULES, version: '', countsAfter: 0 };
   const reply = await partition.run('expire_keys', {

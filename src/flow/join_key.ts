@@ -7,8 +7,9 @@ interface Keyed {
 }
 
 /**
- * Returns the join key of an event: the text or number at the place `by`, which is `url` or a path into `data`. Returns
- * undefined if there is none, or if it is empty or too long. 17 and "17" are the same join key.
+ * Returns the join key of an event: the text or number at the place `by`, which is `url` or a path into `data`, such as
+ * `data.order.id`. Returns undefined if there is none, or if it is empty or too long. 17 and "17" are the same join
+ * key.
  */
 export function keyOf(event: Keyed, by: string): string | undefined {
   const key = asText(valueAt(event, by.split('.')));
@@ -29,6 +30,7 @@ function valueAt(event: Keyed, path: readonly string[]): unknown {
 function asText(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return String(value);
-  // A whole number that a double cannot hold was parsed into a raw JSON object, whose text is its digits.
+  // A whole number with too many digits for a double was parsed into a raw JSON object. The text of this object has all
+  // digits.
   return JSON.isRawJSON(value) ? JSON.stringify(value) : undefined;
 }

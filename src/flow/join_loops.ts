@@ -33,8 +33,9 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of all joins that publish to a topic, except the sources of the join `except`. Includes
- * joins that may publish to the topic only when it belongs to their client again. Such a join can be in any partition.
+ * Returns the source topics of all joins that publish to a topic, except those of the join `except`. The joins can be
+ * in any partition. A join also counts if it may not publish to the topic now, because the topic belongs to another
+ * client: it can publish when its client gets the topic back.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const found = await partitions.ask(async (redis, keys) => {

@@ -5,7 +5,10 @@ import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { JoinRules } from './join_rules.ts';
 
-/** Returns the error for a join whose rules exceed the scopes of its client, or undefined. */
+/**
+ * Returns the error for a join whose rules need more than the scopes of its client permit. Returns undefined if the
+ * scopes permit them.
+ */
 export function beyondScope(
   scopes: Scopes | undefined,
   { sources, then, on_expiry }: JoinRules,
@@ -25,8 +28,8 @@ export function forbidden(detail: string, field?: string): BusError {
 type Refusal = Exclude<Reply<'put_join'>['outcome'], 'created' | 'changed'>;
 
 /**
- * Returns the error for a join that the script has refused. If the reason is one of the join's topics, `topic` names
- * it.
+ * Returns the error for a join that the script has refused. If one of the topics of the join is the reason, `topic`
+ * names it.
  */
 export function refused(outcome: Refusal, topic: string, { sources, then }: JoinRules): BusError {
   const outlet = { members: { field: then.topic === topic ? 'then.topic' : 'on_expiry.topic' } };

@@ -34,8 +34,8 @@ export const JOIN_REPORT = z
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
- * An open join key, as the API shows it. For each source topic, `counts` has the number of its events that were
- * counted, and `events` the ids of the latest.
+ * An open join key, as the API shows it. `counts` has the number of counted events of each source topic. `events` has
+ * the ids of the latest of them.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),
@@ -95,7 +95,7 @@ export async function readReport(
   };
 }
 
-/** Returns up to `count` open join keys from behind the place `after`, the first opened first. */
+/** Returns up to `count` open join keys, the first opened first. Begins behind the place `after`. */
 export async function readOpenKeys(
   redis: Commands,
   keys: Keyspace,
@@ -112,10 +112,11 @@ export async function readOpenKeys(
   const addedAt = JSON.parse(added ?? '{}') as Record<string, string>;
   return places.flatMap(({ key, sinceMs: since }, index) => {
     const record = records[index];
-    // The join key was completed or expired after `places` was read.
+    // The join key may have been completed, or have expired, since `places` was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
-    // Leaves out topics that are no longer sources, and what was counted before a topic left the sources and came back.
+    // Leaves out topics that are no longer sources. If a topic was removed from the sources and added again, leaves out
+    // what was counted before that.
     const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt[topic])] as const);
     return {
       key,
@@ -134,8 +135,8 @@ function countOf(all: Count[], topic: string, addedUs?: string): [events: number
 }
 
 /**
- * Returns the texts and opening times of up to `count` open join keys from behind `after`, the first opened first.
- * Those of the same ms are sorted by text.
+ * Returns the texts and opening times of up to `count` open join keys, the first opened first. Join keys that were
+ * opened in the same ms are sorted by text. Begins behind the place `after`.
  */
 async function following(
   redis: Commands,

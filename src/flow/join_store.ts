@@ -10,7 +10,6 @@ import type { Partitions } from '../store/partitions.ts';
 import { marksIn } from '../subscribing/topic_marks.ts';
 import type { JoinRules } from './join_rules.ts';
 
-/** Limits on the joins of the bus and of a client. */
 export type JoinLimits = Pick<
   Config,
   | 'maxJoins'
@@ -26,9 +25,15 @@ export type JoinLimits = Pick<
 export interface Join {
   token: string;
   rules: JoinRules;
-  /** When the rules were stored, in µs by Redis's clock. Scripts refuse to count by rules that were replaced since. */
+  /**
+   * When the rules were stored, in µs by the clock of Redis. If the rules are replaced, scripts refuse to count by the
+   * old ones.
+   */
   version: string;
-  /** Batches up to this score in the queue belong to an earlier join of the same name. 0 if there are none. */
+  /**
+   * If the score of a batch in the queue (the time of its creation) is at most this, the batch belongs to an earlier
+   * join of the same name. 0 if there was no earlier join.
+   */
   countsAfter: number;
 }
 
@@ -48,7 +53,7 @@ function joinIn(token: string, [rules, version, countsAfter]: (string | null)[])
 
 /**
  * Returns the arguments that scripts need to publish events for a join. `thenHome` is the index of the partition with
- * the topic of `then`, and `expiryHome` the index of the partition with the topic of `on_expiry`. Undefined means the
+ * the topic of `then`, and `expiryHome` of the one with the topic of `on_expiry`. They are undefined if that is the
  * partition of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
@@ -86,9 +91,9 @@ export function outletsOf({ then, on_expiry }: JoinRules): string[] {
 }
 
 /**
- * Returns true if one of these topics is in another partition that takes no events of this topic now, because one of
- * the outboxes there is full. Ignores partitions that are away: events for them wait in an outbox of the join's own
- * partition, whose size the scripts check.
+ * Returns true if one of these topics takes no events now. A topic in another partition takes none if that partition
+ * has a full outbox for a partition with subscribers of the topic. Ignores partitions that do not answer: events for
+ * them wait in the outbox of the partition of the join, whose size the scripts check.
  */
 export async function areFullElsewhere(
   { token }: Join,
@@ -119,7 +124,10 @@ export interface JoinFigures {
   joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
 }
 
-/** Counts what a script has done for a join. If join keys expired and the join may not publish this, logs the reason. */
+/**
+ * Adds what a script has done for a join to the metrics. If join keys expired, and the join may not publish events
+ * about them, logs the reason.
+ */
 export async function noteCounted(
   parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },
   { token, rules }: Join,

@@ -25,9 +25,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. But if something
-   * changed between the checks and the last step, the client may have become the publisher of topics in other
-   * partitions.
+   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. In one case, a
+   * refusal leaves a trace: if something changed between the checks and the last step, the client may already be the
+   * publisher of topics in other partitions.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);
@@ -61,9 +61,12 @@ export class Joins {
   }
 
   /**
-   * Prepares other partitions for a new or changed join. First marks the source topics there, so that their events also
-   * go to the partition of the join. Then makes the client the publisher of the topics to which the join publishes:
-   * this comes last, because it is not undone. Returns the reason for a refusal, such as a loop of joins, or undefined.
+   * Prepares other partitions for a new or changed join. Returns the reason for a refusal, such as a loop of joins, or
+   * undefined.
+   *
+   * - First marks the source topics there, so that their events also go to the partition of the join.
+   * - Then makes the client the publisher of the topics to which the join publishes. This comes last, because a later
+   *   refusal would not undo it.
    */
   async #prepare(
     partition: Partition,
@@ -84,8 +87,8 @@ export class Joins {
   }
 
   /**
-   * Makes the client the publisher of these topics. If `judgesOnly` is true, only checks whether it can be. Returns a
-   * refusal, or undefined.
+   * Makes the client the publisher of these topics. If `judgesOnly` is true, only checks whether that is possible.
+   * Returns the reason and the topic of a refusal, or undefined.
    */
   async #claim(
     client: string,
@@ -123,7 +126,7 @@ export class Joins {
     return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
   }
 
-  /** Returns up to `count` open join keys of a join from behind the place `after`, the first opened first. */
+  /** Returns up to `count` open join keys of a join, the first opened first. Begins behind the place `after`. */
   openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
     return this.#partitions
       .ofSubscriber(token)
@@ -131,7 +134,10 @@ export class Joins {
   }
 }
 
-/** Returns the text by which listings sort a join: client and name. Neither contains the NUL between them. */
+/**
+ * Returns the client and the name of a join as one text, by which listings sort joins. The NUL between the two is in
+ * neither of them.
+ */
 export function placeOf(token: string): string {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   return `${client}\0${name}`;

@@ -51,8 +51,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeJoin }: Joi
   };
   /**
    * Removes the new join again if its client was removed during the request, or got scopes that do not permit the join.
-   * A change of a client removes forbidden joins when it is stored, or later. So either it finds the new join, or this
-   * function sees the change.
+   * Such a change of the client removes its forbidden joins too, at once or later. If the new join was stored by then,
+   * it is among them. Otherwise, this function sees the change.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));
