@@ -171,7 +171,7 @@ function isEscaped(text: string, at: number): boolean {
  * but takes a microsecond for each value: a second for a batch of a megabyte.
  */
 function parseLongNumbers(text: string, isKept: (number: string) => boolean): unknown {
-  const parsed: unknown = JSON.parse(text); // throws if it is not JSON, in which a mark could change that
+  const parsed: unknown = JSON.parse(text); // throws if `text` is no JSON; with the marks below it might be
   let [marked, from] = ['', 0];
   QUOTE_OR_LONG.lastIndex = 0;
   for (let found = QUOTE_OR_LONG.exec(text); found; found = QUOTE_OR_LONG.exec(text)) {

@@ -1,4 +1,4 @@
-/** Matches what makes reading a host slow: `%`, and all that is not visible ASCII. */
+/** Matches `%`, and all that is not visible ASCII. A host with such characters may take long to decode. */
 const UNUSUAL = /[^!-$&-~]/;
 /** Matches a URL up to the end of its host. The group has the credentials, the host and its port. */
 const UP_TO_HOST = /^(?:[^:/?#\\]*:)?[\s\p{Cc}/\\]*([^/?#\\]*)/u;

@@ -61,8 +61,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- `join` publishes to `topic`, so the search goes on with the source topics of `join`. If it is the join that
-      -- this script call changes, the search stops here: `topic` is none of its new outlets.
+      -- `join` publishes to `topic`, so the search goes on with the source topics of `join`. The join that this script
+      -- call changes is left out: Redis still has its old outlets, and `topic` is one that it gives up.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end

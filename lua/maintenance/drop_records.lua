@@ -74,9 +74,9 @@ end
 -- counts and the length of the list. Returns nothing if the script call has done its maximum work before the end; the
 -- next call then goes on after the first `begun_at` items.
 --
--- Between two calls, `acquire` may shorten the list. If the list then has fewer items than were counted, the count
--- begins anew. Otherwise it goes on, because it might never end if it began anew each time. The counts may then be
--- slightly wrong.
+-- Between two calls, `acquire` may remove items from the list. The count begins anew only if the list has become
+-- shorter than the part that was counted. In all other cases it goes on, and may count some events twice or not at all.
+-- If each removal made it begin anew, it might never end.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == records.args.begun_bid and redis.call('LLEN', list) >= records.args.begun_at then

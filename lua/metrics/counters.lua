@@ -22,9 +22,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Moves the counts of topics and subscribers that are removed to totals that remain, and deletes the histories of these
+-- Adds the counts of removed topics and subscribers to lasting totals. Deletes these counts, and the histories of these
 -- topics and subscribers. `counters_reported` has the part of each count that the metric service has got already. It is
--- moved too; otherwise the service would get that part again. Returns the number of moved counts.
+-- added to the totals too; otherwise the service would get that part again. Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

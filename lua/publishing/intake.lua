@@ -157,8 +157,8 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. The client would become the publisher of each topic that has none. So each of these topics lowers the
--- limits in `taken` by one for the next topics. Changes nothing in Redis.
+-- or nothing. The client would become the publisher of each topic that has none. Nothing is stored yet, so after each
+-- such topic the maximum numbers of topics in `taken`, for the bus and for the client, are lowered by one instead.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })

@@ -69,9 +69,9 @@ local function leave_open(call, new, bid, token, max_events, max_bytes, slice, f
     new.rooms[#new.rooms + 1] = token
     new.rooms[#new.rooms + 1] = value
   end
-  -- `batches_current` is the set in which a Ruby web process looks for open batches; this bus looks in `batches:open`.
-  -- After a takeover, this bus no longer adds its batches to the set. Otherwise a Ruby process that still runs would
-  -- append events to them under another key, which this bus does not read.
+  -- `batches_current` is the set in which the Ruby Routemaster keeps its open batches; this bus looks in
+  -- `batches:open`. The set is kept up as part of the common layout, but not after a takeover from a Ruby bus. A Ruby
+  -- process that still runs would find the batches there, and append events under a key that this bus does not read.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   new.entries[#new.entries + 1] = token
   new.entries[#new.entries + 1] = open_batches.entry(bid, max_events, max_bytes)

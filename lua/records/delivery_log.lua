@@ -178,8 +178,8 @@ function delivery_log.ended_now(call, closed_ms, record)
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time (ms) at the beginning of `text`, which has it in µs (16 digits). If `text` is a record, its batch
--- ended at this time. If it is an entry of a trail, a log was written at this time.
+-- Returns the time (ms) at the beginning of `text`, which has it in µs (16 digits). `text` is a record of a delivery,
+-- or an entry of the trail, the list of which subscribers' logs were written when.
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end

@@ -8,9 +8,9 @@ export const PROMPT_MS = 10_000;
 /** Maximum due times for which a trigger with `catch_up: all` fires. If it missed more, it fires for the newest. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. A trigger that fires every second can have 11 due times
- * within PROMPT_MS. One call must fire for all 11: by the next call, some would be older than PROMPT_MS, and the
- * trigger could miss them because of `catch_up`.
+ * Maximum due times for which one script call fires a trigger. At least 11 are needed: a trigger that fires every
+ * second has 11 due times within PROMPT_MS. If a call fired for fewer, the others would be older than PROMPT_MS by the
+ * next call, and with `catch_up: none` they would be skipped.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 

@@ -134,9 +134,10 @@ export class Connection {
   }
 
   /**
-   * Watches a chunked body for tiny chunks, which take long to parse. The part of the body that arrived with its
-   * headers is parsed whole, and its chunks are counted. If there are MAX_UNSLICED_CHUNKS, ReadingMode changes all
-   * connections to slices. The rest of the body is read in slices, and the time to parse each slice is measured.
+   * Watches a chunked body for tiny chunks, which take long to parse. From here on, this connection is read in slices
+   * of limited size, so that a slice that takes long is noticed. The part of the body that arrived with its headers is
+   * parsed at once, so its chunks are counted instead. If it has MAX_UNSLICED_CHUNKS, ReadingMode makes all connections
+   * be read in slices.
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {

@@ -48,7 +48,7 @@ export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;
 }
 
-/** Returns when the bus took this Redis over, in ms by Redis's clock; undefined if it did not. */
+/** Returns when this bus took over the Redis of a Ruby bus, in ms by Redis's clock; undefined if it did not. */
 export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
   const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));
   return at === null ? undefined : Number(at);

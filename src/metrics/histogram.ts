@@ -1,8 +1,8 @@
 /** Upper bounds of the buckets for the time of a delivery, in seconds. A bucket `+Inf` follows the last one. */
 export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /**
- * Upper bounds of the buckets for the latency of a batch, in seconds: from far below the default deadline of a batch
- * (0.5 s) to the longest `Retry-After` that the bus respects (a day).
+ * Upper bounds of the buckets for the latency of a batch, in seconds: from far below the time that a batch waits by
+ * default for more events (0.5 s) to the longest `Retry-After` that the bus respects (a day).
  */
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,

@@ -38,7 +38,10 @@ export async function readMove(source: Partition): Promise<StoredMove | undefine
   return { id, to, partitions: Number(partitions), cursor, run, doneMs };
 }
 
-/** Stores a move in its source. From then on no process starts on the source. */
+/**
+ * Stores in the source partition that its data are moved to another bus. From then on no process of the bus starts on
+ * the source.
+ */
 export async function storeMove(source: Partition, { doneMs, ...stored }: StoredMove): Promise<void> {
   const fields = { ...stored, ...(doneMs !== undefined && { done_at: doneMs }) };
   await source.command((redis, keys) => redis.hset(keys.move(), fields));

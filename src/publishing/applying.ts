@@ -69,8 +69,8 @@ export class Applying {
    * Asks the partition `to` to apply entries from the outbox of `home`. Resolves with the number of the last entry that
    * `to` has applied. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the script call gets no entries of other partitions. Otherwise an entry of another partition that cannot
-   *   be applied would make this call fail too.
+   * - `alone`: one script call usually applies entries from the outboxes of several partitions, and fails if one of
+   *   them cannot be applied. With `alone` it applies only these entries.
    * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Until `to` has answered, further calls
    *   with `inTime` throw at once.
    */

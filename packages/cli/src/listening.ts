@@ -10,7 +10,7 @@ import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { textOf, timeOf } from './tables.ts';
 import { causeOf } from './unanswered.ts';
 
-/** The default port of `rtm listen` and of `bin/receive`. A bus that `bin/start` runs may deliver to it. */
+/** The default port of `rtm listen` and of `bin/receive`. `bin/start` makes its bus allow callbacks on this port. */
 const PORT = 9292;
 const FORWARD_TIMEOUT_MS = 30_000;
 
