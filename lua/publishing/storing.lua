@@ -18,11 +18,11 @@ local function fill(batch, max, list, first, last)
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
-  local taken = math.max(0, math.min(last - first + 1, max + batches.HEADER - length))
-  for from = first, first + taken - 1, bulk.MAX_VALUES do
-    redis.call('RPUSH', batch, unpack(list, from, math.min(from + bulk.MAX_VALUES, first + taken) - 1))
+  local appended = math.max(0, math.min(last - first + 1, max + batches.HEADER - length))
+  for from = first, first + appended - 1, bulk.MAX_VALUES do
+    redis.call('RPUSH', batch, unpack(list, from, math.min(from + bulk.MAX_VALUES, first + appended) - 1))
   end
-  return taken, length + taken
+  return appended, length + appended
 end
 
 -- Subtracts the bytes of new events from the room of open batches (the number of bytes that still fit into each).
@@ -57,16 +57,16 @@ local function append(call, opened, token, entry, room, slice)
     open_batches.close_full(call, token, (open_batches.read_entry(entry)))
   elseif entry then
     local bid, max = open_batches.read_entry(entry)
-    local taken, length = fill(call.keys.batch(bid), max, list, first, last)
+    local appended, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
       -- The list of the open batch no longer exists. So the batch's entry in `batches:open` is removed, and a new batch
       -- is opened below.
       open_batches.close(call, token, bid)
-      taken = 0
+      appended = 0
     elseif length - batches.HEADER >= max or room == 0 then
       open_batches.close_full(call, token, bid)
     end
-    first = first + taken
+    first = first + appended
   end
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
