@@ -34,12 +34,12 @@ local READ_AT_ONCE = 8
 -- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
 local ASK_AGAIN_MS = 1000
 -- The number of an outbox entry is the time (µs) at which it was added, by the clock of Redis. Normally, the last
--- number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry. If it is ahead by
--- more than BEHIND_US, the clock was set back, or the clock of another machine gave the number.
-local BEHIND_US = 100 * 1000
--- After the clock was set back (BEHIND_US), the next number is this far above the last one that Redis knows. A failover
--- may have lost entries with higher numbers, but only entries of a shorter time. So no number is used twice.
-local AHEAD_US = 60 * 1000 * 1000
+-- number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry. If it is further
+-- ahead than this, the clock was set back, or the clock of another machine gave the number.
+local MAX_AHEAD_US = 100 * 1000
+-- After the clock was set back, the next number is this far above the last one that Redis knows. A failover may have
+-- lost entries with higher numbers, but only entries of a shorter time. So no number is used twice.
+local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
 function outboxes.number_of(entry)
@@ -113,8 +113,8 @@ end
 -- because the clock was set back, stores how far. Later numbers are then ahead of the clock by as much.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
-  if outgoing.last - time <= BEHIND_US then return math.max(outgoing.last, time) end
-  local number = outgoing.last + AHEAD_US
+  if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end
+  local number = outgoing.last + JUMP_US
   redis.call('HSET', call.keys.outboxes_sent(), 'ahead', string.format('%d', outgoing.ahead + number - time))
   return number
 end
