@@ -46,7 +46,7 @@ return function(call, args)
   end
   local until_ms = counted_until(call, token, args.moved_until_ms) - args.within_ms
   local work = join_work.begin(call, args)
-  if join_work.must_wait(work.stuck) then
+  if join_work.must_wait(work.expiry_outlet) then
     open_keys.schedule(call, token, args.within_ms, agenda.WAIT_MS)
     return { changed = false, expired = 0, is_left = false, published = {} }
   end
@@ -59,6 +59,6 @@ return function(call, args)
   open_keys.schedule(call, token, args.within_ms, not is_left and LOOK_AGAIN_MS or nil)
   return {
     changed = false, expired = work.expired, is_left = is_left, published = published,
-    expiry_refusal = work.expired > 0 and work.stuck and work.stuck.refusal or nil,
+    expiry_refusal = work.expired > 0 and work.expiry_outlet and work.expiry_outlet.refusal or nil,
   }
 end

@@ -147,9 +147,9 @@ return function(call, args)
   local subscriber = call.keys.subscriber(args.token)
   if redis.call('HGET', subscriber, 'subscribed_at') ~= args.version then return outcome('changed') end
   local work = join_work.begin(call, args)
-  if join_work.must_wait(work.ready) then return outcome('outbox_full') end
-  if work.ready.refusal then return outcome('refused', work.ready.refusal) end
-  if join_work.must_wait(work.stuck) then return outcome('outbox_full') end
+  if join_work.must_wait(work.complete_outlet) then return outcome('outbox_full') end
+  if work.complete_outlet.refusal then return outcome('refused', work.complete_outlet.refusal) end
+  if join_work.must_wait(work.expiry_outlet) then return outcome('outbox_full') end
   make_room(call, work, args)
   read_keys(work, args)
   local taken, unkeyed = count_all(call, work, args)
@@ -159,6 +159,6 @@ return function(call, args)
   return {
     outcome = 'counted', taken = taken, is_done = take_from_batch(call, args, taken), published = published,
     completed = work.completed, expired = work.expired, evicted = work.evicted, unkeyed = unkeyed,
-    expiry_refusal = work.expired > 0 and work.stuck and work.stuck.refusal or nil,
+    expiry_refusal = work.expired > 0 and work.expiry_outlet and work.expiry_outlet.refusal or nil,
   }
 end

@@ -54,8 +54,8 @@ local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
 
--- Creates the working state of one script call for a join. `ready` is the topic for events about complete join keys.
--- `stuck` is the topic for events about expired join keys, or nil.
+-- Creates the working state of one script call for a join. `expiry_outlet` is nil if the join has no events for expired
+-- join keys.
 function join_work.begin(call, args)
   local counts, taken = {}, intake.begin(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
@@ -63,8 +63,9 @@ function join_work.begin(call, args)
     unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published', 'added_at'))
   return {
     args = args, taken = taken, open = open_keys.begin(call, args.token, counts, cjson.decode(added_at or '{}')),
-    ready = outlet(call, taken, args, args.then_topic, args.then_type, args.then_home),
-    stuck = args.expiry_topic and outlet(call, taken, args, args.expiry_topic, args.expiry_type, args.expiry_home),
+    complete_outlet = outlet(call, taken, args, args.then_topic, args.then_type, args.then_home),
+    expiry_outlet = args.expiry_topic
+      and outlet(call, taken, args, args.expiry_topic, args.expiry_type, args.expiry_home),
     id_stem = id_stem(args.token, created_at, published),
     published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
   }
@@ -108,22 +109,22 @@ end
 -- that are left count towards the next time that the join key is complete.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
-  publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
+  publish(work, work.complete_outlet, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
   work.completed = work.completed + 1
 end
 
 -- Gives up a join key for which events are still missing. If the join has a topic for expired join keys, publishes an
 -- event there. `is_early` is true if the key must make room for others before it expires.
 function join_work.expire(work, key, is_early)
-  local record, stuck = open_keys.read(work.open, key), work.stuck
-  if record and stuck and not stuck.refusal then
+  local record, to = open_keys.read(work.open, key), work.expiry_outlet
+  if record and to and not to.refusal then
     local sources, counts = work.args.sources, {}
     for i, source in ipairs(sources) do
       local count = record.counts[source.topic]
       counts[i] = ('"%s":%d'):format(source.topic, count and count.events or 0)
     end
     local rest = ',"counts":{' .. table.concat(counts, ',') .. '}' .. (is_early and ',"early":true' or '')
-    publish(work, stuck, key, record.url, key_records.ids(record, sources), rest)
+    publish(work, to, key, record.url, key_records.ids(record, sources), rest)
   end
   open_keys.close(work.open, key)
   work.expired = work.expired + 1
@@ -149,7 +150,7 @@ local function report(work)
   local published = {}
   for i, added in ipairs(storing.added(work.taken)) do
     local topic, bytes = work.taken.accepted[i].name, 0
-    for _, to in ipairs({ work.ready, work.stuck or nil }) do
+    for _, to in ipairs({ work.complete_outlet, work.expiry_outlet or nil }) do
       if to.topic == topic then bytes = bytes + to.bytes end
     end
     published[i] = { topic = topic, events = added.events, bytes = bytes, subscribers = added.subscribers }
@@ -166,8 +167,8 @@ end
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
-  take(call, work, work.ready)
-  take(call, work, work.stuck)
+  take(call, work, work.complete_outlet)
+  take(call, work, work.expiry_outlet)
   storing.store(call, work.args.uid_seed, work.taken)
   open_keys.store(work.open)
   for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
