@@ -92,7 +92,7 @@ end
 -- Puts a lost job where workers find it: into the list of instant jobs. But workers of the Ruby Routemaster would take
 -- a delivery job from this list, and lose it. While any of them run, the job goes to another list, which only this bus
 -- reads: the jobs that wait for room in the share `slow` (the workers for all slow or new subscribers).
-local function give_state(call, q, job, ruby_workers)
+local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)
   call.wakes[q] = true
@@ -111,7 +111,7 @@ local function check(call, args, suspect, holders, found)
   -- The job delivers no batch, and is neither in the index nor in any list or sorted set of jobs. So it was finished
   -- after the sweep saw it, and there is nothing to repair.
   if places == 0 and not indexed and not bid then return end
-  if places == 0 then give_state(call, q, job, args.ruby_workers) end
+  if places == 0 then put_back(call, q, job, args.ruby_workers) end
   if not indexed then
     redis.call('SADD', call.keys.jobs_index(q), job)
     findings.add(found, places == 0 and 'batch_without_job' or 'job_unindexed', name)
