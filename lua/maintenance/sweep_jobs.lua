@@ -46,38 +46,38 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes needless copies of a job from a list that has `times` copies. `places` is the number of copies found
--- elsewhere. If it is 0, one copy stays in the list; otherwise none. Returns the number of copies found so far.
-local function trim(list, job, times, places)
-  if times > 0 and (places > 0 or times > 1) then
-    redis.call('LREM', list, places > 0 and 0 or times - 1, job)
+-- Removes needless copies of a job from a list that has `times` copies. If copies were found elsewhere, none stays in
+-- the list; otherwise one does. Returns the number of copies found so far.
+local function trim(list, job, times, copies_found)
+  if times > 0 and (copies_found > 0 or times > 1) then
+    redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
   end
-  return places + times
+  return copies_found + times
 end
 
 -- Removes all copies of a job but one. If a worker holds the job, the copy in that worker's list stays. Returns the
 -- former number of copies. 0 means that the job was lost: not held, ready, scheduled or waiting.
 local function keep_one(call, q, suspect, holders)
-  local job, places = suspect.job, 0
+  local job, copies_found = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
-    if places > 0 then
+    if copies_found > 0 then
       -- Several workers hold this job. The first worker of this loop keeps it. Every other worker loses the job and its
       -- lease, so the bus refuses its ack or nack of the job.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
-    places = trim(call.keys.jobs_pending(q, worker), job, times, places)
+    copies_found = trim(call.keys.jobs_pending(q, worker), job, times, copies_found)
   end
   for _, list in ipairs(lists_of(call, q)) do
-    places = trim(list, job, #redis.call('LPOS', list, job, 'COUNT', 0), places)
+    copies_found = trim(list, job, #redis.call('LPOS', list, job, 'COUNT', 0), copies_found)
   end
   for _, set in ipairs(sorted_sets_of(call, q, suspect)) do
     if redis.call('ZSCORE', set, job) then
-      if places > 0 then redis.call('ZREM', set, job) end
-      places = places + 1
+      if copies_found > 0 then redis.call('ZREM', set, job) end
+      copies_found = copies_found + 1
     end
   end
-  return places
+  return copies_found
 end
 
 -- If the batch of a job no longer exists, removes the job from the index, the scheduled jobs and the waiting jobs. The
@@ -106,16 +106,16 @@ local function check(call, args, suspect, holders, found)
   end
   local name = bid or job
   local indexed = redis.call('SISMEMBER', call.keys.jobs_index(q), job) == 1
-  local places = keep_one(call, q, suspect, holders)
-  if places > 1 then findings.add(found, 'job_in_two_states', name) end
+  local copies_found = keep_one(call, q, suspect, holders)
+  if copies_found > 1 then findings.add(found, 'job_in_two_states', name) end
   -- The job delivers no batch, and is neither in the index nor in any list or sorted set of jobs. So it was finished
   -- after the sweep saw it, and there is nothing to repair.
-  if places == 0 and not indexed and not bid then return end
-  if places == 0 then put_back(call, q, job, args.ruby_workers) end
+  if copies_found == 0 and not indexed and not bid then return end
+  if copies_found == 0 then put_back(call, q, job, args.ruby_workers) end
   if not indexed then
     redis.call('SADD', call.keys.jobs_index(q), job)
-    findings.add(found, places == 0 and 'batch_without_job' or 'job_unindexed', name)
-  elseif places == 0 then
+    findings.add(found, copies_found == 0 and 'batch_without_job' or 'job_unindexed', name)
+  elseif copies_found == 0 then
     findings.add(found, 'job_in_no_state', name)
   end
 end
