@@ -15,7 +15,7 @@ local intake = {}
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
---   run           a run of successive publications to one topic: their events, collected; or nil
+--   current_run   the collected events of successive publications to one topic (`run_topic`), or nil
 --   tokens        subscribers that get events
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
@@ -97,11 +97,11 @@ local function judge_key(call, taken, publication)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the current run: successive publications to one topic, whose events `taken.run` has collected. Gives these
--- events to the topic's subscribers, and to other partitions that have subscribers of the topic. Subscribers without
--- earlier events in this script call share one list, which saves copies. Any other subscriber gets a list of its own.
+-- Ends the current run: gives its events to the topic's subscribers, and to other partitions that have subscribers of
+-- the topic. Subscribers without earlier events in this script call share one list, which saves copies. Any other
+-- subscriber gets a list of its own.
 function intake.end_run(taken)
-  local run = taken.run
+  local run = taken.current_run
   if not run then return end
   for _, token in ipairs(taken.run_topic.subscribers) do
     local slice = taken.slices[token]
@@ -118,7 +118,7 @@ function intake.end_run(taken)
     local others = elsewhere.partitions(taken.run_topic.elsewhere)
     outboxes.add(taken.outgoing, others, 'events', taken.run_topic.name, outboxes.events_of(run))
   end
-  taken.run = nil
+  taken.current_run = nil
 end
 
 -- Adds events to what the subscribers of a topic get at the end of this script call. `events` is a slice: a list, with
@@ -129,12 +129,14 @@ function intake.add(call, taken, topic, events)
     taken.accepted[#taken.accepted + 1] = topic
   end
   topic.events = topic.events + events.last - events.first + 1
-  if taken.run and taken.run_topic == topic then
-    taken.run = append(taken.run.owner and taken.run or copy_of(taken.run, topic), events)
+  local run = taken.current_run
+  if run and taken.run_topic == topic then
+    taken.current_run = append(run.owner and run or copy_of(run, topic), events)
   else
     intake.end_run(taken)
     -- The run needs a table of its own, because the table `events` gets new values for the next publication.
-    taken.run, taken.run_topic = { list = events.list, first = events.first, last = events.last, owner = false }, topic
+    taken.current_run = { list = events.list, first = events.first, last = events.last, owner = false }
+    taken.run_topic = topic
   end
 end
 
