@@ -160,7 +160,7 @@ function finishing.finish_all(call, args, finished)
     bids[#bids + 1] = each.bid
   end
   local collected = collection(args, open_batches.closed_times(call, bids))
-  local lease_of, lane_of = leases.of(call, workers, args.lease_ms), lanes.of(call, workers)
+  local lease_of, lane_of = leases.of(call, workers, args.lease_ms), lanes.subscribers_of(call, workers)
   for i, each in ipairs(finished) do
     removed[i] = calls.try(call, finish, args.q, each, lane_of[i], lease_of, collected) or false
   end

@@ -154,7 +154,7 @@ end
 
 -- Returns the token of the subscriber to which each of these workers delivers, in the same order. Returns false for a
 -- worker that does not deliver.
-function lanes.of(call, workers)
+function lanes.subscribers_of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
@@ -181,7 +181,7 @@ end
 -- Ends the delivery of one worker, as `lanes.leave_all` does. Returns the subscriber's token, or nothing if the worker
 -- did not deliver.
 function lanes.leave(call, worker)
-  return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
+  return next(lanes.leave_all(call, { worker }, lanes.subscribers_of(call, { worker })))
 end
 
 -- Stores which workers deliver to which subscribers. `token_of` has the subscriber's token for each worker.
