@@ -28,7 +28,7 @@ function burying.end_delivery(call, q, worker, job, failure)
   elseif token then
     dropped = batches.delete(call, bid)
   end
-  if lane then waiting.bring_back(call, lane, 1) end
+  if lane then waiting.make_instant(call, lane, 1) end
   return buried, dropped, token
 end
 

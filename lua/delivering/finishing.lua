@@ -124,7 +124,7 @@ local function go_on(call, lane, ended, recovered, args)
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(lane), 'max_in_flight', 'max_bytes'))
   local in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), lane)) or 0
   local room = math.max(0, lanes.width(call, own_limit, max_bytes, args) - in_flight)
-  waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
+  waiting.make_instant(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
 -- Writes the collected changes to Redis. An error at one subscriber does not stop the changes of the others.

@@ -61,9 +61,9 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
-  -- `bring_back` makes no job ready while the subscriber has a trial job. `make_wait` has just removed the trial job,
-  -- so the job of the oldest batch can become ready now.
-  if was_trial_job then waiting.bring_back(call, lane.token, 1) end
+  -- No waiting job becomes instant while the subscriber has a trial job. `make_wait` has just removed the trial job, so
+  -- the job of the oldest batch can become instant now.
+  if was_trial_job then waiting.make_instant(call, lane.token, 1) end
   return false
 end
 

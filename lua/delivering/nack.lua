@@ -66,6 +66,6 @@ return function(call, args)
   local pauses = token and args.gone and is_gone(call, token, args.gone)
   if token then note_failure(call, token, args, pauses) end
   local paused = put_back(call, token, args, pauses)
-  if lane then waiting.bring_back(call, lane, 1) end
+  if lane then waiting.make_instant(call, lane, 1) end
   return { held = true, paused = paused }
 end

@@ -23,7 +23,7 @@ end
 -- first. They go behind all other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, only
 -- the job of its oldest batch becomes instant, whatever `max` is. No job becomes instant while the subscriber is
 -- paused, or has a trial job, which is tried before all others. Returns true if a job became instant.
-function waiting.bring_back(call, token, max)
+function waiting.make_instant(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =
     unpack(redis.call('HMGET', keys.subscriber(token), 'probe', 'paused_at', 'ordered'))

@@ -66,7 +66,7 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   if waiting_count == #dropped_jobs then return end
   local trial_job = redis.call('HGET', call.keys.subscriber(token), 'probe')
   if trial_job and collection.dropped[trial_job] then redis.call('HDEL', call.keys.subscriber(token), 'probe') end
-  waiting.bring_back(call, token, #dropped_jobs - waiting_count)
+  waiting.make_instant(call, token, #dropped_jobs - waiting_count)
 end
 
 -- Deletes the collected batches with their jobs, and stores their records in the delivery log. Jobs in the list of

@@ -44,9 +44,9 @@ local function give_back(call, q, worker)
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
   -- The dead worker's job is instant again, and takes the free place in the lane. So no waiting job needs to become
-  -- instant (maximum 0). But if the subscriber is `ordered`, `bring_back` ignores the maximum, and makes sure that the
-  -- oldest batch comes first.
-  if lane then waiting.bring_back(call, lane, 0) end
+  -- instant (maximum 0). But if the subscriber is `ordered`, `make_instant` ignores the maximum, and makes sure that
+  -- the oldest batch comes first.
+  if lane then waiting.make_instant(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)
   return given_back

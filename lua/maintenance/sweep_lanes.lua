@@ -27,7 +27,7 @@ return function(call, args)
     if stuck then findings.add(found, 'lane_stuck', token) end
     if lost or stuck then
       redis.call('HDEL', subscriber, 'probe')
-      waiting.bring_back(call, token, 1)
+      waiting.make_instant(call, token, 1)
     end
   end
   return found

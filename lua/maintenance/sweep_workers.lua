@@ -28,7 +28,7 @@ end
 -- becomes instant. Returns true if the worker was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
-  if lane then waiting.bring_back(call, lane, 1) end
+  if lane then waiting.make_instant(call, lane, 1) end
   return lane ~= nil
 end
 

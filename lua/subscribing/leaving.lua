@@ -23,7 +23,7 @@ function leaving.leave(call, token)
   redis.call('HDEL', keys.batches_room(), token)
   redis.call('DEL', keys.drop_notice(token), keys.drop_notice_carried(token), keys.dropped(token))
   for _, ending in ipairs(delivery_log.ENDINGS) do delivery_log.remove(call, ending, token) end
-  waiting.bring_back(call, token, 1)
+  waiting.make_instant(call, token, 1)
   return found
 end
 

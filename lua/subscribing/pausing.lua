@@ -53,7 +53,7 @@ function pausing.try_at_once(call, token, max)
   redis.call('HDEL', subscriber, 'throttled_until')
   local trial_job = redis.call('HGET', subscriber, 'probe')
   local released = trial_job and subscribers.release_trial_job(call, token, trial_job)
-  local came_back = waiting.bring_back(call, token, max)
+  local came_back = waiting.make_instant(call, token, max)
   if not (released or came_back) then try_failed(call, token) end
 end
 

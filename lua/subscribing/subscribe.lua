@@ -102,7 +102,7 @@ return function(call, args)
   if resumes or moved then
     pausing.try_at_once(call, token, args.lane_limit_max)
   elseif lane_changed then
-    waiting.bring_back(call, token, args.lane_limit_max)
+    waiting.make_instant(call, token, args.lane_limit_max)
   end
 
   topics.subscribe_to(call, token, args.topics, args.foreign)
