@@ -25,7 +25,7 @@ local PART_OF_LANE = 1 / 4
 -- Maximum bytes of all deliveries of a subscriber that are in flight, if each is as large as the subscriber allows. A
 -- worker process holds each body twice: 24 deliveries of 16 MiB took 670 MB, and not every process has so much memory.
 local MAX_BYTES = 67108864
-local PART_FOR_SINGLE = 1 / 4
+local PART_KEPT_OF_SLOW = 1 / 4
 
 -- Returns the Redis keys of all shares, as several return values. The function `key` makes the key of one share.
 local function of_all(key)
@@ -67,7 +67,7 @@ function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
   if share ~= 'slow' then return room end
-  local kept = math.floor(part * PART_FOR_SINGLE)
+  local kept = math.floor(part * PART_KEPT_OF_SLOW)
   if holds_some then return room - kept end
   return room > 0 and room or math.max(room, kept > 0 and kept - single_workers(call) or 0)
 end
