@@ -104,7 +104,7 @@ return function(call, args)
   end
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
-  local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.sharing)
+  local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
   -- The finished deliveries may have made waiting jobs ready (`came_back`). If this call leaves ready jobs, other
   -- workers are woken for them. A quarantine leaves all of these jobs, because it takes only suspects (batches that two
   -- workers held when they died).

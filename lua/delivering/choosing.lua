@@ -20,13 +20,15 @@ choosing.START = batches.HEADER + 10
 -- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
 --   popped            instant jobs (jobs that may run now), popped from their list as many at a time as `workers` says
 --   position          the position in `popped` of the job that was tried last
---   sharing           for each share (lanes.lua): how many of the jobs that waited for it at the start are not taken
+--   waiting_by_share  for each share (lanes.lua): how many of the jobs that waited for it at the start are not taken
 --                     yet
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if the batch of the job that is tried surely has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
-  local sharing = q == 'main' and lanes.share_jobs(call) or {}
-  return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
+  local waiting = q == 'main' and lanes.share_jobs(call) or {}
+  return {
+    q = q, kind = kind, workers = workers, popped = {}, position = 0, waiting_by_share = waiting, passed_over = 0,
+  }
 end
 
 -- Returns the first items of a batch's list. Returns nothing if the list does not exist, or is not the list of a batch.
@@ -60,9 +62,9 @@ end
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
-    local waiting = choice.sharing[share] or 0
+    local waiting = choice.waiting_by_share[share] or 0
     if waiting > 0 and lanes.share_room(call, share) > 0 then
-      choice.sharing[share], choice.may_have_history = waiting - 1, true
+      choice.waiting_by_share[share], choice.may_have_history = waiting - 1, true
       return redis.call('LPOP', call.keys.share_jobs(share))
     end
   end
