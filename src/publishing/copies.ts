@@ -18,13 +18,13 @@ const COPIES_PER_EVENT = 50;
  * Maximum copies of one publication. Before there was a limit, 5 MB for 250 subscribers made a Redis with a limit of
  * 256 MB grow to 1.2 GB.
  */
-const MAX = MAX_COPIES.publication;
+const MAX_OF_PUBLICATION = MAX_COPIES.publication;
 /** Time for which a count of a topic's subscribers is used to check publications. */
 const FRESH_MS = 1000;
 /**
  * Maximum events (a long one counts as several) of a publication that is stored at once although this process has no
  * fresh count of the topic's subscribers. For 10,000 subscribers (the default maximum), 10 events make only 100,000
- * copies, half of MAX.
+ * copies, half of MAX_OF_PUBLICATION.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -63,7 +63,7 @@ export class Copies {
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;
     const isOne = events.length === 1;
-    const isAllowed = isOne || this.#count(publication, bytes) <= MAX;
+    const isAllowed = isOne || this.#count(publication, bytes) <= MAX_OF_PUBLICATION;
     const isSmall = asEvents(publication, bytes) <= MAX_EVENTS_UNCOUNTED;
     if (isAllowed && (isSmall || (isOne && this.#counts.has(topic)))) return undefined;
     if (!this.#isFresh(topic))
@@ -100,7 +100,7 @@ export class Copies {
     }
     const subscribers = this.#counts.get(topic)?.subscribers ?? 1;
     const counted = asEvents(publication, bytes);
-    const maxEvents = Math.max(1, Math.floor((MAX / subscribers) * (events.length / counted)));
+    const maxEvents = Math.max(1, Math.floor((MAX_OF_PUBLICATION / subscribers) * (events.length / counted)));
     const what = `${maxEvents} events${counted > events.length ? ' of this length' : ''}`;
     throw new BusError(
       'body_too_large',
