@@ -24,7 +24,7 @@ import type { DeadLetters } from './dead_letters.ts';
  * Number of subscribers (a client and its joins) whose dead letters one request may list for the price of one call in
  * the rate limit.
  */
-const QUEUES_PER_CALL = 20;
+const SUBSCRIBERS_PER_CALL = 20;
 
 const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
   history: z.array(ATTEMPT).describe('The first failed attempt and the last 19.'),
@@ -74,7 +74,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         return {
           ...ok(await withOwners(parts, caller, letters)),
           headers,
-          calls: calls + (tokens?.length ?? 1) / QUEUES_PER_CALL + looked / ENTRIES_PER_CALL,
+          calls: calls + (tokens?.length ?? 1) / SUBSCRIBERS_PER_CALL + looked / ENTRIES_PER_CALL,
         };
       },
     }),
