@@ -27,7 +27,7 @@ const READ_SLICE = 20;
  * Maximum dead letters that are read for one page with the letters of one reason. Without this limit, a page for a rare
  * reason would read all letters.
  */
-const LOOKED = 500;
+const MAX_SEARCHED = 500;
 
 interface LetterFilter extends Period {
   reason?: DeathReason | undefined;
@@ -42,8 +42,8 @@ interface FoundPlace {
  * Lists up to `limit` dead letters that come after the place `after`, newest first. With `subscribers`, lists only
  * theirs. `next` is the `after` of the next page. It is absent on the last page.
  *
- * With `filter.reason`, lists only letters that died for this reason. At most LOOKED letters (or `limit`, if it is
- * higher) are searched for them, so the page may be short. `looked` is the number of letters that were searched.
+ * With `filter.reason`, lists only letters that died for this reason. At most MAX_SEARCHED letters (or `limit`, if it
+ * is higher) are searched for them, so the page may be short. `looked` is the number of letters that were searched.
  */
 export async function listDeadLetters(
   partitions: Partitions,
@@ -52,7 +52,7 @@ export async function listDeadLetters(
   after?: Place,
   filter: LetterFilter = {},
 ) {
-  const max = filter.reason === undefined ? limit : Math.max(limit, LOOKED);
+  const max = filter.reason === undefined ? limit : Math.max(limit, MAX_SEARCHED);
   const found = await placesOf(partitions, subscribers, max + 1, after, filter);
   const seen = found.slice(0, max);
   const matching = filter.reason === undefined ? seen : await ofReason(seen, filter.reason);
