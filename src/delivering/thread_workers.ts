@@ -31,7 +31,7 @@ const TICKS_PER_SPARE_ASK = 2;
  * Number of ticks after which all idle workers ask for jobs, if the bus has several partitions. Asking at each tick
  * would cost more commands in idle partitions. Workers that ask more seldom would count as dead.
  */
-const TICKS_PER_ASK_AMONG_OTHERS = 2;
+const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
  * Minimum workers of a thread for a partition. One subscriber may occupy a quarter of the workers, but always one. So
  * of fewer workers, it could occupy more than a quarter.
@@ -74,7 +74,7 @@ export class ThreadWorkers {
     });
     this.#regular = new Workers(
       { ...parts, queue: new Queue(partition, 'main', settings), onIdle: (idle) => this.#changed(idle) },
-      { ids: uids(workers), ...ticks, ticksPerAsk: partition.hasOthers ? TICKS_PER_ASK_AMONG_OTHERS : 1 },
+      { ids: uids(workers), ...ticks, ticksPerAsk: partition.hasOthers ? TICKS_PER_ASK_IF_PARTITIONED : 1 },
     );
     this.#spare = new Workers(
       {
