@@ -44,7 +44,7 @@ interface Applied {
    * Resolves when this partition's needless marks are removed. A mark is stored with a topic of another partition. It
    * says that this partition has subscribers of the topic, so events must be passed on to it.
    */
-  refreshed: Promise<void>;
+  marksRemoved: Promise<void>;
 }
 
 /** Sends outbox entries to the partitions that must apply them. Entries of several outboxes share a script call. */
@@ -83,10 +83,10 @@ export class Applying {
     if (inTime && this.#hanging.has(to)) throw hangs(to);
     for (let left = entries; ; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
-      const { last, refreshed } = inTime ? await this.#inTime(to, applying) : await applying;
-      // Without `inTime`, the call may be part of deleting a topic. A topic exists until its last mark (see
-      // `refreshed`) is removed, so the call waits for this.
-      if (!inTime) await refreshed;
+      const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
+      // Without `inTime`, the call may be part of deleting a topic. A topic exists until its last mark is removed, so
+      // the call waits for this.
+      if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
       if (left.length === 0) return last;
     }
@@ -117,17 +117,17 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions that have no subscribers in this one, although a mark (see `refreshed`)
-    // says so. `refresh` removes the marks. The removal is not awaited here: a partition of such a topic may hang, and
-    // the results for the other outboxes must not wait.
-    const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
-    refreshed.catch((error) => this.#reportMarks(error));
-    return reply.applied.map((last) => ({ last, refreshed }));
+    // `unused` has topics of other partitions that have no subscribers in this one, although a mark says so. `refresh`
+    // removes the marks. The removal is not awaited here: a partition of such a topic may hang, and the results for the
+    // other outboxes must not wait.
+    const marksRemoved = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
+    marksRemoved.catch((error) => this.#reportMarks(error));
+    return reply.applied.map((last) => ({ last, marksRemoved }));
   }
 
   /**
-   * Logs that marks (see `refreshed`) could not be removed, unless Redis was away or full. The next events of the topic
-   * cause another try.
+   * Logs that marks could not be removed, unless Redis was away or full. The next events of the topic cause another
+   * try.
    */
   #reportMarks(error: unknown): void {
     if (isPassing(error)) return;
