@@ -59,10 +59,10 @@ interface Step {
 export class Outbox {
   readonly #applying: Applying;
   /**
-   * How much each outbox was read lately, by the index of its partition: about how many `entries` were read in the
-   * RECENT_MS before `atMs`.
+   * The load of each outbox, by the index of its partition: about how many `entries` were read in the RECENT_MS before
+   * `atMs`.
    */
-  readonly #recent = new Map<number, { entries: number; atMs: number }>();
+  readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
    * About how many bytes of entries that were set aside are moved at a time. This number becomes 1 (one entry at a
    * time) if Redis has no memory for so many bytes, and grows with each success.
@@ -163,10 +163,10 @@ export class Outbox {
 
   #isBusy({ index }: Partition, entries: number): boolean {
     const nowMs = clock.monotonicMs();
-    const { entries: before, atMs } = this.#recent.get(index) ?? { entries: 0, atMs: nowMs };
-    const recent = before * Math.exp((atMs - nowMs) / RECENT_MS) + entries;
-    this.#recent.set(index, { entries: recent, atMs: nowMs });
-    return recent >= BUSY;
+    const { entries: before, atMs } = this.#loads.get(index) ?? { entries: 0, atMs: nowMs };
+    const load = before * Math.exp((atMs - nowMs) / RECENT_MS) + entries;
+    this.#loads.set(index, { entries: load, atMs: nowMs });
+    return load >= BUSY;
   }
 
   /**
