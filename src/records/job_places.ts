@@ -85,15 +85,15 @@ function scheduled(q: QueueName): JobPlace {
 
 /**
  * Reads the waiting jobs of all subscribers, one subscriber after the other. A position has the SSCAN cursor in the set
- * of subscribers, and the last subscriber that was read (see `step`). If only some jobs of this subscriber were read,
- * the position also says which job was the last one (see `sorted`).
+ * of subscribers, and the last subscriber that was read (see `scanNames`). If only some jobs of this subscriber were
+ * read, the position also says which job was the last one (see `sorted`).
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
   const jobs: FoundJob[] = [];
   let looked = 0;
   while (looked < MAX_LOOKED_THROUGH && jobs.length < max) {
-    const { names, next } = await step(redis, keys.subscribers(), cursor);
+    const { names, next } = await scanNames(redis, keys.subscribers(), cursor);
     const tokens = names.filter((each) => each > last || (inside.length > 0 && each === last));
     const counts = await Promise.all(tokens.map((token) => redis.zcard(keys.jobs_waiting(token))));
     looked += names.length;
@@ -114,7 +114,7 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
 
 /**
  * Reads the jobs that workers hold, one worker after the other. A position has the SSCAN cursor in the set of workers,
- * and the last worker that was read (see `step`).
+ * and the last worker that was read (see `scanNames`).
  */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
@@ -138,7 +138,7 @@ async function heldJobs(
   const jobs: FoundJob[] = [];
   let looked = 0;
   while (looked < MAX_LOOKED_THROUGH && jobs.length < max) {
-    const { names, next } = await step(redis, keys.jobs_pending_index(q), cursor);
+    const { names, next } = await scanNames(redis, keys.jobs_pending_index(q), cursor);
     const rest = names.filter((each) => each > last);
     const lists = await Promise.all(
       rest.map((each) => redis.lrangeBuffer(keys.jobs_pending(q, each), 0, -1)),
@@ -161,7 +161,7 @@ async function heldJobs(
  * of these names can go on later: it stores `cursor` and the last name that it used, repeats the SSCAN, and skips the
  * names up to that one.
  */
-async function step(redis: Commands, key: string, cursor: string) {
+async function scanNames(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
   return { names: names.sort(), next: next === START ? undefined : next };
 }
