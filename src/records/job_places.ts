@@ -54,15 +54,15 @@ export type JobState = (typeof JOB_STATES)[number];
 
 /** Returns the functions that together read all jobs of a queue with this state. */
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
-  if (state === 'pending') return [held(q)];
-  if (state === 'scheduled') return [scheduled(q)];
+  if (state === 'pending') return [heldJobs(q)];
+  if (state === 'scheduled') return [scheduledJobs(q)];
   // Jobs enter this list at the left and leave it at the right. If a job enters between two pages that are read from
   // the left, the later page repeats one job. Reading from the right would be worse: if a job left, the later page
   // would miss one.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
-  return [...shares, list((keys) => keys.jobs_suspect(), 'right'), lanes];
+  return [...shares, list((keys) => keys.jobs_suspect(), 'right'), waitingJobs];
 }
 
 function list(keyOf: (keys: Keyspace) => string, end: 'left' | 'right'): JobPlace {
@@ -76,7 +76,7 @@ function list(keyOf: (keys: Keyspace) => string, end: 'left' | 'right'): JobPlac
   };
 }
 
-function scheduled(q: QueueName): JobPlace {
+function scheduledJobs(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
     const { entries, end } = await sorted(redis, keys.jobs_scheduled(q), after, max);
     return { jobs: entries.map(({ packed, score }) => ({ packed, dueMs: Number(score) })), end };
@@ -88,7 +88,7 @@ function scheduled(q: QueueName): JobPlace {
  * of subscribers, and the last subscriber that was read (see `scanNames`). If only some jobs of this subscriber were
  * read, the position also says which job was the last one (see `sorted`).
  */
-const lanes: JobPlace = async (redis, keys, after, max) => {
+const waitingJobs: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
   const jobs: FoundJob[] = [];
   let looked = 0;
@@ -116,9 +116,9 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
  * Reads the jobs that workers hold, one worker after the other. A position has the SSCAN cursor in the set of workers,
  * and the last worker that was read (see `scanNames`).
  */
-function held(q: QueueName): JobPlace {
+function heldJobs(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
-    const slice = await heldJobs(redis, keys, q, max, after);
+    const slice = await jobsOfWorkers(redis, keys, q, max, after);
     const workers = slice.jobs.map(({ worker }) => String(worker));
     const leases = workers.length === 0 ? [] : await redis.hmget(keys.leases(), ...workers);
     // The number of a lease is the time (µs) at which it was given.
@@ -128,7 +128,7 @@ function held(q: QueueName): JobPlace {
   };
 }
 
-async function heldJobs(
+async function jobsOfWorkers(
   redis: Commands,
   keys: Keyspace,
   q: QueueName,
