@@ -179,11 +179,14 @@ interface Entry {
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];
   const last = Buffer.from(member, 'base64url');
-  const { rank, isGone } = after ? await rankAfter(redis, key, score, last) : { rank: 0, isGone: false };
+  const { rank, lastHasMoved } = after
+    ? await rankAfter(redis, key, score, last)
+    : { rank: 0, lastHasMoved: false };
   const flat = await redis.zrangeBuffer(key, String(rank), String(rank + max), 'WITHSCORES');
   const read = pairsOf(flat).map(([packed, score]): Entry => ({ packed, score: String(score) }));
   const page = read.slice(0, max);
-  const seen = (each: Entry) => isGone && each.score === score && Buffer.compare(each.packed, last) <= 0;
+  const seen = (each: Entry) =>
+    lastHasMoved && each.score === score && Buffer.compare(each.packed, last) <= 0;
   const end = page.at(-1);
   return {
     entries: page.filter((each) => !seen(each)),
@@ -193,11 +196,11 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 
 /**
  * Returns the rank (the index in the sorted set) at which the next read begins: behind the last job that was read.
- * `isGone` is true if that job is gone or has another score now. Then the read begins at the first job with the old
- * score or a higher one.
+ * `lastHasMoved` is true if that job is gone or has another score now. Then the read begins at the first job with the
+ * old score or a higher one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);
-  if (now === score && rank !== null) return { rank: rank + 1, isGone: false };
-  return { rank: await redis.zcount(key, '-inf', `(${score}`), isGone: true };
+  if (now === score && rank !== null) return { rank: rank + 1, lastHasMoved: false };
+  return { rank: await redis.zcount(key, '-inf', `(${score}`), lastHasMoved: true };
 }
