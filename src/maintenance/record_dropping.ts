@@ -1,5 +1,5 @@
 import { sleep } from '../clock.ts';
-import { FREEING_MS, type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
+import { MEASURE_EVERY_MS, type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
 /** Maximum delivery logs that one script call deletes. */
@@ -18,7 +18,7 @@ export async function dropRecords(
 ): Promise<Memory> {
   let memory = found;
   for (let left = 1; !signal.aborted; memory = await readMemory(partition, limits)) {
-    if (memory.unfreed > 0) await sleep(FREEING_MS, signal);
+    if (memory.unfreed > 0) await sleep(MEASURE_EVERY_MS, signal);
     else if (left === 0 || memory.used <= target) break;
     else left = await partition.run('drop_logs', { maxLogs: LOGS_SLICE });
   }

@@ -39,7 +39,7 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 }
 
 /** Time between two measurements of the memory while Redis frees some of it in the background. */
-export const FREEING_MS = 5;
+export const MEASURE_EVERY_MS = 5;
 
 /**
  * Waits until Redis has freed the memory of dropped data. Resolves with true if Redis still stores more than `target`
@@ -55,7 +55,7 @@ export async function staysAbove(
     const { used, unfreed } = await readMemory(partition, limits);
     if (used <= target) return false;
     if (unfreed === 0) return true;
-    await sleep(FREEING_MS, signal);
+    await sleep(MEASURE_EVERY_MS, signal);
   }
   return false;
 }
