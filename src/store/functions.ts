@@ -66,7 +66,7 @@ export class Functions {
       try {
         const call = new FunctionCall(name, this.#key, args);
         const sent = redis.sendCommand(call) as Promise<ScriptReply>;
-        return await (this.#replicas ? this.#replicas.have(redis, sent) : sent);
+        return await (this.#replicas ? this.#replicas.resultOnceReplicated(redis, sent) : sent);
       } catch (error) {
         if (isReply(error, MISSING)) await this.load(redis);
         else if (isReply(error, NOT_PERMITTED)) this.#fallBack(error);

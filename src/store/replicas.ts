@@ -42,7 +42,7 @@ export class Replicas {
    * waits for the writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
    * confirm, although Redis has run the command.
    */
-  async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
+  async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. Only an earlier WAIT that
     // is still running delays it.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
