@@ -69,8 +69,8 @@ export class Deliveries {
     const place = { placeMs: after?.placeMs, placeId: after?.id };
     const args = { state, sinceMs, untilMs, ...place, limit };
     const pages = await Promise.all(
-      this.#holding(clients).map(([partition, its]) =>
-        partition.run('list_deliveries', { ...args, clients: its }),
+      this.#holding(clients).map(([partition, tokens]) =>
+        partition.run('list_deliveries', { ...args, clients: tokens }),
       ),
     );
     const entries = pages
@@ -99,8 +99,8 @@ export class Deliveries {
     clients?: readonly string[],
   ): Promise<{ delivery: Delivery | undefined; looked: number }> {
     let looked = 0;
-    for (const [partition, its] of this.#holding(clients)) {
-      const reply = await partition.run('find_delivery', { clients: its, id });
+    for (const [partition, tokens] of this.#holding(clients)) {
+      const reply = await partition.run('find_delivery', { clients: tokens, id });
       const [entry] = reply.entries;
       looked += reply.looked;
       if (entry) return { delivery: deliveryOf(entry), looked };
@@ -110,8 +110,8 @@ export class Deliveries {
 
   /** Makes a waiting batch due at once. With `clients` (tokens of subscribers), the batch must be for one of these. */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
-    for (const [partition, its] of this.#holding(clients)) {
-      const outcome = await partition.run('retry_batch', { clients: its, bid: id });
+    for (const [partition, tokens] of this.#holding(clients)) {
+      const outcome = await partition.run('retry_batch', { clients: tokens, bid: id });
       if (outcome !== 'delivery_not_found') return outcome;
     }
     return 'delivery_not_found';
