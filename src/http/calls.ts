@@ -102,7 +102,7 @@ export class Calls {
     const judgedAtMs = reservation.progressMs;
     try {
       const chunks = await readBytes(request, maxBytes, reservation);
-      reservation.startWork();
+      reservation.bodyCompleted();
       const isLong = lengthOf(chunks) > LONG_BODY;
       call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
       // Parsing follows `turn` without another `await`, so that the work budget can measure how long it takes.

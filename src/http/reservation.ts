@@ -112,8 +112,8 @@ export class Reservation {
     this.heldBytes = this.#arrivedBytes;
   }
 
-  /** Notes that the body is complete, so it can no longer stall. */
-  startWork(): void {
+  /** From now on, the body cannot stall. */
+  bodyCompleted(): void {
     this.#room.hasRead(this);
   }
 

@@ -136,7 +136,7 @@ test('a body that stalls gives its room back as soon as somebody needs it, with 
   };
   const stalled = [begin('one', 299_999), begin('two', 1), begin('three', 299_999)];
   const complete = stalled.pop() as (typeof stalled)[number];
-  complete.reservation.startWork();
+  complete.reservation.bodyCompleted();
   assert.throws(() => admission.reserve(request('500000'), 'four'), /try again/);
   await until(() => admission.hasRoom(request('500000')));
   assert.deepEqual(
