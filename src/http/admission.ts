@@ -95,7 +95,7 @@ export class Admission {
   }
 
   progressed(reservation: Reservation): void {
-    this.hasRead(reservation);
+    this.stopWatching(reservation);
     this.#reading.push(reservation);
   }
 
@@ -103,7 +103,7 @@ export class Admission {
     this.#change(this.#holdings.get(client) as Holding, 0, -bytes);
   }
 
-  hasRead(reservation: Reservation): void {
+  stopWatching(reservation: Reservation): void {
     const place = this.#reading.indexOf(reservation);
     if (place >= 0) this.#reading.splice(place, 1);
   }

@@ -29,8 +29,8 @@ interface Room {
   grow(bytes: number, reservation: Reservation): void;
   /** Notes that the body has made progress. */
   progressed(reservation: Reservation): void;
-  /** Notes that the body is complete or given up, so it can no longer stall. */
-  hasRead(reservation: Reservation): void;
+  /** Called when the body is complete or given up, so it can no longer stall. */
+  stopWatching(reservation: Reservation): void;
   /** Gives back bytes that a reservation of the client no longer needs. */
   shrink(bytes: number, client: string): void;
   /**
@@ -114,7 +114,7 @@ export class Reservation {
 
   /** From now on, the body cannot stall. */
   bodyCompleted(): void {
-    this.#room.hasRead(this);
+    this.#room.stopWatching(this);
   }
 
   /** Ends the reservation and refuses the body, which stalls while other requests need its memory. */
@@ -127,7 +127,7 @@ export class Reservation {
   release(): void {
     if (this.isFreed) return;
     this.isFreed = true;
-    this.#room.hasRead(this);
+    this.#room.stopWatching(this);
     this.#room.free(this.heldBytes, this.client);
   }
 }
