@@ -162,7 +162,7 @@ export class Connection {
     this.#held.push(request);
     // The parser still parses the rest of the bytes that it was given. So reading stops only after that, in the next
     // tick.
-    if (this.#held.length === 1) process.nextTick(() => this.#wait());
+    if (this.#held.length === 1) process.nextTick(() => this.#waitForHalf());
   }
 
   #start({ response, start }: Held): void {
@@ -248,7 +248,7 @@ export class Connection {
    * Stops reading, because a fifth request has come. When two of the four are answered, reading goes on in a later turn
    * of the event loop, after other connections.
    */
-  #wait(): void {
+  #waitForHalf(): void {
     this.#mode.slice();
     this.#pauseOrResume();
     const goOn = () => setImmediate(() => void this.#goOn());
@@ -264,7 +264,7 @@ export class Connection {
       this.#held.shift();
       this.#start(next);
     }
-    if (this.#held.length > 0) return this.#wait();
+    if (this.#held.length > 0) return this.#waitForHalf();
     this.#parse();
     this.#pauseOrResume();
   }
