@@ -45,7 +45,7 @@ export class Connection {
   readonly #mode: ReadingMode;
   readonly #feed: Feed;
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
-  readonly #resumed = () => this.#goOnOrStay();
+  readonly #resumed = () => this.#resumedByNode();
   readonly #forget = () => this.#mode.remove(this);
   /** Unfinished responses, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
@@ -176,10 +176,10 @@ export class Connection {
   }
 
   /**
-   * Called when Node resumes the socket, as it does after each answer. Parses the bytes that have arrived, and pauses
-   * the socket again if some must wait.
+   * Node resumes the socket after each answer. Parses the bytes that have arrived, and pauses the socket again if some
+   * must wait.
    */
-  #goOnOrStay(): void {
+  #resumedByNode(): void {
     this.#parse();
     this.#pauseOrResume();
   }
