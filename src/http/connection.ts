@@ -115,7 +115,7 @@ export class Connection {
   begin(response: ServerResponse, start: () => void): void {
     this.#hasTinyChunks = false;
     if (isChunked(response)) this.#watchChunks(response);
-    if (this.#held.length > 0 || !this.#hasRoom()) this.#hold({ response, start });
+    if (this.#held.length > 0 || !this.#mayStartAnother()) this.#hold({ response, start });
     else this.#start({ response, start });
   }
 
@@ -170,7 +170,7 @@ export class Connection {
     start();
   }
 
-  #hasRoom(): boolean {
+  #mayStartAnother(): boolean {
     while (this.#due[0] && isOver(this.#due[0])) this.#due.shift();
     return this.#due.length < MAX_DUE;
   }
@@ -260,7 +260,7 @@ export class Connection {
   async #goOn(): Promise<void> {
     const turn = this.#budget.turn();
     if (turn) await turn;
-    for (let next = this.#held[0]; next && this.#hasRoom(); next = this.#held[0]) {
+    for (let next = this.#held[0]; next && this.#mayStartAnother(); next = this.#held[0]) {
       this.#held.shift();
       this.#start(next);
     }
