@@ -7,12 +7,12 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 export class Slices {
   #rest: Buffer = NOTHING;
   /**
-   * Lower bound of the bytes that are still to come of the last request's body (see `beginBody`). No request begins in
-   * these bytes, so `next` may return them as one slice.
+   * At least as many bytes are still to come of the last request's body (see `beginBody`). No request begins in them,
+   * so `next` may return them as one slice.
    */
-  #bodyBytes = 0;
-  /** Upper bound of the body bytes in the last slice: its length, or 0 if it ended with the headers of a request. */
-  #sliceBytes = 0;
+  #minBodyBytesLeft = 0;
+  /** The length of the last slice, or 0 if it ended with the headers of a request. */
+  #maxBodyBytesInSlice = 0;
 
   get isEmpty(): boolean {
     return this.#rest.length === 0;
@@ -32,8 +32,8 @@ export class Slices {
   next(): Buffer {
     const { slice, endsHead } = this.#cut();
     this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
-    this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
-    this.#sliceBytes = endsHead ? 0 : slice.length;
+    this.#minBodyBytesLeft = Math.max(0, this.#minBodyBytesLeft - slice.length);
+    this.#maxBodyBytesInSlice = endsHead ? 0 : slice.length;
     return slice;
   }
 
@@ -43,7 +43,7 @@ export class Slices {
    * whole slice.
    */
   beginBody(length: number): void {
-    this.#bodyBytes = length - this.#sliceBytes;
+    this.#minBodyBytesLeft = length - this.#maxBodyBytesInSlice;
   }
 
   /** Removes and returns all bytes. */
@@ -56,7 +56,8 @@ export class Slices {
   #cut(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;
     if (rest.length <= SLICE_BYTES) return { slice: rest, endsHead: false };
-    if (this.#bodyBytes > 0) return { slice: rest.subarray(0, this.#bodyBytes), endsHead: false };
+    if (this.#minBodyBytesLeft > 0)
+      return { slice: rest.subarray(0, this.#minBodyBytesLeft), endsHead: false };
     const head = rest.subarray(0, SLICE_BYTES);
     const end = head.indexOf(HEAD_END);
     return end < 0
