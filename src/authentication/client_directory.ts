@@ -41,7 +41,7 @@ export class ClientDirectory {
    * Resolves with the client as it is now, for callers whose credentials do not match the cached client. Throws the
    * errors of `Clients.find`.
    */
-  ask(token: string): Promise<Client | undefined> {
+  findNow(token: string): Promise<Client | undefined> {
     return this.known(token) ? this.#look(token).lookup : this.find(token);
   }
 

@@ -79,7 +79,7 @@ export class Credentials {
     const verdict = judge(this.#clients.known(user));
     if ('role' in verdict) return verdict;
     const holder = this.#holderOf(user);
-    return holder ? { role: holder.user } : this.#clients.ask(user).then(judge);
+    return holder ? { role: holder.user } : this.#clients.findNow(user).then(judge);
   }
 
   /**
@@ -101,7 +101,7 @@ export class Credentials {
       return proof(holder.digests) ? { role: holder.user } : { reason: 'wrong_secret', client: user };
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, proof));
     const verdict = judge(this.#clients.known(user));
-    return 'role' in verdict ? verdict : this.#clients.ask(user).then(judge);
+    return 'role' in verdict ? verdict : this.#clients.findNow(user).then(judge);
   }
 
   /**
