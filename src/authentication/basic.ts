@@ -30,7 +30,7 @@ const NO_PAIR: Refusal = { reason: 'malformed', advice: 'after Basic comes user:
  */
 export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
-  readonly #clients: Pick<ClientDirectory, 'known'>;
+  readonly #clients: Pick<ClientDirectory, 'cached'>;
   /**
    * The last correct credentials of each client. If a request has the same credentials, their hash is not computed
    * again, which would take a twelfth of the CPU of a publish. The keys are the Client objects in the cache of
@@ -38,7 +38,7 @@ export class Basic extends BasicStrategy {
    */
   readonly #proved = new WeakMap<Client, Proved>();
 
-  constructor(credentials: Credentials, clients: Pick<ClientDirectory, 'known'>) {
+  constructor(credentials: Credentials, clients: Pick<ClientDirectory, 'cached'>) {
     super({ realm: REALM }, notByPassport);
     this.#credentials = credentials;
     this.#clients = clients;
@@ -52,7 +52,7 @@ export class Basic extends BasicStrategy {
     const colon = credentials.indexOf(COLON);
     if (colon < 0) return NO_PAIR;
     const user = credentials.toString('utf8', 0, colon);
-    const client = this.#clients.known(user);
+    const client = this.#clients.cached(user);
     const proved = client && this.#proved.get(client);
     if (proved && areEqual(proved.credentials, credentials)) return proved.caller;
     const verdict = this.#credentials.checkPassword(user, credentials.toString('utf8', colon + 1));

@@ -25,7 +25,7 @@ export class ClientDirectory {
   }
 
   /** Returns the client if it was found within the last second. Does not ask Redis. */
-  known(token: string): Client | undefined {
+  cached(token: string): Client | undefined {
     return this.#entries.get(token)?.client;
   }
 
@@ -42,7 +42,7 @@ export class ClientDirectory {
    * errors of `Clients.find`.
    */
   findNow(token: string): Promise<Client | undefined> {
-    return this.known(token) ? this.#look(token).lookup : this.find(token);
+    return this.cached(token) ? this.#look(token).lookup : this.find(token);
   }
 
   /** Makes the next `find` of a client ask Redis, even while another lookup of this client is under way. */

@@ -76,7 +76,7 @@ export class Credentials {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
       client?.ha1 === null ? callerFor(client) : judgeSecret(client, proof);
-    const verdict = judge(this.#clients.known(user));
+    const verdict = judge(this.#clients.cached(user));
     if ('role' in verdict) return verdict;
     const holder = this.#holderOf(user);
     return holder ? { role: holder.user } : this.#clients.findNow(user).then(judge);
@@ -100,7 +100,7 @@ export class Credentials {
     if (holder)
       return proof(holder.digests) ? { role: holder.user } : { reason: 'wrong_secret', client: user };
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, proof));
-    const verdict = judge(this.#clients.known(user));
+    const verdict = judge(this.#clients.cached(user));
     return 'role' in verdict ? verdict : this.#clients.findNow(user).then(judge);
   }
 

@@ -21,12 +21,12 @@ class Rig {
 test('the directory reads a client once for all lookups at the same time and in the next second', async () => {
   const rig = new Rig();
   const found = [rig.directory.find('billing'), rig.directory.find('billing')];
-  assert.equal(rig.directory.known('billing'), undefined);
+  assert.equal(rig.directory.cached('billing'), undefined);
   rig.asked[0]?.answer(billing);
   assert.deepEqual(await Promise.all(found), [billing, billing]);
   rig.nowMs = 1001;
   assert.equal(await rig.directory.find('billing'), billing);
-  assert.equal(rig.directory.known('billing'), billing);
+  assert.equal(rig.directory.cached('billing'), billing);
   assert.equal(rig.asked.length, 1);
 });
 
@@ -37,7 +37,7 @@ test('the directory counts the second from the start of the lookup, and reads ag
   rig.asked[0]?.answer(billing);
   await found;
   rig.nowMs = 1002;
-  assert.equal(rig.directory.known('billing'), undefined);
+  assert.equal(rig.directory.cached('billing'), undefined);
   const again = rig.directory.find('billing');
   rig.asked[1]?.answer(undefined);
   assert.equal(await again, undefined);
@@ -52,7 +52,7 @@ test('the directory does not share a lookup older than a second, since its answe
   assert.equal(await quick, undefined);
   rig.asked[0]?.answer(billing);
   assert.equal(await slow, billing);
-  assert.equal(rig.directory.known('billing'), undefined);
+  assert.equal(rig.directory.cached('billing'), undefined);
 });
 
 test('the directory remembers neither unknown tokens nor failures', async () => {
@@ -70,7 +70,7 @@ test('the directory remembers neither unknown tokens nor failures', async () => 
 test('the directory remembers the latest 10,000 clients', async () => {
   const directory = new ClientDirectory({ find: async (token) => ({ ...billing, token }) }, () => 1);
   for (let index = 0; index <= 10_000; index += 1) await directory.find(`billing--${index}`);
-  assert.equal(directory.known('billing--0'), undefined);
-  assert.equal(directory.known('billing--1')?.token, 'billing--1');
-  assert.equal(directory.known('billing--10000')?.token, 'billing--10000');
+  assert.equal(directory.cached('billing--0'), undefined);
+  assert.equal(directory.cached('billing--1')?.token, 'billing--1');
+  assert.equal(directory.cached('billing--10000')?.token, 'billing--10000');
 });
