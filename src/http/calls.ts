@@ -24,7 +24,7 @@ const LONG_BODY = 4096;
  * If it takes longer than this to read and check a body, two checks are repeated: whether Redis still has the data of
  * the bus, and, for a publish, whether the credentials are still valid. The client may have been removed meanwhile.
  */
-const MOMENT_MS = 50;
+const LATE_MS = 50;
 
 /** A request whose route is known. */
 export interface Arrival {
@@ -109,7 +109,7 @@ export class Calls {
       if (isLong && !route.takesText) await this.#parts.budget.turn(holderOf(call));
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       if (route.refuseLate) await route.refuseLate(call);
-      const isLate = clock.monotonicMs() - judgedAtMs > MOMENT_MS;
+      const isLate = clock.monotonicMs() - judgedAtMs > LATE_MS;
       if (isLate) await this.#parts.storageWatch?.check();
       if (route.isFrequent && isLate) {
         call.caller = await this.#confirm(route, call, false);
