@@ -15,7 +15,7 @@ const RETRY_MS = 1000;
  * Minimum time between two fetches of the keys because of unknown nonces. Without it, each nonce that a stranger makes
  * up would cause a fetch.
  */
-const MOMENT_MS = 100;
+const MIN_REFRESH_MS = 100;
 
 export interface NonceKey {
   readonly hour: number;
@@ -87,11 +87,11 @@ export class NonceKeys {
   }
 
   /**
-   * Fetches the keys, at most once in MOMENT_MS. Call this for an unknown nonce: another process may have signed it
-   * with a key that this process does not have yet.
+   * Fetches the keys, at most once in MIN_REFRESH_MS. Call this for an unknown nonce: another process may have signed
+   * it with a key that this process does not have yet.
    */
   async refresh(): Promise<void> {
-    if (this.#monotonicMs() >= this.#triedAtMs + MOMENT_MS) await this.load();
+    if (this.#monotonicMs() >= this.#triedAtMs + MIN_REFRESH_MS) await this.load();
   }
 
   async #load(): Promise<void> {
