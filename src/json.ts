@@ -75,7 +75,7 @@ export function parseJson(
   try {
     if (text.length > SHORT_TEXT && isDeep(text)) throw new Unfaithful('is nested too deeply');
     if (SURROGATE.test(text)) refuseLoneSurrogates(text);
-    return mayHaveLongNumber(text) ? parseLongNumbers(text, isAcceptedLong) : JSON.parse(text);
+    return mayHaveLongNumber(text) ? parseLongNumbers(text, isLongOrThrow) : JSON.parse(text);
   } catch (cause) {
     throw new BusError('bad_body', `${where} ${fault(cause, text)}`, { cause, members });
   }
@@ -215,7 +215,7 @@ function isLongWhole(number: string): boolean {
 /**
  * True for a whole number that a double cannot hold exactly, but 64 bits can. Throws if neither can hold the number.
  */
-function isAcceptedLong(number: string): boolean {
+function isLongOrThrow(number: string): boolean {
   const isLong = isLongWhole(number);
   const whole = isLong && number.length <= MAX_DIGITS + 1 ? BigInt(number) : undefined;
   if (isLong ? whole !== undefined && whole >= MIN && whole <= MAX : Number.isFinite(Number(number)))
