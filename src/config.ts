@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { isOfRuby, redisUrlByKey, rubyWarnings, variableInUse } from './config/ruby_variables.ts';
+import { isUnusedRubyVariable, redisUrlByKey, rubyWarnings, variableInUse } from './config/ruby_variables.ts';
 import { OF_BIN_START, SETTINGS, VARIABLES } from './config/settings.ts';
 import { editDistance } from './edit_distance.ts';
 import { BootError } from './errors.ts';
@@ -148,7 +148,7 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
   return Object.keys(env)
-    .filter((name) => name.startsWith(PREFIX) && !known.includes(name) && !isOfRuby(name))
+    .filter((name) => name.startsWith(PREFIX) && !known.includes(name) && !isUnusedRubyVariable(name))
     .map((name) => {
       const [nearest] = known
         .map((each) => ({ name: each, distance: editDistance(name, each) }))

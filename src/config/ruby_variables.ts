@@ -59,7 +59,7 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
 }
 
 /** True for a variable of the Ruby Routemaster that has no effect here. `rubyWarnings` warns of it. */
-export function isOfRuby(variable: string): boolean {
+export function isUnusedRubyVariable(variable: string): boolean {
   return variable in WITHOUT_USE;
 }
 
