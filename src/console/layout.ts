@@ -51,21 +51,21 @@ interface Entry {
   /**
    * The API's error for an unknown thing of this kind, such as an unknown topic. Its error page links to this entry.
    */
-  missing?: ErrorCode;
+  notFoundCode?: ErrorCode;
 }
 
 /** The entries of the navigation, with the roles that may see their pages. */
 const NAVIGATION: readonly Entry[] = [
   { path: '/console', name: 'Overview', roles: ALL },
-  { path: '/console/subscribers', name: 'Subscribers', roles: ALL, missing: 'subscriber_not_found' },
-  { path: '/console/deliveries', name: 'Deliveries', roles: ALL, missing: 'delivery_not_found' },
-  { path: '/console/dead_letters', name: 'Dead letters', roles: ALL, missing: 'dead_letter_not_found' },
-  { path: '/console/topics', name: 'Topics', roles: ALL, missing: 'topic_not_found' },
+  { path: '/console/subscribers', name: 'Subscribers', roles: ALL, notFoundCode: 'subscriber_not_found' },
+  { path: '/console/deliveries', name: 'Deliveries', roles: ALL, notFoundCode: 'delivery_not_found' },
+  { path: '/console/dead_letters', name: 'Dead letters', roles: ALL, notFoundCode: 'dead_letter_not_found' },
+  { path: '/console/topics', name: 'Topics', roles: ALL, notFoundCode: 'topic_not_found' },
   { path: '/console/tail', name: 'Live tail', roles: WATCHERS },
-  { path: '/console/triggers', name: 'Triggers', roles: ALL, missing: 'trigger_not_found' },
-  { path: '/console/joins', name: 'Joins', roles: ALL, missing: 'join_not_found' },
-  { path: '/console/jobs', name: 'Jobs', roles: WATCHERS, missing: 'job_not_found' },
-  { path: '/console/clients', name: 'Clients', roles: WATCHERS, missing: 'client_not_found' },
+  { path: '/console/triggers', name: 'Triggers', roles: ALL, notFoundCode: 'trigger_not_found' },
+  { path: '/console/joins', name: 'Joins', roles: ALL, notFoundCode: 'join_not_found' },
+  { path: '/console/jobs', name: 'Jobs', roles: WATCHERS, notFoundCode: 'job_not_found' },
+  { path: '/console/clients', name: 'Clients', roles: WATCHERS, notFoundCode: 'client_not_found' },
   { path: '/console/audit', name: 'Audit', roles: WATCHERS },
   { path: '/docs', name: 'API', roles: ALL },
 ];
@@ -112,7 +112,7 @@ export function answerError(error: BusError, call: FailedCall): Answer {
     if (isRefresh(headers)) return { status: 401, headers: { 'HX-Redirect': login } };
     return { status: 303, headers: { Location: login } };
   }
-  const list = entriesFor(caller).find(({ missing }) => missing === error.code);
+  const list = entriesFor(caller).find(({ notFoundCode }) => notFoundCode === error.code);
   const title = error.code === 'bad_body' ? BAD_FORM : ERRORS[error.code].title;
   const page = {
     title,
