@@ -116,7 +116,7 @@ export function answerError(error: BusError, call: FailedCall): Answer {
   const title = error.code === 'bad_body' ? BAD_FORM : ERRORS[error.code].title;
   const page = {
     title,
-    body: html`<h1>${title}</h1><p>${saidBy(error, call)}</p>
+    body: html`<h1>${title}</h1><p>${errorText(error, call)}</p>
 <p>${list && html`Those that there are: <a href="${list.path}">${list.name}</a>. `}<a href="/console">Overview</a></p>`,
   };
   return {
@@ -130,7 +130,7 @@ export function answerError(error: BusError, call: FailedCall): Answer {
  * Returns the text of an error page. The message of StorageUnavailable tells programs how to repeat a publish, so a
  * page that only reads has a text of its own.
  */
-function saidBy(error: BusError, { method }: FailedCall): string {
+function errorText(error: BusError, { method }: FailedCall): string {
   if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
   return `${error.why}, and this page needs it. Nothing was changed. Reload the page in a moment.`;
 }
