@@ -20,10 +20,10 @@ export function withRefusal(page: Page, refusal: Refusal): Page {
   const text = html`${page.body}`.text;
   const form = [...text.matchAll(FORM)].find(([, action, content = '']) => {
     const fields = content.match(FIELD) ?? [];
-    return isSame(refusal, action, fields) && fields.some(isVisible);
+    return isRefusedForm(refusal, action, fields) && fields.some(isVisible);
   });
   const body = form
-    ? opened(text.slice(0, form.index)) +
+    ? withDetailsOpen(text.slice(0, form.index)) +
       filledForm(form[0], refusal) +
       text.slice(form.index + form[0].length)
     : problem(error, false) + text;
@@ -41,7 +41,11 @@ function isVisible(field: string): boolean {
  * True if this form of the page is the one that was refused. Forms with the same action differ in the values of their
  * hidden fields.
  */
-function isSame({ path, fields }: Refusal, action: string | undefined, inputs: readonly string[]): boolean {
+function isRefusedForm(
+  { path, fields }: Refusal,
+  action: string | undefined,
+  inputs: readonly string[],
+): boolean {
   const hidden = inputs.filter((each) => !isVisible(each));
   const isSent = (each: string) => {
     const name = attributeOf(each, 'name') ?? '';
@@ -51,7 +55,7 @@ function isSame({ path, fields }: Refusal, action: string | undefined, inputs: r
 }
 
 /** Returns the HTML before a form. If the form is inside a closed `<details>`, opens it, so that the error is seen. */
-function opened(before: string): string {
+function withDetailsOpen(before: string): string {
   const at = before.lastIndexOf('<details');
   if (at <= before.lastIndexOf('</details>')) return before;
   return `${before.slice(0, at)}<details open${before.slice(at + '<details'.length)}`;
