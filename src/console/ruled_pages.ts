@@ -62,7 +62,7 @@ export function pathOf(path: string, name: string, client: string | string[] | u
  * Returns the query that names the client of a trigger or join to the API, and tells the audit the name and the client.
  * Only root can name any client. A client's form has its own token or nothing here, and ApiCalls leaves out both.
  */
-export function whose({ body, about }: FormCall, name: string): { client: string } {
+export function auditedOwner({ body, about }: FormCall, name: string): { client: string } {
   const client = String(body.client ?? '');
   about?.(name, client);
   return { client };
@@ -135,7 +135,7 @@ function change<Listed, Whole>(
     action: `${what}.put`,
     async act(call) {
       const name = String(call.body.name);
-      const query = whose(call, name);
+      const query = auditedOwner(call, name);
       const present = await read(call, name, query);
       const { is_new, was } = call.body;
       const code = `bad_${what}` as const;
@@ -176,7 +176,7 @@ function removal(api: ApiCalls, { path, what, notFound }: Kind): Route {
     params: pathParameter('name', notFound, what),
     async act(call) {
       const { name } = call.params;
-      const query = whose(call, name);
+      const query = auditedOwner(call, name);
       checkTyped(call.body, name, what);
       await api.call(`DELETE /${what}s/:name`, call, { params: { name }, query });
       return path;

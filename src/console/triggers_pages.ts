@@ -6,7 +6,7 @@ import { readableJson } from './fields.ts';
 import { ago, exactDuration, number } from './format.ts';
 import { action } from './page.ts';
 import { boxes, form, pathParameter } from './parts.ts';
-import { pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
+import { auditedOwner, pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
 /** Number of next times that the page of a trigger shows. */
@@ -60,7 +60,7 @@ export function triggersPages(api: ApiCalls): Route[] {
       action: 'trigger.fire',
       params,
       async act(call) {
-        const query = whose(call, call.params.name);
+        const query = auditedOwner(call, call.params.name);
         await api.call('POST /triggers/:name/fire', call, { params: call.params, query });
         return pathOf(PATH, call.params.name, query.client);
       },
@@ -76,7 +76,7 @@ export function triggersPages(api: ApiCalls): Route[] {
       params,
       async act(call) {
         const asked = call.params;
-        const query = whose(call, asked.name);
+        const query = auditedOwner(call, asked.name);
         const { body } = await api.call<Trigger>('GET /triggers/:name', call, { params: asked, query });
         await api.call('PUT /triggers/:name', call, {
           params: asked,
