@@ -53,7 +53,7 @@ export function subscribersPages(api: ApiCalls): Route[] {
               call.caller.role !== 'client' && choices(STATES, state ?? '', (each) => path({ state: each })),
               table(columns, body, empty),
               nextPage(PATH, next),
-              sampled(body, nowMs),
+              computedAt(body, nowMs),
             ]),
           ],
         };
@@ -150,7 +150,7 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 }
 
 /** Says when the order, the rates and the forecasts of the list were computed. */
-function sampled(rows: readonly SubscriberReport[], nowMs: number): Content {
+function computedAt(rows: readonly SubscriberReport[], nowMs: number): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;
   if (asOf === undefined)
