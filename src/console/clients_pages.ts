@@ -33,8 +33,8 @@ export function clientsPages(api: ApiCalls): Route[] {
         const body = {
           name,
           secret: true,
-          ...patterns('publish', publish),
-          ...patterns('subscribe', subscribe),
+          ...patternsMember('publish', publish),
+          ...patternsMember('subscribe', subscribe),
         };
         const made = await api.call<{ token: string; secret: string }>('POST /api_tokens', call, { body });
         call.about?.(undefined, made.body.token);
@@ -112,7 +112,7 @@ function changes(api: ApiCalls): Route[] {
         const { publish, subscribe } = call.body;
         const what = 'these limits meanwhile; this form would replace those in the list';
         checkUnchanged(call.body, limitsOf(await find(call)), { code: 'bad_client', field: 'publish', what });
-        const body = { ...patterns('publish', publish), ...patterns('subscribe', subscribe) };
+        const body = { ...patternsMember('publish', publish), ...patternsMember('subscribe', subscribe) };
         await api.call('PUT /api_tokens/:token', call, { params: call.params, body });
         return backTo(PATH, call);
       },
@@ -165,7 +165,7 @@ const NO_TOPIC = '-';
  * Returns the topic patterns in a form field as a field of the API call's body, such as `{ publish: ['shop_*'] }`. An
  * empty form field means any topic, so the body lacks the field.
  */
-function patterns(field: string, value: string | string[] | undefined) {
+function patternsMember(field: string, value: string | string[] | undefined) {
   const list = linesOf(value);
   return list.length === 0 ? {} : { [field]: list.filter((each) => each !== NO_TOPIC) };
 }
