@@ -62,7 +62,7 @@ export async function collectFigures({
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
   for await (const chunk of chunksOf(counts, COUNTERS_PER_TURN))
     for (const token of chunk.map(subscriberOf)) if (token !== undefined) tokens.add(token);
-  const publicName = await publicNames.of(tokens).catch(namelessIfAway);
+  const publicName = await publicNames.of(tokens).catch(noNamesIfUnavailable);
   const figures: Figure[] = [];
   for await (const chunk of chunksOf(counts, COUNTERS_PER_TURN))
     figures.push(...chunk.flatMap((count) => counterFigure(count, publicName) ?? []));
@@ -77,7 +77,7 @@ export async function collectFigures({
  * Handles an error of making public names. Returns undefined if the control partition, which is needed for them, cannot
  * be reached. Figures about subscribers are then left out, because a token may be a credential. Throws any other error.
  */
-function namelessIfAway(error: unknown): undefined {
+function noNamesIfUnavailable(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;
 }
 
