@@ -36,12 +36,12 @@ export function linkToDeliveries(subscriber: string): string {
 
 const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToOwner };
 
-/** Returns the columns of a table of batches. `isOfOne` leaves out the subscriber, if all batches have the same. */
-export function deliveryColumns(nowMs: number, { isOfOne = false } = {}): Column<Delivery>[] {
+/** Returns the columns of a table of batches. `isOfOneSubscriber` leaves out the subscriber. */
+export function deliveryColumns(nowMs: number, { isOfOneSubscriber = false } = {}): Column<Delivery>[] {
   return [
     { name: 'Batch', cell: ({ id }) => html`<a class="mono" href="${PATH}/${id}">${id}</a>` },
     { name: 'State', cell: stateOf },
-    ...(isOfOne ? [] : [SUBSCRIBER]),
+    ...(isOfOneSubscriber ? [] : [SUBSCRIBER]),
     { name: 'Events', isAmount: true, cell: ({ event_count }) => number(event_count) },
     { name: 'Attempts', isAmount: true, cell: ({ attempt_count }) => attempt_count },
     { name: 'Last answer', cell: lastAnswer },
