@@ -7,11 +7,8 @@ export type PackedJob = string;
 /** Some of the jobs in one place of a queue. A place is a list or a sorted set that has jobs of one state. */
 export interface Place {
   jobs: Buffer[];
-  /**
-   * The token of the subscriber whose jobs wait in this place until one of its deliveries in flight ends. Empty for any
-   * other place.
-   */
-  lane: string;
+  /** Token of the subscriber if this place has the waiting jobs of one; otherwise empty. */
+  waitingSubscriber: string;
   /**
    * True if jobs may stay in this list after their batches are gone. This is no fault: the script `acquire`, which
    * gives jobs to workers, deletes such jobs later.
@@ -28,12 +25,16 @@ export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;
-  const at = (jobs: Buffer[], lane = '', leftovers = false): Place => ({ jobs, lane, leftovers });
+  const at = (jobs: Buffer[], waitingSubscriber = '', leftovers = false): Place => ({
+    jobs,
+    waitingSubscriber,
+    leftovers,
+  });
   for await (const jobs of walk.members('jobs_scheduled', q)) yield at(jobs);
   for await (const jobs of walk.elements(keys.jobs_instant(q))) yield at(jobs, '', true);
   if (q === 'main') {
-    for (const lane of waiting)
-      for await (const jobs of walk.members('jobs_waiting', lane)) yield at(jobs, lane);
+    for (const token of waiting)
+      for await (const jobs of walk.members('jobs_waiting', token)) yield at(jobs, token);
     for (const share of SHARES)
       for await (const jobs of walk.elements(keys.share_jobs(share))) yield at(jobs, '', true);
     for await (const jobs of walk.elements(keys.jobs_suspect())) yield at(jobs, '', true);

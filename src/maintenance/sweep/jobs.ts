@@ -29,8 +29,8 @@ export class JobSweep {
   readonly #walk: Walk;
   readonly #q: QueueName;
   readonly #clues: JobClues;
-  /** Maps each waiting job that this sweep has seen to the token of its subscriber. */
-  readonly #lanes = new Map<PackedJob, string>();
+  /** The token of its subscriber, for each waiting job that this sweep has seen. */
+  readonly #waitingSubscribers = new Map<PackedJob, string>();
   #parts = 1;
   #part = 0;
 
@@ -76,7 +76,7 @@ export class JobSweep {
 
   /**
    * Counts in how many places each job of `known` is. Also adds jobs that are not in `known` to `strangers`, and stores
-   * the subscriber of each waiting job in `#lanes`.
+   * the subscriber of each waiting job in `#waitingSubscribers`.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -84,7 +84,7 @@ export class JobSweep {
         const places = known.get(job);
         if (places === undefined) continue;
         known.set(job, places + 1);
-        if (place.lane !== '') this.#lanes.set(job, place.lane);
+        if (place.waitingSubscriber !== '') this.#waitingSubscribers.set(job, place.waitingSubscriber);
       }
       if (strangers) await this.#addStrangers(place, known, strangers);
     }
@@ -104,7 +104,7 @@ export class JobSweep {
     for (const job of strange.map(textOf)) {
       if (ignored.has(job) || strangers.size >= this.#clues.maxJobs) continue;
       strangers.add(job);
-      if (place.lane !== '') this.#lanes.set(job, place.lane);
+      if (place.waitingSubscriber !== '') this.#waitingSubscribers.set(job, place.waitingSubscriber);
     }
   }
 
@@ -133,7 +133,11 @@ export class JobSweep {
       });
       const count = Math.min(MAX_SUSPECTS, Math.ceil(MAX_COMPARISONS / (long + 1)));
       const slice = suspects.slice(at, at + count);
-      const suspect = (job: Buffer) => ({ job, bid: deliveredBy(job), lane: this.#lanes.get(textOf(job)) });
+      const suspect = (job: Buffer) => ({
+        job,
+        bid: deliveredBy(job),
+        lane: this.#waitingSubscribers.get(textOf(job)),
+      });
       await this.#walk.repair('sweep_jobs', {
         q: this.#q,
         rubyWorkers: this.#clues.rubyWorkers,
