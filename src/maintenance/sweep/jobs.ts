@@ -22,8 +22,7 @@ interface JobClues {
 
 /**
  * Repairs the jobs of one queue. A correct job is in the queue's index, and in exactly one place (a list or sorted set
- * of jobs). A stranger is a job in a place, but not in the index. INTERNALS.md ("Jobs in no state") explains the
- * checks.
+ * of jobs). INTERNALS.md ("Jobs in no state") explains the checks.
  */
 export class JobSweep {
   readonly #walk: Walk;
@@ -46,14 +45,14 @@ export class JobSweep {
     this.#parts = Math.max(1, Math.ceil(total / maxJobs));
     this.#part = Math.floor(Math.random() * this.#parts);
     const known = await this.#readIndex();
-    const strangers = new Set(Array.from(jobless, (bid) => textOf(packJob('batch', [bid]))));
-    await this.#countPlaces(known, strangers);
+    const unindexed = new Set(Array.from(jobless, (bid) => textOf(packJob('batch', [bid]))));
+    await this.#countPlaces(known, unindexed);
     const odd = new Map<PackedJob, number>();
     for (const [job, places] of known) if (places !== 1) odd.set(job, 0);
     if (odd.size > 0) await this.#countPlaces(odd);
     for (const [job, places] of odd) if (places === 1) odd.delete(job);
     await this.#repairThose(odd.keys(), { indexed: 1 });
-    await this.#repairThose(strangers, { indexed: 0 });
+    await this.#repairThose(unindexed, { indexed: 0 });
   }
 
   /**
@@ -75,10 +74,10 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places each job of `known` is. Also adds jobs that are not in `known` to `strangers`, and stores
+   * Counts in how many places each job of `known` is. Also adds jobs that are not in `known` to `unindexed`, and stores
    * the subscriber of each waiting job in `#waitingSubscribers`.
    */
-  async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
+  async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
       for (const job of place.jobs.map(textOf)) {
         const places = known.get(job);
@@ -86,24 +85,24 @@ export class JobSweep {
         known.set(job, places + 1);
         if (place.waitingSubscriber !== '') this.#waitingSubscribers.set(job, place.waitingSubscriber);
       }
-      if (strangers) await this.#addStrangers(place, known, strangers);
+      if (unindexed) await this.#addUnindexed(place, known, unindexed);
     }
   }
 
   /**
-   * Adds to `strangers` the jobs of a place that are not in `known` (the jobs of the index). Leaves out:
+   * Adds to `unindexed` the jobs of a place that are not in `known` (the jobs of the index). Leaves out:
    *
    * - jobs that are left to other sweeps, because the queue is too long for one (`#isMine`);
    * - jobs without a batch, in a list from which the script `acquire` deletes them later (`leftovers`);
    * - jobs beyond `maxJobs`.
    */
-  async #addStrangers(place: Place, known: Map<PackedJob, number>, strangers: Set<PackedJob>): Promise<void> {
-    const strange = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isMine(job));
-    const leftovers = place.leftovers ? await withoutBatch(this.#walk, strange) : [];
+  async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
+    const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isMine(job));
+    const leftovers = place.leftovers ? await withoutBatch(this.#walk, others) : [];
     const ignored = new Set(leftovers.map(textOf));
-    for (const job of strange.map(textOf)) {
-      if (ignored.has(job) || strangers.size >= this.#clues.maxJobs) continue;
-      strangers.add(job);
+    for (const job of others.map(textOf)) {
+      if (ignored.has(job) || unindexed.size >= this.#clues.maxJobs) continue;
+      unindexed.add(job);
       if (place.waitingSubscriber !== '') this.#waitingSubscribers.set(job, place.waitingSubscriber);
     }
   }
