@@ -62,14 +62,14 @@ export class JobSweep {
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
     for await (const jobs of this.#walk.members('jobs_index', this.#q)) {
-      const mine = jobs.filter((job) => this.#isMine(job));
-      for (const job of mine) known.set(textOf(job), 0);
-      await this.#repair(await withoutBatch(this.#walk, mine));
+      const ofThisPart = jobs.filter((job) => this.#isInThisPart(job));
+      for (const job of ofThisPart) known.set(textOf(job), 0);
+      await this.#repair(await withoutBatch(this.#walk, ofThisPart));
     }
     return known;
   }
 
-  #isMine(job: Buffer): boolean {
+  #isInThisPart(job: Buffer): boolean {
     return this.#parts === 1 || crc32(job) % this.#parts === this.#part;
   }
 
@@ -92,12 +92,12 @@ export class JobSweep {
   /**
    * Adds to `unindexed` the jobs of a place that are not in `known` (the jobs of the index). Leaves out:
    *
-   * - jobs that are left to other sweeps, because the queue is too long for one (`#isMine`);
+   * - jobs that are left to other sweeps, because the queue is too long for one (`#isInThisPart`);
    * - jobs without a batch, in a list from which the script `acquire` deletes them later (`leftovers`);
    * - jobs beyond `maxJobs`.
    */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
-    const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isMine(job));
+    const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInThisPart(job));
     const leftovers = place.leftovers ? await withoutBatch(this.#walk, others) : [];
     const ignored = new Set(leftovers.map(textOf));
     for (const job of others.map(textOf)) {
