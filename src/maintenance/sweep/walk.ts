@@ -147,12 +147,12 @@ export class Walk {
   }
 
   /**
-   * Resolves with the result of a part of the sweep. If the part failed at an unreadable key (see `unreadable`),
+   * Resolves with the result of a step of the sweep. If the step failed at an unreadable key (see `unreadable`),
    * resolves with undefined instead, so that the sweep goes on.
    */
-  async skippable<T>(part: Promise<T>): Promise<T | undefined> {
+  async skippable<T>(step: Promise<T>): Promise<T | undefined> {
     try {
-      return await part;
+      return await step;
     } catch (error) {
       if (!isWrongType(error)) throw error;
       this.#unreadable ??= error;
