@@ -66,11 +66,8 @@ interface DueTriggersParts {
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /**
-   * The triggers whose times cannot be computed, if the log has said so in the last hour. They are identified by their
-   * revisions (the ids of their stored definitions).
-   */
-  readonly #told = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
+  /** Ids of the stored definitions whose times cannot be computed, if the log has said so in the last hour. */
+  readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Number of calls of `publish` so far. The script uses it to begin with another client in each call. */
   #turn = 0;
 
@@ -137,8 +134,8 @@ export class DueTriggers {
   }
 
   #tell({ name, revision }: Pick<DueTrigger, 'name' | 'revision'>, error: unknown): void {
-    if (this.#told.has(revision)) return;
-    this.#told.set(revision, true);
+    if (this.#loggedRevisions.has(revision)) return;
+    this.#loggedRevisions.set(revision, true);
     const about = { trigger: name, reason: reasonOf(error) };
     this.#parts.log.error(about, 'cannot compute when a trigger fires; it stays due and is tried again');
   }
