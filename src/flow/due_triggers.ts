@@ -85,14 +85,14 @@ export class DueTriggers {
     const { nowMs, due, moving } = await partition.run('due_triggers', asked);
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));
-    for (const trigger of moving) this.#bring(trigger);
+    for (const trigger of moving) this.#startMove(trigger);
   }
 
   /**
    * Starts to move a trigger to the partition of its topic. Does not wait for the end: if that partition is away, the
    * other triggers still fire.
    */
-  #bring(trigger: TriggerName): void {
+  #startMove(trigger: TriggerName): void {
     const { partition, partitions, log } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) => {
       if (isPassing(error)) return;
