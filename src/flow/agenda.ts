@@ -32,8 +32,15 @@ export function agendaOf({ config, partitions, outbox, onFull, ...parts }: Agend
   const guard = new StorageGuard(partitions, config, onFull);
   const dueEvents = new DueEvents({ ...parts, limits: config, onFull });
   const { control } = partitions;
-  const controlRates = parts.partition === control ? undefined : RateLimit.of(control, config);
-  const dueTriggers = new DueTriggers({ ...parts, partitions, guard, limits: config, controlRates, onFull });
+  const ratesElsewhere = parts.partition === control ? undefined : RateLimit.of(control, config);
+  const dueTriggers = new DueTriggers({
+    ...parts,
+    partitions,
+    guard,
+    limits: config,
+    ratesElsewhere,
+    onFull,
+  });
   return {
     delayed: (signal) => dueEvents.publish(signal),
     joins: joinExpiry({ ...parts, partitions, outbox, guard, settings: config }),

@@ -47,11 +47,11 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * Checks and charges the rates of clients in the control partition, which stores them. Undefined if this is the
-   * control partition: there, the script charges the clients itself. In other partitions, clients are charged after
-   * their events are published, so they exceed their rates for a moment at most.
+   * Checks and charges the rates of clients, which the control partition stores. Undefined if this is the control
+   * partition: there, the script charges the clients itself. In other partitions, clients are charged after their
+   * events are published, so they exceed their rates for a moment at most.
    */
-  controlRates?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
+  ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
   log: Log;
   /** Called if Redis is out of memory. The function must free some memory. */
@@ -141,7 +141,7 @@ export class DueTriggers {
   }
 
   async #fire(firings: readonly Firing[]): Promise<Fired> {
-    const { partition, controlRates, limits, onFull } = this.#parts;
+    const { partition, ratesElsewhere, limits, onFull } = this.#parts;
     const { publishRate, publishBytes, publishBurstMs } = limits;
     const clients = [...new Set(firings.map(({ client }) => client))];
     try {
@@ -150,9 +150,9 @@ export class DueTriggers {
         uidSeed: uidSeed(),
         firings,
         burstMs: publishBurstMs,
-        eventsPerSecond: controlRates ? 0 : publishRate,
-        bytesPerSecond: controlRates ? 0 : publishBytes,
-        waiting: clients.filter((client) => controlRates?.mustWait(client)),
+        eventsPerSecond: ratesElsewhere ? 0 : publishRate,
+        bytesPerSecond: ratesElsewhere ? 0 : publishBytes,
+        waiting: clients.filter((client) => ratesElsewhere?.mustWait(client)),
       });
     } catch (error) {
       if (error instanceof StorageFull) onFull();
@@ -165,9 +165,9 @@ export class DueTriggers {
    * away.
    */
   #charge(spent: Fired['spent']): void {
-    const { controlRates, log } = this.#parts;
+    const { ratesElsewhere, log } = this.#parts;
     for (const { client, events, bytes } of spent)
-      controlRates?.charge(client, events, bytes).catch((error: unknown) => {
+      ratesElsewhere?.charge(client, events, bytes).catch((error: unknown) => {
         if (isPassing(error)) return;
         log.error(
           { err: error, ...failureOf(error) },
