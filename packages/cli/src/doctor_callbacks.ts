@@ -16,7 +16,7 @@ export type Role = 'client' | 'watcher';
  * no delivery fails: perhaps only the bus reaches it. If the last attempt is older, the receiver may have stopped
  * since.
  */
-const LATELY_MS = 60_000;
+const ATTEMPTED_WITHIN_MS = 60_000;
 
 /** Maximum characters of a callback's answer that are shown. */
 const MAX_SHOWN = 100;
@@ -61,7 +61,7 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   if (adviceOnFailures !== undefined)
     return { check, isWell: false, detail: health, advice: adviceOnFailures };
   const found = `${health}${stateOf(subscription)}`;
-  const isTriedLately = Date.now() - (last_attempted_at ?? 0) < LATELY_MS;
+  const isTriedLately = Date.now() - (last_attempted_at ?? 0) < ATTEMPTED_WITHIN_MS;
   if (unreached === undefined || isTriedLately) return { check, isWell: true, detail: found };
   const path = role === 'client' ? '/subscriber/test' : `/subscribers/${subscriber}/test`;
   const advice = `Start the receiver. If the bus alone reaches it, send a test event by POST ${path}, and look again within a minute.`;
