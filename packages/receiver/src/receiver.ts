@@ -108,7 +108,9 @@ export class Deliveries {
     const given = textOf(headers.authorization) ?? '';
     const isKnown = this.#authorizations.map((each) => areEqual(each, given)).some(Boolean);
     if (this.#authorizations.length > 0 && !isKnown) {
-      return this.#unknown('the uuid of the delivery is wrong or missing', { 'www-authenticate': 'Basic' });
+      return this.#refuseUnproven('the uuid of the delivery is wrong or missing', {
+        'www-authenticate': 'Basic',
+      });
     }
     if (Number(textOf(headers['content-length'])) > this.maxBytes) return this.tooLarge();
     return undefined;
@@ -130,7 +132,7 @@ export class Deliveries {
       signature: textOf(headers['webhook-signature']),
     };
     const refusal = this.#signature?.(signed, body, Date.now());
-    if (refusal) return this.#unknown(refusal);
+    if (refusal) return this.#refuseUnproven(refusal);
     const events = eventsIn(body, this.#options.parse);
     if (!id || !events) return answer(400, 'a delivery has a webhook-id, and a JSON array of events');
     return this.#handle(deliveryOf(id, headers), events);
@@ -139,7 +141,7 @@ export class Deliveries {
   /**
    * Reports, by `onRefused` or a warning, that a delivery does not prove to be from the bus. Returns the answer to it.
    */
-  #unknown(reason: string, headers?: Record<string, string>): Answer {
+  #refuseUnproven(reason: string, headers?: Record<string, string>): Answer {
     const { onRefused } = this.#options;
     if (onRefused) safely(() => onRefused(reason), 'onRefused');
     else this.#warn(reason);
