@@ -30,14 +30,14 @@ interface JoinsParts {
   pages: Pages;
   publicNames: PublicNames;
   /** Removes a join with its queue and its dead letters. Resolves with false if there is no such join. */
-  removeJoin: (token: string) => Promise<boolean>;
+  removeSubscriber: (token: string) => Promise<boolean>;
 }
 
 /**
  * The routes of `/joins`. A client makes, sees and removes its own joins, and root the joins of all clients. Viewers
  * see all joins.
  */
-export function joinsApi({ joins, clients, pages, publicNames, removeJoin }: JoinsParts): Route[] {
+export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
   /** Resolves with the token of the join that the request names. */
   const meant = async (caller: Caller, name: string, client: string | undefined): Promise<string> => {
     if (caller.role === 'client') {
@@ -58,7 +58,7 @@ export function joinsApi({ joins, clients, pages, publicNames, removeJoin }: Joi
     const client = await clients.find(ownerOf(token));
     const refusal = client ? beyondScope(client.scopes, rules) : forbidden('this client was removed');
     if (!refusal) return;
-    await removeJoin(token);
+    await removeSubscriber(token);
     throw refusal;
   };
 
@@ -122,7 +122,7 @@ export function joinsApi({ joins, clients, pages, publicNames, removeJoin }: Joi
       answers: NOTHING,
       errors: ['bad_join', 'join_not_found'],
       async handle({ caller, params: { name }, query }) {
-        if (!(await removeJoin(await meant(caller, name, query.client)))) throw notFound(name);
+        if (!(await removeSubscriber(await meant(caller, name, query.client)))) throw notFound(name);
         return NO_CONTENT;
       },
     }),

@@ -203,7 +203,6 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
     subscribers: () => subscriptions.owners(),
     joins,
     removeSubscriber,
-    removeJoin: removeSubscriber,
     joinsOf: (client: string) => joins.tokens(client),
     policy: new CallbackPolicy(config.callbackAllow, config),
     pingStore: () => partitions.ask((redis) => redis.ping()),
