@@ -45,11 +45,10 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk, and stores how far it has come. Returns three values:
---   bids    the UIDs of the letters that match the filter of the bulk
---   looked  the number of letters that were looked at
---   state   `going` if the queue (the letters of one subscriber, or of all) has more letters, `next` if another queue
---           follows, `over` after the last queue
+-- Looks at the next dead letters of a bulk, and stores how far it has come. Returns two values:
+--   bids   the UIDs of the letters that match the filter of the bulk
+--   state  `going` if the queue (the letters of one subscriber, or of all) has more letters, `next` if another queue
+--          follows, `over` after the last queue
 function bulks.walk(call, args, record)
   local key, keys = call.keys.bulk(args.owner), call.keys
   local letters, follow = next_letters(call, args, record)
@@ -64,13 +63,13 @@ function bulks.walk(call, args, record)
   if follow then
     local last = letters[#letters]
     redis.call('HSET', key, 'at_ms', last[2], 'at_id', last[1])
-    return bids, #letters, 'going'
+    return bids, 'going'
   end
   redis.call('HDEL', key, 'at_ms', 'at_id')
   local queue = args.queue + 1
   local is_over = queue >= tonumber(record.queue_count)
   redis.call('HSET', key, 'queue', is_over and 0 or queue)
-  return bids, #letters, is_over and 'over' or 'next'
+  return bids, is_over and 'over' or 'next'
 end
 
 -- Adds the job of a bulk to the queue `aux`, unless the job is already there.

@@ -7,10 +7,10 @@ local bulks = include('delivering/bulks')
 
 return function(call, args)
   local record = bulks.open(call, args, 'counting')
-  if not record then return { state = 'lost', looked = 0 } end
+  if not record then return 'lost' end
   local key = call.keys.bulk(args.owner)
-  local bids, looked, state = bulks.walk(call, args, record)
+  local bids, state = bulks.walk(call, args, record)
   redis.call('HINCRBY', key, 'matched', #bids)
   if state == 'over' then redis.call('HSET', key, 'state', 'counted') end
-  return { state = state, looked = looked }
+  return state
 end

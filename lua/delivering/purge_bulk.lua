@@ -7,12 +7,12 @@ local purging = include('delivering/purging')
 
 return function(call, args)
   local record = bulks.open(call, args, 'running')
-  if not record then return { state = 'lost', purged = 0 } end
+  if not record then return 'lost' end
   local key = call.keys.bulk(args.owner)
-  local bids, _, state = bulks.walk(call, args, record)
+  local bids, state = bulks.walk(call, args, record)
   local purged = purging.purge(call, bids, args.token, args.delivery_log)
   redis.call('HINCRBY', key, 'done', purged)
   redis.call('HINCRBY', key, 'left', #bids - purged)
   if state == 'over' then redis.call('HSET', key, 'state', 'ended', 'ended_ms', call.now_ms) end
-  return { state = state, purged = purged }
+  return state
 end

@@ -11,7 +11,7 @@ return function(call, args)
   local record = bulks.open(call, args, 'running')
   if not record then return { state = 'lost', revived = {} } end
   local key, revived, left = call.keys.bulk(args.owner), {}, 0
-  local bids, _, state = bulks.walk(call, args, record)
+  local bids, state = bulks.walk(call, args, record)
   for _, bid in ipairs(bids) do
     local letter = reviving.revive(call, bid, args.token)
     if letter.outcome == 'ok' then

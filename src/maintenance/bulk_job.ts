@@ -29,7 +29,7 @@ interface BulkJobParts {
   stopping: AbortSignal;
 }
 
-type StepState = Reply<'count_bulk'>['state'];
+type StepState = Reply<'count_bulk'>;
 type Part = Bulk & { queue: number };
 
 /**
@@ -66,10 +66,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 
   async function step(owner: string, { id, act, state, queue, queues }: Part): Promise<StepState> {
     const asked = { owner, id, queue, token: queues?.[queue] };
-    if (state === 'counting') return (await partition.run('count_bulk', { ...asked, max: COUNTED })).state;
+    if (state === 'counting') return partition.run('count_bulk', { ...asked, max: COUNTED });
     const changes = { ...asked, max: CHANGED };
-    if (act === 'purge')
-      return (await partition.run('purge_bulk', { ...changes, deliveryLog: config.deliveryLog })).state;
+    if (act === 'purge') return partition.run('purge_bulk', { ...changes, deliveryLog: config.deliveryLog });
     const reply = await partition.run('retry_bulk', changes);
     for (const { token, events } of reply.revived) recorder.added(token, events);
     return reply.state;

@@ -82,7 +82,7 @@ export async function stepBulk(
   const isLost = at !== queue || state !== (counts ? 'counting' : 'running');
   const found = isLost ? { names: [], state: 'lost' } : await walk(world, model, bulk, max);
   const { store } = world.bus;
-  if (counts) assert.equal((await store.run('count_bulk', args)).state, found.state);
+  if (counts) assert.equal(await store.run('count_bulk', args), found.state);
   else if (act === 'retry') await retry(world, model, bulk, args, found);
   else await purge(world, model, bulk, args, found);
   if (isLost) await world.assertUnchanged();
@@ -160,8 +160,7 @@ async function purge(
   args: StepArguments,
   { names, state }: Walked,
 ): Promise<void> {
-  const reply = await world.bus.store.run('purge_bulk', { ...args, deliveryLog: DELIVERY_LOG });
-  assert.deepEqual(reply, { state, purged: names.length });
+  assert.equal(await world.bus.store.run('purge_bulk', { ...args, deliveryLog: DELIVERY_LOG }), state);
   bulk.done += names.length;
   for (const name of names) model.end(model.find(name), 'purged');
 }

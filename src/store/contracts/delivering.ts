@@ -165,7 +165,7 @@ export const deliveringContracts = {
   },
   count_bulk: {
     arguments: bulkStep,
-    reply: { state: bulkState, looked: 'number' },
+    reply: bulkState,
   },
   retry_bulk: {
     arguments: bulkStep,
@@ -173,6 +173,6 @@ export const deliveringContracts = {
   },
   purge_bulk: {
     arguments: { ...bulkStep, deliveryLog },
-    reply: { state: bulkState, purged: 'number' },
+    reply: bulkState,
   },
 } as const satisfies Record<string, Contract>;
