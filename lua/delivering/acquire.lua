@@ -90,7 +90,7 @@ end
 
 return function(call, args)
   local q, workers = args.q, args.workers
-  local removed, came_back = finishing.finish_all(call, args, args.finished)
+  local removed, became_instant = finishing.finish_all(call, args, args.finished)
   -- The leases must be read before `note_alive`, because `note_alive` makes even expired leases look valid.
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
@@ -105,10 +105,10 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- The finished deliveries may have made waiting jobs ready (`came_back`). If this call leaves ready jobs, other
-  -- workers are woken for them. A quarantine leaves all of these jobs, because it takes only suspects (batches that two
-  -- workers held when they died).
-  if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
+  -- The finished deliveries may have made waiting jobs instant. If this call leaves ready jobs, other workers are woken
+  -- for them. A quarantine leaves all of these jobs, because it takes only suspects (batches that two workers held when
+  -- they died).
+  if became_instant and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces
 end

@@ -167,9 +167,9 @@ function finishing.finish_all(call, args, finished)
   if #collected.workers == 0 then return removed, false end
   local announced = call.wakes.main
   settle(call, collected, args)
-  local came_back = call.wakes.main
+  local became_instant = call.wakes.main
   call.wakes.main = announced
-  return removed, came_back
+  return removed, became_instant
 end
 
 return finishing

@@ -131,8 +131,8 @@ local function take_from_batch(call, args, taken)
     worker = args.worker, job = args.job, lease = args.lease, bid = args.bid, heal = 0, took_ms = 0,
     record = args.record,
   }
-  local _, came_back = finishing.finish_all(call, args, { finished })
-  call.wakes.main = call.wakes.main or came_back
+  local _, became_instant = finishing.finish_all(call, args, { finished })
+  call.wakes.main = call.wakes.main or became_instant
   return true
 end
 

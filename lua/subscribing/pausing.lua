@@ -53,8 +53,8 @@ function pausing.try_at_once(call, token, max)
   redis.call('HDEL', subscriber, 'throttled_until')
   local trial_job = redis.call('HGET', subscriber, 'probe')
   local released = trial_job and subscribers.release_trial_job(call, token, trial_job)
-  local came_back = waiting.make_instant(call, token, max)
-  if not (released or came_back) then try_failed(call, token) end
+  local became_instant = waiting.make_instant(call, token, max)
+  if not (released or became_instant) then try_failed(call, token) end
 end
 
 return pausing
