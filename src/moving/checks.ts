@@ -97,9 +97,9 @@ async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
 
 /** True if source and target are the same prefix in the same database of the same Redis. */
 async function isSame(source: Side, target: Side): Promise<boolean> {
-  const [run, its] = [await runOf(source.partitions), await runOf(target.partitions)];
+  const isSameRedis = (await runIdOf(source.partitions)) === (await runIdOf(target.partitions));
   const [one, other] = [source.partitions.control.redis.options, target.partitions.control.redis.options];
-  return run === its && source.prefix === target.prefix && (one.db ?? 0) === (other.db ?? 0);
+  return isSameRedis && source.prefix === target.prefix && (one.db ?? 0) === (other.db ?? 0);
 }
 
 /** Returns the value of the target's key `partitions` during the move. It is no number, so no process starts there. */
@@ -128,6 +128,6 @@ export async function readCount({
  * Returns the `run_id` of the Redis of these partitions. It changes when that Redis restarts, and the cursors of scans
  * are no longer valid then.
  */
-export async function runOf({ control: source }: Partitions): Promise<string> {
+export async function runIdOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

@@ -9,7 +9,7 @@ import {
   checkTarget,
   fillingText,
   readCount,
-  runOf,
+  runIdOf,
   scriptCallers,
   storeCount,
 } from './checks.ts';
@@ -127,9 +127,9 @@ async function copy(
   progress: (done: number) => void,
 ): Promise<void> {
   const { control } = source.partitions;
-  const run = await runOf(source.partitions);
+  const redisRunId = await runIdOf(source.partitions);
   let { cursor } = stored;
-  if (stored.run !== run) cursor = '0';
+  if (stored.redisRunId !== redisRunId) cursor = '0';
   let done = 0;
   const mover = new Mover(control, target.partitions);
   for await (const copied of mover.copy(cursor)) {
@@ -137,7 +137,7 @@ async function copy(
     progress(done);
     // If this run is cut off, the next run goes on at `cursor`. After the last keys `cursor` is 0, which also stands
     // for the beginning: the next run then copies everything again, which does no harm.
-    await storeMove(control, { ...stored, run, cursor: copied.cursor });
+    await storeMove(control, { ...stored, redisRunId, cursor: copied.cursor });
   }
   await markTopics(source, target);
 }

@@ -12,16 +12,16 @@ export interface StoredMove {
   partitions: number;
   /**
    * The cursor at which the scan of the source goes on after an interruption, or `copied` when everything is copied. It
-   * is valid only while the `run_id` of Redis is `run`, because the cursors of a restarted Redis differ.
+   * is valid only while Redis has this `redisRunId`, because the cursors of a restarted Redis differ.
    */
   cursor: string;
-  run: string;
+  redisRunId: string;
   /** When the move was finished, in ms by the clock of Redis. Undefined until then. */
   doneMs: number | undefined;
 }
 
 export function newMove(to: string, partitions: number): StoredMove {
-  return { id: uid(), to, partitions, cursor: '0', run: '', doneMs: undefined };
+  return { id: uid(), to, partitions, cursor: '0', redisRunId: '', doneMs: undefined };
 }
 
 export async function readMove(source: Partition): Promise<StoredMove | undefined> {
@@ -30,20 +30,23 @@ export async function readMove(source: Partition): Promise<StoredMove | undefine
     to = '',
     partitions,
     cursor = '0',
-    run = '',
+    run: redisRunId = '',
     done_at,
   } = await source.command((redis, keys) => redis.hgetall(keys.move()));
   if (id === undefined) return undefined;
   const doneMs = done_at === undefined ? undefined : Number(done_at);
-  return { id, to, partitions: Number(partitions), cursor, run, doneMs };
+  return { id, to, partitions: Number(partitions), cursor, redisRunId, doneMs };
 }
 
 /**
  * Stores in the source partition that its data are moved to another bus. From then on no process of the bus starts on
  * the source.
  */
-export async function storeMove(source: Partition, { doneMs, ...stored }: StoredMove): Promise<void> {
-  const fields = { ...stored, ...(doneMs !== undefined && { done_at: doneMs }) };
+export async function storeMove(
+  source: Partition,
+  { doneMs, redisRunId, ...stored }: StoredMove,
+): Promise<void> {
+  const fields = { ...stored, run: redisRunId, ...(doneMs !== undefined && { done_at: doneMs }) };
   await source.command((redis, keys) => redis.hset(keys.move(), fields));
 }
 
