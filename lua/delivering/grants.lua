@@ -35,13 +35,13 @@ local MAX_REPLY_BYTES = 1000000
 --   bytes        the size of these events
 --   unleased     the grants that still need a lease (the right to hold a job)
 --   holders      the workers that got a new job
---   lane_of      for each worker that begins a delivery: the subscriber's token
+--   token_of     for each worker that begins a delivery: the subscriber's token
 --   subscribers  for each subscriber of a granted batch: true if an attempt begins, false if a job is only given again
 --   open_of      for each subscriber that was looked up: the UID of its open batch, or false
 function grants.begin(choice, reader, uid_seed)
   return {
     uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,
-    unleased = {}, holders = {}, lane_of = {}, subscribers = {}, open_of = {},
+    unleased = {}, holders = {}, token_of = {}, subscribers = {}, open_of = {},
   }
 end
 
@@ -106,7 +106,7 @@ function grants.give_next(call, given, worker)
   given.holders[#given.holders + 1] = worker
   if not bid then return end
   local token = start[1]
-  given.lane_of[worker] = token
+  given.token_of[worker] = token
   given.subscribers[token] = true
   close_batch(call, given, token, bid)
   add_batch(call, given, grant, worker, bid, start)
@@ -133,7 +133,7 @@ end
 -- the queue.
 function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
-  given.lane_of[worker] = nil
+  given.token_of[worker] = nil
   lanes.leave(call, worker)
   -- `lanes.leave` does nothing if the delivery has begun in this script call, because `settle` stores its lane only at
   -- the end of the call. But its worker may already count in a share.
@@ -171,7 +171,7 @@ function grants.settle(call, given)
     redis.call('HSET', keys.leases(), unpack(numbers))
   end
   if #given.holders > 0 then redis.call('SADD', keys.jobs_pending_index(given.choice.q), unpack(given.holders)) end
-  lanes.join(call, given.lane_of)
+  lanes.join(call, given.token_of)
   return describe_subscribers(call, given)
 end
 
