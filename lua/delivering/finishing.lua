@@ -27,7 +27,7 @@ local finishing = {}
 --                because their first events filled them
 local function collection(args, closed)
   return {
-    workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
+    workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
     delivery_log = args.delivery_log, undelivered = false,
   }
 end
@@ -58,17 +58,17 @@ local function add_taken(call, collected, token, each, events)
 end
 
 -- Finishes one job. Returns the number of events in its batch (0 without a batch), or nothing if the worker does not
--- hold the job. `lane` is the token of the subscriber to which the worker delivers, or false.
-local function finish(call, q, each, lane, lease_of, collected)
+-- hold the job. `delivers_to` is the token of the worker's subscriber, or false.
+local function finish(call, q, each, delivers_to, lease_of, collected)
   local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
   if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
   collected.workers[#collected.workers + 1] = each.worker
-  collected.lanes[#collected.lanes + 1] = lane
+  collected.tokens[#collected.tokens + 1] = delivers_to
   collected.jobs[#collected.jobs + 1] = job
   if not each.bid then return 0 end
   collected.bids[#collected.bids + 1] = each.bid
   local batch = call.keys.batch(each.bid)
-  local token = lane or redis.call('LINDEX', batch, 0)
+  local token = delivers_to or redis.call('LINDEX', batch, 0)
   local events = redis.call('LLEN', batch) - batches.HEADER
   -- The batch no longer exists.
   if not token or events < 0 then return 0 end
@@ -119,12 +119,12 @@ end
 --   - Normally two jobs for each ended delivery, so that 4 deliveries at a time become 8, then 16.
 --   - If the subscriber was on trial until now (`recovered`), as many jobs as its limit on deliveries in flight allows.
 --   - Never more than this limit has room for. Otherwise workers would take jobs only to put them back.
-local function go_on(call, lane, ended, recovered, args)
-  if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
-  local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(lane), 'max_in_flight', 'max_bytes'))
-  local in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), lane)) or 0
+local function go_on(call, token, ended, recovered, args)
+  if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
+  local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))
+  local in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0
   local room = math.max(0, lanes.width(call, own_limit, max_bytes, args) - in_flight)
-  waiting.make_instant(call, lane, recovered and room or math.min(2 * ended, room))
+  waiting.make_instant(call, token, recovered and room or math.min(2 * ended, room))
 end
 
 -- Writes the collected changes to Redis. An error at one subscriber does not stop the changes of the others.
@@ -135,15 +135,15 @@ local function settle(call, collected, args)
   if #collected.bids > 0 then redis.call('ZREM', keys.batches_index(), unpack(collected.bids)) end
   local may_have_notice = #collected.lists > 0 and delete_lists(call, collected)
   if #collected.bids > 0 and next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
-  local left, recovered, tokens = lanes.leave_all(call, collected.workers, collected.lanes), {}, {}
+  local left, recovered, tokens = lanes.leave_all(call, collected.workers, collected.tokens), {}, {}
   for token, sum in pairs(collected.taken) do
     recovered[token] = calls.try(call, settle_subscriber, token, sum, args, may_have_notice)
     tokens[#tokens + 1] = token
   end
   delivery_log.follow(call, 'taken', tokens, args.delivery_log)
   if collected.undelivered then delivery_log.write_drops(call, collected.undelivered) end
-  for lane, ended in pairs(left) do
-    calls.try(call, go_on, lane, ended, recovered[lane], args)
+  for token, ended in pairs(left) do
+    calls.try(call, go_on, token, ended, recovered[token], args)
   end
 end
 
@@ -160,9 +160,9 @@ function finishing.finish_all(call, args, finished)
     bids[#bids + 1] = each.bid
   end
   local collected = collection(args, open_batches.closed_times(call, bids))
-  local lease_of, lane_of = leases.of(call, workers, args.lease_ms), lanes.subscribers_of(call, workers)
+  local lease_of, token_of = leases.of(call, workers, args.lease_ms), lanes.subscribers_of(call, workers)
   for i, each in ipairs(finished) do
-    removed[i] = calls.try(call, finish, args.q, each, lane_of[i], lease_of, collected) or false
+    removed[i] = calls.try(call, finish, args.q, each, token_of[i], lease_of, collected) or false
   end
   if #collected.workers == 0 then return removed, false end
   local announced = call.wakes.main
