@@ -27,9 +27,9 @@ end
 -- Removes a worker from its lane (the workers that deliver to one subscriber). One waiting job of this subscriber then
 -- becomes instant. Returns true if the worker was in a lane.
 local function leave_lane(call, worker)
-  local lane = lanes.leave(call, worker)
-  if lane then waiting.make_instant(call, lane, 1) end
-  return lane ~= nil
+  local token = lanes.leave(call, worker)
+  if token then waiting.make_instant(call, token, 1) end
+  return token ~= nil
 end
 
 -- Enters a worker that delivers the batch `bid` into a lane: the workers that deliver to the subscriber of the batch.
