@@ -19,7 +19,7 @@ import { Scheduler } from './scheduler.ts';
 import { sweepJob } from './sweep_job.ts';
 
 const MAX_SLEEP_MS = 10_000;
-const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
+const MAX_SLEEP_IF_PARTITIONED_MS = 20_000;
 /**
  * A ticker is a timer that queues a periodic job. The partitions start their tickers one after the other within this
  * time, so that their jobs are not queued together. Tickers of urgent jobs start at once.
@@ -34,7 +34,7 @@ const WORKERS = 2;
  * - one may wait for a partition that does not answer;
  * - one is left for the other jobs.
  */
-const WORKERS_AMONG_OTHERS = 3;
+const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   outbox: Outbox;
@@ -78,14 +78,14 @@ export class Maintenance {
     this.#workers = new Workers(
       { queue, handler: byName(jobs, others, log), recorder, log },
       {
-        ids: uids(all.length === 1 ? WORKERS : WORKERS_AMONG_OTHERS),
+        ids: uids(all.length === 1 ? WORKERS : WORKERS_IF_PARTITIONED),
         tickMs: tickMs(config),
         ticksPerAsk: all.length === 1 ? 1 : 2,
       },
     );
     wakeups.on('aux', () => this.#workers.wake());
     const agenda = agendaOf({ ...parts, config, onFull: () => onFull(partition) });
-    const maxSleepMs = all.length === 1 ? MAX_SLEEP_MS : MAX_SLEEP_AMONG_OTHERS_MS;
+    const maxSleepMs = all.length === 1 ? MAX_SLEEP_MS : MAX_SLEEP_IF_PARTITIONED_MS;
     const onForbidden = () => {
       queue.noteForbidden();
       this.#workers.wake();
