@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Metric, Registry } from 'prom-client';
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 import { chunksOf } from '../chunks.ts';
+import { sleep } from '../clock.ts';
 import { sumOf } from '../sum.ts';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
@@ -8,6 +9,18 @@ import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from '.
 
 /** Number of series that are made in one turn of the event loop. 1,000 take about 1 ms. */
 const SERIES_PER_TURN = 1000;
+
+/**
+ * Interval at which the lag of the event loop is measured. The default of prom-client, 10 ms, takes 0.6 % of a core
+ * when the process is idle.
+ */
+const EVENT_LOOP_SAMPLE_MS = 100;
+
+/** The metrics of this process itself, such as its CPU time. */
+const own = new Registry();
+collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
+// Without a sample, prom-client would show a minimal lag of 292 years.
+await sleep(2 * EVENT_LOOP_SAMPLE_MS);
 
 /** A series of Prometheus: a value under a name and labels. */
 interface Series {
@@ -69,7 +82,7 @@ const HISTOGRAMS: readonly Histogram[] = [
  * Returns the figures of the bus and of this process in the text format of Prometheus. Throws StorageUnavailable if no
  * partition can be reached.
  */
-export async function exposition(parts: FigureParts, own: Registry): Promise<string> {
+export async function exposition(parts: FigureParts): Promise<string> {
   const figures = Map.groupBy<string, Figure>(await collectFigures(parts), ({ name }) => name);
   const texts: string[] = [];
   for (const [figure, family] of Object.entries(FAMILIES))

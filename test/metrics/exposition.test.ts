@@ -55,6 +55,12 @@ test('an empty bus shows every family, and the metrics of the process', async ()
   );
   assert.deepEqual(ours, [...Object.values(FAMILIES).map(({ name }) => name), ...histograms]);
   assert.ok(families.has('process_cpu_seconds_total') && families.has('nodejs_eventloop_lag_seconds'));
+  // Without a sample, prom-client shows 292 years.
+  const { nodejs_eventloop_lag_min_seconds: lagSeconds } = series(
+    families,
+    'nodejs_eventloop_lag_min_seconds',
+  );
+  assert.ok(Number(lagSeconds) < 60);
   assert.deepEqual(series(families, 'routemaster_redis_memory_max_bytes'), {
     routemaster_redis_memory_max_bytes: 100 * 1024 * 1024,
   });
