@@ -94,7 +94,7 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);
   const { authentication, sessions, proxies, audit, lastSeen, budget } = shared;
-  const routesIn = (dialect: Dialect) => {
+  const makeRoutes = (dialect: Dialect) => {
     const parts = { ...shared, dialect };
     const rows = [
       ...healthApi(parts),
@@ -119,9 +119,10 @@ export function buildApi(given: ApiParts): Built {
     const routes = declaredQueries(rows, dialect);
     return [...routes, ...openApi(routes, { ...parts, delivered: DELIVERED })];
   };
+  const routes = makeRoutes(DIALECTS.none);
   return {
-    routesIn,
-    pages: consolePages(routesIn(DIALECTS.none), shared),
+    routesIn: (dialect) => (dialect === DIALECTS.none ? routes : makeRoutes(dialect)),
+    pages: consolePages(routes, shared),
     authentication,
     sessions,
     proxies,
