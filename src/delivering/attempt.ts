@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { AttemptReport } from './attempt_report.ts';
 
 export interface FailedAttempt {
   /** When the attempt began, ms by Redis's clock. */
@@ -8,16 +8,6 @@ export interface FailedAttempt {
   reason: string;
   answer?: string | undefined;
 }
-
-/** A failed attempt, in the form that Redis stores and the API shows. */
-export const ATTEMPT = z.object({
-  at: z.int().describe('When the attempt began.'),
-  status: z.int().nullable().describe('Null if no answer came, or if the batch is of a join.'),
-  duration_ms: z.int(),
-  reason: z.string(),
-  answer: z.string().nullable().describe('The beginning of the body of the answer.'),
-});
-export type AttemptReport = z.infer<typeof ATTEMPT>;
 
 /** Maximum length of the texts `reason` and `answer`. A reason may quote a certificate with thousands of names. */
 const MAX_CHARACTERS = 256;

@@ -4,7 +4,7 @@ import { ownerOf } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
-import type { AttemptReport } from './attempt.ts';
+import type { AttemptReport } from './attempt_report.ts';
 import {
   type DeadLetter,
   following,

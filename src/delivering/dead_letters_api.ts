@@ -14,7 +14,7 @@ import {
   tokenAsked,
   withOwners,
 } from '../subscribing/asked_subscribers.ts';
-import { ATTEMPT } from './attempt.ts';
+import { ATTEMPT } from './attempt_report.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, WHAT, WHOSE } from './dead_letter_queries.ts';
 import { eventsOfLetter, findDeadLetter, listDeadLetters, wholeLetterJson } from './dead_letter_reading.ts';

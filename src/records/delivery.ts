@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ATTEMPT, type AttemptReport } from '../delivering/attempt.ts';
+import { ATTEMPT, type AttemptReport } from '../delivering/attempt_report.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 

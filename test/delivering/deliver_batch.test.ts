@@ -11,7 +11,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
-import type { AttemptReport } from '../../src/delivering/attempt.ts';
+import type { AttemptReport } from '../../src/delivering/attempt_report.ts';
 import { promoteDue } from '../../src/delivering/queue.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import type { Subscription } from '../../src/subscribing/subscription.ts';
