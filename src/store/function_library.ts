@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { callback, preamble, type ScriptSource } from './script_source.ts';
 
 /** A library of Redis functions. Its text `lua` registers one function for each script. */
@@ -18,7 +18,7 @@ export function functionLibrary(scripts: readonly ScriptSource[]): FunctionLibra
   const before = preamble(scripts);
   const callbacks = scripts.map((script) => ({ ...script, callback: callback(script) }));
   const code = [before, ...callbacks.map((each) => `${each.flags} ${each.callback}`)].join('\n');
-  const name = LIBRARIES + createHash('sha256').update(code).digest('hex').slice(0, 16);
+  const name = LIBRARIES + hash('sha256', code).slice(0, 16);
   const functions = callbacks.map(
     (script) =>
       `redis.register_function{ function_name = '${functionName(name, script.name)}', ` +

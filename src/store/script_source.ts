@@ -92,9 +92,9 @@ interface Module extends LuaFile {
 
 /** Reads all scripts, sorted by name. Throws if a script has no contract, or a contract no script. */
 export function readScripts(): ScriptSource[] {
-  const files = readdirSync(DIRECTORY, { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.lua'))
-    .map((path) => ({ path, text: readFileSync(join(DIRECTORY, path), 'utf8') }));
+  const files = readdirSync(DIRECTORY)
+    .flatMap((folder) => readdirSync(`${DIRECTORY}/${folder}`).map((file) => `${folder}/${file}`))
+    .map((path) => ({ path, text: readFileSync(`${DIRECTORY}/${path}`, 'utf8') }));
   const { scripts = [], modules = [] } = Object.groupBy(files, ({ text }) =>
     SCRIPT_LINE.test(text) ? 'scripts' : 'modules',
   );
@@ -157,10 +157,10 @@ function addModule(
   into: Set<Module>,
   users: readonly string[],
 ): void {
-  const chain = [...users, name].join(' includes ');
-  if (users.includes(name)) throw new Error(`lua/: ${chain}`);
+  const chain = () => [...users, name].join(' includes ');
+  if (users.includes(name)) throw new Error(`lua/: ${chain()}`);
   const module = all.get(name);
-  if (!module) throw new Error(`lua/: ${chain}, which does not exist`);
+  if (!module) throw new Error(`lua/: ${chain()}, which does not exist`);
   if (into.has(module)) return;
   for (const each of module.includes) addModule(each, all, into, [...users, name]);
   into.add(module);
