@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BusAnswerError, BusClient, type Credentials } from '../http/bus_client.ts';
 import { deliveryLines } from './delivery_lines.ts';
 import { JOIN, PATIENTS, TOPICS, TRIGGER } from './demo_cast.ts';
-import { dropOldest } from './demo_drop.ts';
 import { demoEvent, demoEvents } from './demo_events.ts';
 import { freeTopics } from './demo_repair.ts';
 import { keptClient } from './kept_client.ts';
@@ -148,6 +147,8 @@ export class Demo {
     if (report.dropped) return;
     const lost = demoEvents('demo_customers', LOST_EVENTS);
     for (const event of lost) await publish(publisher, event);
+    // Imported here, because it loads most of src/store/, which a start without the demo does not need.
+    const { dropOldest } = await import('./demo_drop.ts');
     await dropOldest(redisUrl, token);
   }
 
