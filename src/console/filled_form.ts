@@ -47,10 +47,9 @@ function isRefusedForm(
   inputs: readonly string[],
 ): boolean {
   const hidden = inputs.filter((each) => !isVisible(each));
-  const isSent = (each: string) => {
-    const name = attributeOf(each, 'name') ?? '';
-    return /^(form_token|from|was)$/.test(name) || attributeOf(each, 'value') === escaped(fields[name]);
-  };
+  const isSent = (each: string) =>
+    attributeOf(each, 'data-common') !== undefined ||
+    attributeOf(each, 'value') === escaped(fields[attributeOf(each, 'name') ?? '']);
   return action === escaped(path) && hidden.every(isSent);
 }
 

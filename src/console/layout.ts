@@ -200,7 +200,12 @@ function header({ caller, formToken }: Visitor, { current }: Page): Html {
 
 /** Returns the hidden field with the form token, which every form needs. */
 export function tokenField(formToken: string): Html {
-  return html`<input type="hidden" name="form_token" value="${formToken}">`;
+  return commonField('form_token', formToken);
+}
+
+/** Returns a hidden field that many forms have. Forms with the same action differ in their other hidden fields. */
+export function commonField(name: string, value: string | number): Html {
+  return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;
 }
 
 /** Returns a part of a page. An open page fetches this part again from `url` every two seconds, or every `everyMs`. */

@@ -5,7 +5,7 @@ import type { Input } from '../routing/route.ts';
 import { parseUrl } from '../urls.ts';
 import type { PageCall } from './api_calls.ts';
 import { type AnyFields, digestOf } from './fields.ts';
-import { tokenField } from './layout.ts';
+import { commonField, tokenField } from './layout.ts';
 
 /**
  * The schema of a page's query. It accepts all parameters, because the API checks those that it gets. A parameter that
@@ -86,7 +86,7 @@ interface FormOptions {
 
 /** Returns the hidden fields of every form: the form token, and the path and query of its page. */
 export function ownFields({ formToken, request, refusal }: PageCall): Html {
-  return html`${tokenField(formToken)}<input type="hidden" name="from" value="${refusal?.from ?? request.url}">`;
+  return html`${tokenField(formToken)}${commonField('from', refusal?.from ?? request.url ?? '')}`;
 }
 
 /**
@@ -94,7 +94,7 @@ export function ownFields({ formToken, request, refusal }: PageCall): Html {
  * values.
  */
 export function wasField(values: unknown): Html {
-  return html`<input type="hidden" name="was" value="${digestOf(values)}">`;
+  return commonField('was', digestOf(values));
 }
 
 /**

@@ -22,10 +22,8 @@ document.addEventListener('submit', ({ target }) => target.matches('header form'
 /** Identifies a form of a user on all pages. Forms with the same action differ in their hidden fields. */
 function keyOf(form) {
   const user = document.querySelector('header form span')?.textContent;
-  const own = [...form.elements].filter(
-    ({ type, name }) => type === 'hidden' && !/^(form_token|from|was)$/.test(name),
-  );
-  return [user, form.getAttribute('action'), ...own.map(({ value }) => value)].join(' ');
+  const own = form.querySelectorAll('[type=hidden]:not([data-common])');
+  return [user, form.getAttribute('action'), ...[...own].map(({ value }) => value)].join(' ');
 }
 
 function fillIn({ key, name, value, checked }) {
