@@ -3,8 +3,9 @@ import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { linesOf } from './fields.ts';
+import { type AnyFields, linesOf } from './fields.ts';
 import { ago } from './format.ts';
+import { commonField } from './layout.ts';
 import { listingPage } from './listing_page.ts';
 import { action } from './page.ts';
 import {
@@ -30,6 +31,7 @@ export function clientsPages(api: ApiCalls): Route[] {
       action: 'client.create',
       async act(call) {
         const { name, publish, subscribe } = call.body;
+        await checkFirst(call);
         const body = {
           name,
           secret: true,
@@ -43,6 +45,20 @@ export function clientsPages(api: ApiCalls): Route[] {
     }),
     ...changes(api),
   ];
+
+  /**
+   * Throws if a client with the typed name was made since the form was shown. Reloading the page with the secret sends
+   * the form again, and would make a second client.
+   */
+  async function checkFirst(call: PageCall & { body: AnyFields }): Promise<void> {
+    const { name, was } = call.body;
+    const { body } = await api.call<ClientReport[] | undefined>('GET /api_tokens', call);
+    const made = body?.find((each) => each.name === name && Number(each.created_at) > Number(was));
+    if (!made) return;
+    const what = `${made.token} was made meanwhile; if nobody has its secret, make a new one in the list`;
+    const members = { field: 'name' };
+    throw new BusError('bad_client', `${what}. To make another client, send this again`, { members });
+  }
 }
 
 /** The page that lists the clients. */
@@ -64,7 +80,7 @@ function listing(api: ApiCalls): Route {
         ...(mayChange ? [{ name: '', cell: (client: ClientReport) => forms(call, client) }] : []),
       ],
       empty: 'There is no client yet. A service needs one to publish or to subscribe.',
-      below: mayChange && creation(call),
+      below: mayChange && creation(call, nowMs),
     };
   });
 }
@@ -182,11 +198,11 @@ function limitFields({ publish, subscribe }: Partial<ClientReport>): Html {
 <p class="hint">Topics such as <code>orders</code> or <code>shop_*</code>. Empty means any topic, <code>-</code> means none.</p>`;
 }
 
-function creation(call: Parameters<typeof form>[0]) {
+function creation(call: PageCall, nowMs: number) {
   return html`<h2>New client</h2><div class="card">${form(call, {
     action: PATH,
     does: 'Make it',
-    content: html`<div class="fields"><label>Name <input name="name" required pattern="[a-z0-9_\\-]+" autocapitalize="none" spellcheck="false"></label></div>
+    content: html`${commonField('was', nowMs)}<div class="fields"><label>Name <input name="name" required pattern="[a-z0-9_\\-]+" autocapitalize="none" spellcheck="false"></label></div>
 ${limitFields({})}`,
   })}</div>`;
 }

@@ -203,6 +203,23 @@ describe('root', () => {
     assert.ok(!(await visit.text('main')).includes(secret));
   });
 
+  test('makes a client only once if the page with its secret is reloaded', async () => {
+    const visit = await as(root, '/console/clients');
+    const button = 'main form[action="/console/clients"] button';
+    const made = async () => {
+      const clients = (await bus.root.call('GET', '/api_tokens')) as { name: string; token: string }[];
+      return clients.filter(({ name }) => name === 'made_once').map(({ token }) => token);
+    };
+    await visit.page.type('[name=name]', 'made_once');
+    await visit.submit(button);
+    const token = await visit.text('dd');
+    await visit.page.reload();
+    assert.deepEqual(await made(), [token]);
+    assert.match(await visit.text('.problem'), new RegExp(`^${token} was made meanwhile`));
+    await visit.submit(button);
+    assert.deepEqual((await made()).sort(), [token, await visit.text('dd')].sort());
+  });
+
   test('replaces a secret only once if its page is reloaded', async () => {
     const client = await bus.client('rotated');
     const visit = await as(root, '/console/clients');
