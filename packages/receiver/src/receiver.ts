@@ -52,7 +52,7 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
   onError?: (error: unknown, delivery: Delivery) => void;
   /**
    * Called with the reason if a delivery is refused because its `uuid` or signature is wrong. By default `console.warn`
-   * prints it, once a minute at most, because anybody can send such requests.
+   * prints each reason once a minute at most, because anybody can send such requests.
    */
   onRefused?: (reason: string) => void;
   /** Maximum difference in seconds between the time of a signature and this machine's clock; 300 by default. */
@@ -85,7 +85,8 @@ export class Deliveries {
   readonly #options: ReceiverOptions;
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
-  #warnedAtMs = 0;
+  /** When each reason of refusals was printed last. There are four reasons. */
+  readonly #warnedAtMs = new Map<string, number>();
 
   /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if a given value is malformed. */
   constructor(options: ReceiverOptions) {
@@ -149,8 +150,8 @@ export class Deliveries {
   }
 
   #warn(reason: string): void {
-    if (Date.now() - this.#warnedAtMs < WARN_EVERY_MS) return;
-    this.#warnedAtMs = Date.now();
+    if (Date.now() - (this.#warnedAtMs.get(reason) ?? 0) < WARN_EVERY_MS) return;
+    this.#warnedAtMs.set(reason, Date.now());
     // biome-ignore lint/suspicious/noConsole: this package has no log, and a service may set `onRefused` instead
     console.warn(`refused a delivery (said once a minute at most): ${reason}`);
   }
