@@ -1,4 +1,10 @@
-import { type Routemaster, RoutemasterError, TimeLimitError } from '@routemaster/client';
+import {
+  ForbiddenError,
+  NotFoundError,
+  type Routemaster,
+  RoutemasterError,
+  TimeLimitError,
+} from '@routemaster/client';
 import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './bus_report.ts';
 import { type Call, collect, Failure } from './command.ts';
 import { callbackFindings, type Role } from './doctor_callbacks.ts';
@@ -146,11 +152,17 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/** Finds out the role of the credentials by listing jobs, because the bus lets only root and viewers do that. */
+/**
+ * Finds out the role of the credentials by listing jobs, because the bus lets only root and viewers do that. Version
+ * 1.0.0 has no such call: there, root counts as a client.
+ */
 async function roleOf(bus: Routemaster): Promise<Role> {
   return bus.call('GET /jobs', { query: { limit: 1 } }).then(
     () => 'watcher',
-    () => 'client',
+    (error) => {
+      if (error instanceof ForbiddenError || error instanceof NotFoundError) return 'client';
+      throw error;
+    },
   );
 }
 

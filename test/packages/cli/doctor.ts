@@ -232,6 +232,19 @@ test('doctor says what to do if the bus cannot use its Redis', async (t) => {
   assert.equal(stderr, 'not_well: 1 of 3 checks found something\n');
 });
 
+test('doctor does not take root for a client if the bus cannot say at the moment', async (t) => {
+  const port = await serving(t, async ({ url = '', headers: { authorization = '' } }, response) => {
+    if (url.startsWith('/jobs')) return void response.writeHead(503).end();
+    const answered = await fetch(bus.url + url, { headers: { authorization } });
+    response.writeHead(answered.status, { 'content-type': answered.headers.get('content-type') ?? '' });
+    response.end(await answered.text());
+  });
+  const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
+  assert.match(stdout, /^BAD +pulse +http_503: .*\n$/m);
+  assert.doesNotMatch(stdout, /credentials|topics|callback/);
+  assert.equal(status, 2);
+});
+
 test('doctor says which partitions cannot be reached', async (t) => {
   const port = await serving(t, async ({ url = '', headers: { authorization = '' } }, response) => {
     const answered = await fetch(bus.url + url, { headers: { authorization } });
