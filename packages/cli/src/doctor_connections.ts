@@ -63,6 +63,16 @@ export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string
   return `the certificate is not trusted: ${socket.authorizationError}`;
 }
 
+/** Resolves within `timeoutMs`, with a text that says so if a URL is http, but its server speaks TLS. */
+export async function tlsInstead(url: string, timeoutMs: number): Promise<string | undefined> {
+  const { protocol, hostname, port } = new URL(url);
+  if (protocol === 'https:') return undefined;
+  const connection = new Connection(new URL(`https://${hostname}:${port || 80}`));
+  const problem = await connection.opened(timeoutMs);
+  connection.close();
+  return problem === undefined ? 'https is served there: write https:// before the host' : undefined;
+}
+
 /**
  * A connection to the server of a URL, on which nothing is sent. It belongs to an HTTP request that is never finished,
  * because Node's requests know how to connect through a proxy.

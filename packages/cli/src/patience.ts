@@ -1,4 +1,4 @@
-import { reach } from './doctor_connections.ts';
+import { reach, tlsInstead } from './doctor_connections.ts';
 
 const SILENT_MS = 1000;
 
@@ -8,7 +8,7 @@ const SILENT_MS = 1000;
  */
 export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
   setTimeout(async () => {
-    const problem = await reach(url, SILENT_MS);
+    const problem = (await reach(url, SILENT_MS)) ?? (await tlsInstead(url, SILENT_MS));
     if (problem !== undefined)
       stderr.write(`${url} cannot be reached (${problem}); trying again, for ${timeoutMs / 1000} s in all\n`);
   }, SILENT_MS).unref();

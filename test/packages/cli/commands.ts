@@ -3,9 +3,11 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { selfSigned } from '../../../harness/http/certificates.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { freePort } from '../../../harness/processes/ports.ts';
@@ -411,6 +413,21 @@ test('a person and a script are told once that the bus cannot be reached, before
   assert.match(
     stderr,
     /^http:\S+ cannot be reached \(.*ECONNREFUSED.*\); trying again, for 10 s in all\n\w+: .*ECONNREFUSED.*\n$/,
+  );
+  assert.deepEqual([stdout, status], ['', 2]);
+});
+
+test('a person who writes http where https is served is told so after a second', async (t) => {
+  const server = createTlsServer(selfSigned()).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const bus = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { stdout, stderr, status } = await terminal.rtmAlone(`topic list -b ${bus} -t x`);
+  assert.match(
+    stderr,
+    new RegExp(
+      `^${bus} cannot be reached \\(https is served there: write https://.*\\); trying again, for 10 s in all\n`,
+    ),
   );
   assert.deepEqual([stdout, status], ['', 2]);
 });
