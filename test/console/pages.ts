@@ -181,6 +181,26 @@ describe('each page', () => {
     assert.equal(await visit.text('[data-pause]'), 'Go on');
   });
 
+  test('does not move a row of a list away from the focus of a keyboard', async () => {
+    const visit = await as(root, '/console/topics');
+    const focused = () => visit.page.evaluate('document.activeElement.textContent');
+    const isInList = () => visit.page.evaluate(`document.activeElement.matches('tbody *')`);
+    do await visit.page.keyboard.press('Tab');
+    while (!(await isInList()));
+    const topic = await focused();
+    const client = await bus.client('first');
+    await client.publish('aaa_first_topic', { url: 'https://shop.example.com/4' });
+    await visit.page.evaluate(`new Promise((resolve) => {
+      document.addEventListener('htmx:finally:request', resolve);
+      htmx.trigger('#topics', 'refresh');
+    })`);
+    assert.equal(await focused(), topic);
+    await visit.page.evaluate('document.activeElement.blur()');
+    await visit.page.waitForFunction(
+      `document.querySelector('main').textContent.includes('aaa_first_topic')`,
+    );
+  });
+
   test('asks for nothing while its tab is hidden', async () => {
     const [hidden, visible] = [await as(root, '/console'), await as(root, '/console')];
     await hidden.page.evaluate(`Object.defineProperty(document, 'hidden', { value: true })`);

@@ -29,11 +29,13 @@ function isBusy() {
 }
 
 /**
- * Returns true if a part may be replaced: nothing on the page is in use, and the part is neither paused nor has opened
- * details. Opened details are being read, and their text would move.
+ * Returns true if a part may be replaced: nothing on the page is in use, and the part is not paused. It has no opened
+ * details, which are being read, and whose text would move. The focus of a keyboard is on no row of a list, because
+ * another row would move there, and Enter would open that.
  */
 function mayChange(part) {
-  return !(isBusy() || part.matches('[data-paused]') || part.querySelector('details[open]'));
+  if (isBusy() || part.matches('[data-paused]')) return false;
+  return !part.querySelector('details[open], tbody :focus-visible');
 }
 
 setInterval(() => {
