@@ -31,7 +31,7 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
     type: 'string',
     short: 't',
     value: 'TOKEN',
-    help: 'the token of a client, TOKEN:SECRET, or the root key',
+    help: 'the token of a client, TOKEN:SECRET, or the root key; else $ROUTEMASTER_TOKEN',
   },
   secret: { type: 'string', value: 'SECRET', help: 'the secret of the client' },
   json: { type: 'boolean', help: 'print what the bus answers, as JSON' },

@@ -24,6 +24,8 @@ interface Surroundings extends Streams {
 /** Runs the command that the arguments name. Resolves with the exit status: 0, 1 (wrong usage) or 2 (failed). */
 export async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
   const { stdout, stderr } = surroundings;
+  const [first, ...rest] = argv;
+  if (first === 'help' && /^[^-]/.test(rest[0] ?? '')) return run([...rest, '--help'], surroundings);
   const command = COMMANDS.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
   if (!command) {
     const group = groupOf(argv);

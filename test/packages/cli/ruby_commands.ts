@@ -193,7 +193,9 @@ test('help goes to stdout', async () => {
   const { stdout, stderr, status } = await terminal.rtmAlone('pub --help');
   assert.match(stdout, /^Usage:\nrtm pub /);
   assert.deepEqual([stderr, status], ['', 0]);
+  assert.deepEqual(await terminal.rtm('help pub'), { stdout, stderr, status });
   const trigger = await terminal.rtm('trigger --help');
+  assert.deepEqual(await terminal.rtm('help trigger'), trigger);
   assert.match(trigger.stdout, /^Usage:\nrtm trigger list\n/);
   assert.match(trigger.stdout, /\nrtm trigger fire NAME /);
   assert.doesNotMatch(trigger.stdout, /rtm (?!trigger)/);
