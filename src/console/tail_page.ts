@@ -33,7 +33,8 @@ export function tailPage(api: ApiCalls): Route[] {
             },
           ],
           body,
-          'No event has come since you began to look. New ones appear within two seconds.',
+          html`No event has come since you began to look. <span class="needs-js">New ones appear within two seconds.</span>
+<noscript>Reload the page to see new ones.</noscript>`,
         );
         return {
           title: 'Live tail',
@@ -43,7 +44,7 @@ export function tailPage(api: ApiCalls): Route[] {
 <form method="get" action="${PATH}" class="filter"><label>Topic <input name="topic" value="${topic}" pattern="[a-z0-9_]{1,64}" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>
 <button class="quiet">Show</button>
 <button type="button" class="quiet needs-js" data-pause="tail">Pause</button></form>
-<p class="hint">Of each second and web process, the first 25 events. Select text, or pause, to stop the list for a while.</p>`,
+<p class="hint">Of each second and web process, the first 25 events. <span class="needs-js">Select text, or pause, to stop the list for a while.</span></p>`,
             live('tail', pathWith(PATH, { topic }), rows),
           ],
         };

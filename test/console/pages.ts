@@ -227,6 +227,10 @@ describe('each page', () => {
       plots.map(({ clientHeight }) => clientHeight),
     );
     assert.deepEqual(heights, [0, 0, 0, 0, 0], 'a plot that nothing draws leaves no hole');
+    await visit.page.goto(`${bus.url}/console/tail?topic=quiet`);
+    const shown = (await visit.page.evaluate('document.body.innerText')) as string;
+    assert.match(shown, /No event has come since you began to look\. Reload the page to see new ones\./);
+    assert.doesNotMatch(shown, /two seconds|pause/i);
   });
 });
 
