@@ -22,7 +22,9 @@ const OPTIONS = {
 function readOptions() {
   try {
     const options = parseArgs({ options: OPTIONS }).values;
-    return options.help ? endWithUsage('move') : options;
+    if (options.help) endWithUsage('move');
+    if (options.to === undefined && !options['delete-source']) endWithUsage('move', '--to is missing');
+    return options;
   } catch (error) {
     return endWithUsage('move', reasonOf(error));
   }

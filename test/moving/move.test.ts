@@ -99,6 +99,21 @@ describe('a move', () => {
     await assertMoved(target);
   });
 
+  test('does not begin if nobody says where to', async () => {
+    const env = {
+      ...process.env,
+      ROUTEMASTER_REDIS_URL: redis.redis.url,
+      ROUTEMASTER_REDIS_PREFIX: redis.store.prefix,
+    };
+    const moving = new PrintingProcess(process.execPath, ['src/move.ts', '--ignore-connections'], {
+      cwd: root,
+      env,
+    });
+    assert.equal(await moving.exitCode, 2, moving.output);
+    assert.match(moving.output, /^move: --to is missing\n\nUsage: /);
+    assert.equal(await redis.store.redis.exists(redis.store.keys.move()), 0);
+  });
+
   test('copies all to sixteen partitions under another prefix', async (t) => {
     const other = await open(16, 'other:');
     t.after(() => other.redis.disconnect());
