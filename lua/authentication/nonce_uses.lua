@@ -65,14 +65,14 @@ return function(call, args)
   digest_keys.replace_after_restart(call)
   local quota = client_quota.begin(call, call.keys.nonce_quota, args.max_client_nonces, args.kept_ms)
   local key_of, outcomes = {}, {}
-  for i, use in ipairs(args.uses) do
+  for use in args.uses do
     local hour = math.floor(use.issued_at_ms / digest_keys.HOUR_MS)
     key_of[hour] = key_of[hour] or redis.call('HGET', call.keys.digest_keys(), hour)
-    if key_of[hour] ~= use.key then
-      outcomes[i] = 'replaced'
-    else
-      outcomes[i] = is_in_time(call, use, args) and consume(call, quota, use, args.kept_ms) or 'expired'
+    local outcome = 'replaced'
+    if key_of[hour] == use.key then
+      outcome = is_in_time(call, use, args) and consume(call, quota, use, args.kept_ms) or 'expired'
     end
+    outcomes[#outcomes + 1] = outcome
   end
   client_quota.store(quota)
   return outcomes

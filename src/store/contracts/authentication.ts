@@ -21,7 +21,9 @@ export const authenticationContracts = {
       keptMs: 'number',
       aheadMs: 'number',
       maxClientNonces: 'number',
-      uses: [{ nonce: 'text', count: 'number', issuedAtMs: 'number', key: 'bytes', client: 'text' }],
+      uses: {
+        each: { nonce: 'text', count: 'number', issuedAtMs: 'number', key: 'bytes', client: 'text' },
+      },
     },
     reply: ['consumed|repeated|replaced|expired|old|too_many_nonces'],
   },
