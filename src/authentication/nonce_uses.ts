@@ -18,6 +18,12 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
 /** Maximum nonce uses in one script call. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
+/**
+ * Maximum turns of the event loop for which uses are gathered. A call takes Redis less time than one of `publish`, so
+ * fewer uses arrive meanwhile. With 64 connections, four turns make a call of some 55 uses, and two one of 23. This
+ * saves the web process 3 % of its CPU and Redis 9 %, and answers do not come later.
+ */
+const MAX_TURNS = 4;
 
 /**
  * Bytes of Redis for each unit of a client's quota for nonces. A nonce takes one unit at its first use, and another one
@@ -62,7 +68,7 @@ export class NonceUses {
         maxClientNonces: this.#maxClientNonces,
         uses,
       });
-    this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL });
+    this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL, maxTurns: MAX_TURNS });
   }
 
   /**
