@@ -4,7 +4,6 @@ import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { sumOf } from '../sum.ts';
 import { policyProblem } from './schema.ts';
 
 const LOST =
@@ -36,6 +35,7 @@ export class StorageWatch {
    * not answer are missing.
    */
   readonly #problems = new Map<Partition, string | undefined>();
+  #isLost = false;
   #looking: Promise<unknown> | undefined;
   #isAwaited = false;
 
@@ -56,7 +56,8 @@ export class StorageWatch {
    * the last call, or if the data was lost. The promise rejects with StorageUnavailable if the data is lost.
    */
   check(): Promise<void> | undefined {
-    const connections = sumOf(this.#buses.map(({ control }) => control.connections));
+    let connections = 0;
+    for (const { control } of this.#buses) connections += control.connections;
     const mustWait = connections !== this.#connections || this.#isLost;
     if (!this.#looking && (mustWait || clock.monotonicMs() - this.#lookedAtMs > FRESH_MS)) {
       this.#connections = connections;
@@ -98,9 +99,6 @@ export class StorageWatch {
       // look. This is not logged here: the job `autodrop` needs the same command, and logs its failure.
       this.#problems.delete(partition);
     }
-  }
-
-  get #isLost(): boolean {
-    return [...this.#problems.values()].includes(LOST);
+    this.#isLost = [...this.#problems.values()].includes(LOST);
   }
 }
