@@ -56,12 +56,21 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whatever its role. `roles` are those that may make the API call; the error
+   * Returns the caller of a request, whatever its role, at once if it is known. `roles` are those that may make the API call; the error
    * unauthenticated names them. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
    * StorageUnavailable.
    */
-  async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
-    const verdict = await this.#judge(request);
+  callerOf(request: IncomingMessage, roles: readonly Role[]): Caller | Promise<Caller> {
+    const verdict = this.#judge(request);
+    return verdict && 'role' in verdict ? verdict : this.#callerBy(verdict, request, roles);
+  }
+
+  async #callerBy(
+    judging: Promise<Verdict> | Verdict | undefined,
+    request: IncomingMessage,
+    roles: readonly Role[],
+  ): Promise<Caller> {
+    const verdict = await judging;
     if (verdict && 'role' in verdict) return verdict;
     if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
     await this.#nonces.prepare();

@@ -43,7 +43,7 @@ export class Digest extends DigestStrategy {
     const answer = readAnswer(credentialsOf(request));
     if (!namesTarget(answer.uri, request))
       throw new BusError('bad_header', 'the Digest parameter uri must be the target of the request');
-    await this.#nonces.prepare();
+    if (!this.#nonces.ready) await this.#nonces.prepare();
     let age = this.#nonces.check(answer.nonce);
     if (age === 'unknown') {
       await this.#nonces.refresh();

@@ -5,8 +5,8 @@ import type { Answer } from '../routing/route.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** Sends an answer. Resolves with the approximate length of its body. Rejects if the body cannot be made. */
-export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
+/** Sends an answer, and returns the approximate length of its body. Throws or rejects if the body cannot be made. */
+export function send(response: ServerResponse, { status, headers, body }: Answer): number | Promise<number> {
   if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
     response.writeHead(status, headers).end(body);

@@ -24,7 +24,8 @@ export function createApp(routes: readonly Route[], parts: PipelineParts): Reque
     const name = publish && plainTopic(request);
     if (name === undefined) return app(request, response);
     const path = request.url ?? '';
-    void pipeline.answer(publish as Route, { request, response, path, params: { name }, query: {} });
+    const arrival = { request, response, path, params: { name }, areParamsChecked: true, query: {} } as const;
+    void pipeline.answer(publish as Route, arrival);
   };
 }
 

@@ -32,6 +32,8 @@ export interface Arrival {
   response: ServerResponse;
   path: string;
   params: unknown;
+  /** True if `params` were checked when the route was found. */
+  areParamsChecked?: true;
   query: unknown;
 }
 
@@ -62,7 +64,7 @@ export class Calls {
    */
   async make(
     route: Route,
-    { request, path, params, query }: Arrival,
+    { request, path, params, areParamsChecked, query }: Arrival,
     { caller, formToken }: { caller: Caller | undefined; formToken: string },
     record: AuditedCall | undefined,
   ): Promise<Answer> {
@@ -71,22 +73,23 @@ export class Calls {
     const call: Call = {
       caller: caller as Call['caller'],
       path,
-      params: checked(route.params, params),
+      params: areParamsChecked ? params : checked(route.params, params),
       query: checked(route.query, query),
       headers: request.headers,
       request,
       formToken,
       text: '',
       body: undefined,
-      ...(record && {
-        about: (name, client) => record.about({ params: { name }, query: { client: client || undefined } }),
-      }),
     };
-    record?.about(call);
+    if (record) {
+      call.about = (name, client) =>
+        record.about({ params: { name }, query: { client: client || undefined } });
+      record.about(call);
+    }
     const refusing = route.refuseEarly?.(call);
     if (refusing) await refusing;
-    if (takesBody(route)) return this.#makeWithBody(route, request, call);
-    return this.#inTurn(route, caller, () => this.#handle(route, call));
+    if (takesBody(route)) return await this.#makeWithBody(route, request, call);
+    return await this.#inTurn(route, caller, () => this.#handle(route, call));
   }
 
   async #makeWithBody(route: Route, request: IncomingMessage, call: Call): Promise<Answer> {
@@ -136,7 +139,7 @@ export class Calls {
    */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
-    return route.handle(call);
+    return await route.handle(call);
   }
 
   /**

@@ -86,7 +86,8 @@ export class Pipeline {
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
-      const caller = await this.#callerOf(route, request, session);
+      const judging = this.#callerOf(route, request, session);
+      const caller = judging instanceof Promise ? await judging : judging;
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {

@@ -95,7 +95,7 @@ export function publishApi(parts: PublishParts): Route[] {
        * Publishes the events of a body. Resolves when Redis has stored them. An event with `at` or `delay` is stored
        * until it is due, all others are stored for all subscribers of the topic.
        */
-      async handle(call) {
+      handle(call) {
         const limit = isLong(call) ? longPublishes : shortPublishes;
         return limit.run(call.caller.token, () => store(call));
       },
@@ -105,25 +105,23 @@ export function publishApi(parts: PublishParts): Route[] {
   async function store({ caller, params: { name: topic }, headers, request, text }: PublishCall) {
     const client = caller.token;
     const key = keyIn(headers);
-    let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
+    let rates: RateHeaders | undefined;
+    if (rateLimit) rates = await rateLimit.admit(client, Buffer.byteLength(text));
     const isNdjson = NDJSON.test(headers['content-type'] ?? '');
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
     // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
     // removed, or have got narrower scopes.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
-    if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
+    if (rateLimit && events.length > 1) rates = await rateLimit.chargeRest(client, events.length);
     const publication: TimedPublication = { topic, client, events };
     if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
-    const { outcome, index } = await storeAll(publication);
+    const { outcome, index }: TimedOutcome = isUntimed(publication)
+      ? { outcome: await publisher.publish(publication), index: undefined }
+      : await delaying.publish(publication);
     refuseUnlessStored({ outcome, index }, topic, limits);
     if (outcome !== 'repeated') return rates ? { ...stored, headers: { ...rates } } : stored;
     return { ...stored, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
-  }
-
-  async function storeAll(publication: TimedPublication): Promise<TimedOutcome> {
-    if (!isUntimed(publication)) return delaying.publish(publication);
-    return { outcome: await publisher.publish(publication), index: undefined };
   }
 }
 
