@@ -81,6 +81,11 @@ export function parseJson(
   }
 }
 
+/** True if `parseJson` reads a short text, or a part of it, exactly as JSON.parse does. */
+export function isPlainJson(text: string): boolean {
+  return !SURROGATE.test(text) && !mayHaveLongNumber(text);
+}
+
 function mayHaveLongNumber(text: string): boolean {
   return LONG_DIGITS.test(text) || LONG_EXPONENT.test(text);
 }
