@@ -38,8 +38,10 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
+/** Writes a time in ms. No date can be as far from 1970 as the time of an event, which is then written as a number. */
 export function timeOf(ms: number): string {
-  return new Date(ms).toISOString();
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
 }
 
 /** Writes a number with separators, such as 1,204. */

@@ -279,6 +279,24 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
 });
 
+test('listen prints an event whose time no date can have', async (t) => {
+  const shop = await client('shop');
+  const search = await client('search');
+  const listening = terminal.start(`listen far --port 0 ${search.options}`.split(' '));
+  t.after(() => listening.kill('SIGKILL'));
+  let [stdout, stderr] = ['', ''];
+  listening.stdout.on('data', (text) => (stdout += text));
+  listening.stderr.on('data', (text) => (stderr += text));
+  await until(() => stderr.includes('listening to far'));
+  const line = `{"type":"noop","url":"https://shop.example.com/1","timestamp":${Number.MAX_SAFE_INTEGER}}`;
+  await terminal.rtm(`pub far --ndjson - ${shop.options}`, { stdin: line });
+  await until(() => stdout.endsWith('\n'));
+  assert.equal(stdout, `${Number.MAX_SAFE_INTEGER} far noop https://shop.example.com/1\n`);
+  const closed = once(listening, 'close');
+  listening.kill('SIGINT');
+  await closed;
+});
+
 test('listen unsubscribes when the reader of its output ends, or the terminal closes', async (t) => {
   const [shop, search] = [await client('shop'), await client('search')];
   for (const ending of ['reader', 'terminal']) {
