@@ -5,7 +5,13 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { sourceInLoop } from './join_loops.ts';
-import { type JoinReport, type KeyPlace, type OpenKey, readOpenKeys, readReport } from './join_report.ts';
+import {
+  type JoinReport,
+  type KeyPlace,
+  type OpenKeysPage,
+  readOpenKeys,
+  readReport,
+} from './join_report.ts';
 import type { JoinRules } from './join_rules.ts';
 import { type JoinLimits, outletsOf } from './join_store.ts';
 
@@ -126,11 +132,11 @@ export class Joins {
     return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
   }
 
-  /** Returns up to `count` open join keys of a join, the first opened first. Begins behind the place `after`. */
-  openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
+  /** Returns a page of up to `limit` open join keys of a join (see `readOpenKeys`). */
+  openKeys(token: string, rules: JoinRules, limit: number, after?: KeyPlace): Promise<OpenKeysPage> {
     return this.#partitions
       .ofSubscriber(token)
-      .command((redis, keys) => readOpenKeys(redis, keys, { token, ...rules }, count, after));
+      .command((redis, keys) => readOpenKeys(redis, keys, { token, ...rules }, limit, after));
   }
 }
 

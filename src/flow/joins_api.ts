@@ -106,10 +106,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
         const place = query.after && readPlace(await pages.open(path, 'after', query.after));
         const report = await joins.find(token);
         if (!report) throw notFound(params.name);
-        const found = await joins.openKeys(token, report, limit + 1, place || undefined);
-        const keys = found.slice(0, limit);
-        const last = found.length > limit ? keys.at(-1) : undefined;
-        const after = last && (await pages.seal(path, `${last.since} ${last.key}`));
+        const { keys, next } = await joins.openKeys(token, report, limit, place || undefined);
+        const after = next && (await pages.seal(path, `${next.sinceMs} ${next.key}`));
         const headers = after === undefined ? after : nextLink(path, { client, limit: query.limit, after });
         const [shown = report] = await publicNames.shownTo(caller, [report], 'client');
         return { ...ok({ ...shown, keys }), headers };

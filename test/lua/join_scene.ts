@@ -45,9 +45,10 @@ export const publishedFor = async () => (await published()).map(({ data }) => [d
 
 export async function openKeys(): Promise<OpenKey[]> {
   const { rules } = await joins.find('order');
-  return redis.store.command((commands, keys) =>
+  const page = await redis.store.command((commands, keys) =>
     readOpenKeys(commands, keys, { token: TOKEN, ...rules }, 100),
   );
+  return page.keys;
 }
 export const open = async () =>
   Object.fromEntries((await openKeys()).map(({ key, counts, events }) => [key, { counts, events }]));

@@ -135,7 +135,7 @@ test('each event is counted once, in order, whoever counts and dies', async () =
       const completed = texts.map((text) => JSON.parse(text).data).map(({ key, events }) => [key, ...events]);
       assert.deepEqual(completed, model.completed);
       const { rules: whole } = await joins.find('order');
-      const open = await redis.store.command((commands, keys) =>
+      const { keys: open } = await redis.store.command((commands, keys) =>
         readOpenKeys(commands, keys, { token: TOKEN, ...whole }, 10),
       );
       assert.deepEqual(Object.fromEntries(open.map(({ key, events }) => [key, events])), model.open);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { encode } from '@msgpack/msgpack';
 import { Api, problemIn } from '../../../harness/http/api.ts';
+import { joinToken } from '../../../src/ids.ts';
 
 // Two joins a client, three in all; four topics a client, eight in all.
 const api = new Api({
@@ -53,4 +55,26 @@ test('a join makes no more topics than there may be, and a refused one makes non
   assert.equal(await topics(), 6);
   assert.equal(await put('beta', 'a', ['s1', 's3'], 'b1'), '201');
   assert.equal(await topics(), 8);
+});
+
+test('a page of open keys ends after a MiB, and the pages together have all keys', async () => {
+  assert.equal(await put('alpha', 'a', ['s'], 'a1'), '201');
+  const { redis, keys } = api.store;
+  const token = joinToken('a', await api.token('alpha'));
+  const ids = Array.from({ length: 100 }, (_, n) => `${n}`.padEnd(64, 'x'));
+  const names = Array.from({ length: 400 }, (_, n) => `${n}`.padStart(3, '0'));
+  for (const name of names) {
+    const since = 1_795_171_531_418 + Number(name);
+    const record = [since, 'https://app.example.com/'.padEnd(1024, 'x'), ['s', ids.length, ids]];
+    await redis.hset(keys.open_keys(token), name, Buffer.from(encode(record)));
+    await redis.zadd(keys.open_keys_since(token), since, name);
+  }
+  const found: string[] = [];
+  for (let path = '/joins/a?limit=1000'; path !== ''; ) {
+    const { headers, text } = await api.call('GET', path, { as: 'alpha' });
+    assert.ok(text.length < 1.5 * 1_048_576, `${text.length} bytes`);
+    found.push(...JSON.parse(text).keys.map(({ key }: { key: string }) => key));
+    path = /^<([^>]+)>/.exec(String(headers.link ?? ''))?.[1] ?? '';
+  }
+  assert.deepEqual(found, names);
 });
