@@ -26,7 +26,8 @@ export function batchHandler(
   log: Log,
   { deliveryTimeoutMs = MINUTE_MS, maxBackoffMs = MINUTE_MS, ...settled }: HandlerSettings = {},
 ): { handler: JobHandler; recorder: Recorder; close: () => Promise<void> } {
-  const counters = () => new Counters(new Partitions(store), { flushIntervalMs: MINUTE_MS, log });
+  const partitions = new Partitions(store);
+  const counters = () => new Counters(partitions, { flushIntervalMs: MINUTE_MS, log });
   const { recorder = new Recorder(counters()), ...limits } = settled;
   const delivery = new Delivery(
     { deliveryTimeoutMs, connectTimeoutMs: 2000, sslVerify: true, keptConnections: 500 },
@@ -45,6 +46,15 @@ export function batchHandler(
   const joins = {
     take: () => Promise.reject(new Error('there are no joins')),
   };
-  const handler = batchJob({ delivery, joins, recorder, publicNames, settings, log, onPaused: () => {} });
+  const handler = batchJob({
+    delivery,
+    joins,
+    partitions,
+    recorder,
+    publicNames,
+    settings,
+    log,
+    onPaused: () => {},
+  });
   return { handler, recorder, close: () => delivery.close() };
 }

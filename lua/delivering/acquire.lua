@@ -35,7 +35,7 @@ values:
                list of field, value, …
 
 Then each grant has one item for its packed job and one for each piece of its batch. A piece is JSON texts
-joined with commas, or one event that is not JSON.
+joined with commas, or one event that is not JSON. A long batch (cutting.lua) has no pieces: the worker reads its events.
 ]]
 local calls = include('store/calls')
 local choosing = include('delivering/choosing')

@@ -1,7 +1,7 @@
 --[[
 Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
 become a batch of their own. The other events stay in the batch, which keeps its UID and its position in the queue. They
-are delivered next.
+are delivered next. The events of a long batch that fits into a delivery are left to the worker, which reads them itself.
 
 A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one call,
 because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
@@ -20,6 +20,20 @@ local EVENTS_PER_READ = 100
 -- Maximum bytes of a delivery of a batch that was attempted before. A batch with fewer bytes is not split, so that the
 -- next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
 local MAX_ATTEMPTED_BYTES = 33554432
+
+-- Bytes of Redis from which a batch is long. A script that read one of 16 MiB blocked Redis for 45 ms.
+local LONG_BYTES = 2097152
+
+-- Returns the bytes of Redis that a batch takes: more than its events have, by up to a third. Returns 0 for a batch of a
+-- few events, which `start` has all. `start` has the first items of its list.
+local function size_of(call, bid, start)
+  if #start < choosing.START then return 0 end
+  return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
+end
+
+function cutting.is_long(call, bid, start)
+  return size_of(call, bid, start) > LONG_BYTES
+end
 
 -- Returns the maximum events and bytes of one delivery of this batch. `start[3]` is the number of attempts. An
 -- attempted batch is sent again with the same events, so only MAX_ATTEMPTED_BYTES limits it.
@@ -62,11 +76,17 @@ end
 
 -- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
 --   list    the items of the batch's list that were read, from its header on
---   last    the position in `list` of the last event that was added
---   count   the number of reply items that were added. One item can have several events (pieces.lua)
+--   last    the position in the batch's list of the last event that the delivery has
+--   count   the number of reply items that were added. One item can have several events (pieces.lua). 0 if the worker
+--           is to read the events, because the batch is long
 --   is_cut  true if the batch has more events
 function cutting.add_events(call, given, bid, start, lane)
-  local limits = limits_of(lane, start)
+  local limits, size = limits_of(lane, start), size_of(call, bid, start)
+  if size > LONG_BYTES then
+    local length = redis.call('LLEN', call.keys.batch(bid))
+    if size <= limits.bytes and length - batches.HEADER <= limits.events then return start, length, 0, false end
+    limits.bytes = math.min(limits.bytes, LONG_BYTES)
+  end
   local list, is_cut = read_items(call, bid, start, limits)
   local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
   local count = pieces.add_events(given, list, batches.HEADER + 1, last)

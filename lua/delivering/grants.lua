@@ -121,10 +121,12 @@ function grants.give_again(call, given, worker, job, lease)
   if not start then return end
   local token = start[1]
   given.subscribers[token] = given.subscribers[token] or false
-  local list = start
-  if #start == choosing.START then list = redis.call('LRANGE', call.keys.batch(bid), 0, -1) end
-  local count = pieces.add_events(given, list, batches.HEADER + 1, #list)
-  grant[3] = describe(given, start, #list - batches.HEADER, count)
+  local length, count = redis.call('LLEN', call.keys.batch(bid)), 0
+  if not cutting.is_long(call, bid, start) then
+    local list = #start == choosing.START and redis.call('LRANGE', call.keys.batch(bid), 0, -1) or start
+    count = pieces.add_events(given, list, batches.HEADER + 1, length)
+  end
+  grant[3] = describe(given, start, length - batches.HEADER, count)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 

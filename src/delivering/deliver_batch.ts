@@ -4,8 +4,9 @@ import type { Config } from '../config.ts';
 import { isJoinToken } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
+import type { Partitions } from '../store/partitions.ts';
 import type { FailedAttempt } from './attempt.ts';
-import type { Batch } from './batch.ts';
+import { type Batch, readLongBatch } from './batch.ts';
 import type { Delivery } from './delivery.ts';
 import type { FailedDelivery } from './delivery_exchange.ts';
 import type { Grant, Subscriber } from './grant.ts';
@@ -27,6 +28,7 @@ interface BatchParts {
   delivery: Delivery;
   /** Takes the batches of joins. A join is a subscriber without a callback: its events are counted, not delivered. */
   joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
+  partitions: Pick<Partitions, 'ofSubscriber'>;
   recorder: Recorder;
   publicNames: PublicNames;
   settings: BatchSettings & RetrySettings;
@@ -40,7 +42,7 @@ interface BatchParts {
  * the join count the events instead.
  */
 export function batchJob(parts: BatchParts): JobHandler {
-  const { delivery, joins, recorder, settings, log } = parts;
+  const { delivery, joins, partitions, recorder, settings, log } = parts;
   return async (grant, signal) => {
     const { batch, subscriber, dropNotice, atMs } = grant;
     if (!batch) return DONE;
@@ -50,6 +52,10 @@ export function batchJob(parts: BatchParts): JobHandler {
       return DONE;
     }
     if (attempts > limitsOf(subscriber, settings).maxAttempts) return untried(parts, batch, atMs);
+    if (batch.pieces.length === 0) {
+      batch.pieces = await readLongBatch(partitions.ofSubscriber(queue), batch);
+      if (batch.pieces.length < count) return GIVEN_BACK;
+    }
     const waitedMs = atMs - batch.createdAtMs;
     if (attempts === 1) recorder.firstAttempted(queue, waitedMs);
     if (isJoinToken(queue)) return joins.take({ ...grant, batch }, signal);

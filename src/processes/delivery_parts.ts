@@ -57,6 +57,7 @@ export class DeliveryParts {
     this.handler = batchJob({
       ...shared,
       delivery: this.#delivery,
+      partitions,
       joins: new JoinBatches({ ...shared, partitions, guard, settings: config }),
       settings: { ...config, takenOverAtMs },
       onPaused: (token) => audit.pausedByBus(token),

@@ -310,6 +310,17 @@ describe('a payload that cannot be decoded', () => {
   });
 });
 
+test('a long batch, whose events the worker reads itself, arrives whole and in order', async () => {
+  await subscribe({ maxEvents: 10_000, maxBytes: 16_777_216 });
+  const numbers = Array.from({ length: 120 }, (_, n) => n);
+  const long = (n: number) => event(n).replace(/}$/, `,"data":"${'x'.repeat(30_000)}"}`);
+  await bus.publish('a', 'widgets', numbers.map(long));
+  await deliver();
+  await isOver();
+  assert.equal(receiver.deliveries.length, 1);
+  assert.deepEqual(receiver.urls, numbers.map(url));
+});
+
 test('a callback that is not a URL makes a dead letter without costing health', async () => {
   await deliver();
   await bus.subscribe('alice', { max: 1 });

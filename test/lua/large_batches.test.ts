@@ -232,6 +232,27 @@ describe('a delivery carries no more than max and max_bytes', () => {
     assert.equal((await deliverAll()).length, 4);
   });
 
+  test('of which the worker reads more than 2 MiB itself, unless they must be cut', async () => {
+    const all = events(100, 64 * KB);
+    for (const [seed, maxBytes, deliveries] of [
+      ['a', 16 * KB * KB, 1],
+      ['b', 7 * KB * KB, 2],
+      ['c', 4 * KB * KB, 3],
+    ] as const) {
+      await bus.subscribe('alice', { max: 10_000, maxBytes: 16 * KB * KB });
+      await bus.publish(seed, 'widgets', all);
+      await bus.subscribe('alice', { max: 10_000, maxBytes });
+      await bus.ripen(`${seed}1`);
+      const delivered = await deliverAll();
+      assert.deepEqual(
+        delivered.flatMap((each) => each.events),
+        all,
+      );
+      assert.equal(delivered.length, deliveries);
+      for (const { bytes } of delivered) assert.ok(bytes <= maxBytes, `${bytes} bytes`);
+    }
+  });
+
   test('of what is retried after its death', async () => {
     await bus.subscribe('alice', { max: 10 });
     await bus.publish('a', 'widgets', events(10));
@@ -259,7 +280,7 @@ describe('a batch of an older release', () => {
     await bus.subscribe('alice', { max: 1 });
     for (const [seed, attempts, largest, mb] of [
       ['a', 0, 1, 3],
-      ['b', 3, 32, 36],
+      ['b', 3, 2, 36],
     ] as const) {
       await bus.publish(seed, 'widgets', events(1));
       await enlarge(`${seed}1`, mb, attempts);
