@@ -81,7 +81,9 @@ end
 --           is to read the events, because the batch is long
 --   is_cut  true if the batch has more events
 function cutting.add_events(call, given, bid, start, lane)
-  local limits, size = limits_of(lane, start), size_of(call, bid, start)
+  local limits = limits_of(lane, start)
+  -- With smaller limits, the batch is cut at the latest where it would be long.
+  local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local length = redis.call('LLEN', call.keys.batch(bid))
     if size <= limits.bytes and length - batches.HEADER <= limits.events then return start, length, 0, false end
