@@ -50,31 +50,38 @@ export class CallLimits {
   }
 
   /**
-   * Counts a call of a client as under way until its answer is sent. Throws rate_limited if the client has sent too
-   * many calls, or has too many under way.
+   * Counts a call of a client as under way until its answer is sent, or its connection is closed, and the function that
+   * is returned was called: when the work for it has ended. Throws rate_limited if the client has sent too many calls,
+   * or has too many under way.
    */
-  begin(client: string, response: ServerResponse): void {
-    if (this.#clients.perSecond === 0) return;
+  begin(client: string, response: ServerResponse): (() => void) | undefined {
+    if (this.#clients.perSecond === 0) return undefined;
     const rate = `${this.#clients.perSecond} calls a second other than publishing, less if answers are long`;
     check(this.#clients, client, `a client may make ${rate}`);
     const underWay = this.#underWay.get(client) ?? 0;
     if (underWay >= MAX_UNDER_WAY) throw tooMany(`a client may have ${MAX_UNDER_WAY} calls under way`, 0);
     this.#clients.take(client, 1);
-    const { socket } = response.req;
-    // A destroyed socket emits no further `close`, so this call would count as under way for ever.
-    if (socket.destroyed) return;
-    // The call ends when its response or its socket emits `close`. The response alone is not enough: when a connection
-    // closes, Node emits no `close` on a response that waits for an earlier response to be sent.
     this.#underWay.set(client, underWay + 1);
-    const end = () => {
-      response.off('close', end);
-      socket.off('close', end);
+    const { socket } = response.req;
+    const awaited = new Set(['end', 'close']);
+    const note = (what: string) => {
+      if (!awaited.delete(what) || awaited.size > 0) return;
       const left = (this.#underWay.get(client) ?? 1) - 1;
       if (left === 0) this.#underWay.delete(client);
       else this.#underWay.set(client, left);
     };
-    response.once('close', end);
-    socket.once('close', end);
+    // This runs when the response or its socket emits `close`, or twice if the socket does. The response alone is not
+    // enough: when a connection closes, Node emits no `close` on a response that waits for an earlier response to be sent.
+    const closed = () => {
+      response.off('close', closed);
+      socket.off('close', closed);
+      note('close');
+    };
+    response.once('close', closed);
+    socket.once('close', closed);
+    // A destroyed socket emits no further `close`.
+    if (socket.destroyed) closed();
+    return () => note('end');
   }
 
   /**

@@ -67,6 +67,7 @@ export class Pipeline {
     const { request, response } = arrival;
     let session: Session | undefined;
     let counted: string | undefined;
+    let ended: (() => void) | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
       // If a route takes no body, the body of a request is discarded. Otherwise Node keeps 64 KiB of it until the
@@ -95,7 +96,7 @@ export class Pipeline {
         // them in one turn of the event loop would delay other requests.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
-        callLimits?.begin(counted, response);
+        ended = callLimits?.begin(counted, response);
       }
       const record = caller && this.#record(route, request, caller);
       const who = { caller, formToken: session?.formToken ?? '' };
@@ -109,6 +110,8 @@ export class Pipeline {
         this.#parts.callLimits?.answered(counted, 0, error.calls);
       if (route.page) await this.#failPage(route.page, error, arrival, session);
       else this.fail(error, request, response);
+    } finally {
+      ended?.();
     }
   }
 

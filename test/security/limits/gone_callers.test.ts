@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { test } from 'node:test';
+import { z } from 'zod';
+import { capturedLog } from '../../../harness/captured_log.ts';
+import { send } from '../../../harness/http/api.ts';
+import { until } from '../../../harness/until.ts';
+import { createApp } from '../../../src/http/app.ts';
+import { CallLimits } from '../../../src/http/call_limits.ts';
+import { DIALECTS } from '../../../src/routing/dialect.ts';
+import { Proxies } from '../../../src/routing/proxies.ts';
+import { ALL, ok, route } from '../../../src/routing/route.ts';
+
+async function* pieces() {
+  yield 'a piece';
+}
+
+const REQUEST = 'GET /slow HTTP/1.1\r\nHost: bus\r\n\r\n';
+
+test('calls whose callers have gone are under way until they end, and are no faults', async (t) => {
+  const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>();
+  const slow = route('GET /slow', ALL, {
+    answers: { 200: z.string() },
+    async handle() {
+      await mayEnd;
+      return ok(pieces());
+    },
+  });
+  const callerOf = async () => ({ role: 'client', token: 'alpha', name: 'alpha' }) as const;
+  const proxies = new Proxies(0);
+  const { log, lines } = capturedLog();
+  const server = createServer(
+    createApp([slow], {
+      ...{ proxies, log, forceSsl: false, ready: () => true, dialect: DIALECTS.none },
+      authentication: { callerOf, wrongRole: () => assert.fail(), confirm: callerOf },
+      callLimits: new CallLimits({ callRate: 1000, strangerRate: 0 }, proxies),
+    }),
+  ).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close().closeAllConnections());
+  const { port } = server.address() as AddressInfo;
+  const refusals: string[] = [];
+  const sockets = Array.from({ length: 17 }, () => connect(port, '127.0.0.1'));
+  for (const socket of sockets) socket.on('data', (text) => refusals.push(String(text))).write(REQUEST);
+  await until(() => refusals.length === 1);
+  assert.match(refusals[0] ?? '', /^HTTP\/1.1 429 .*may have 16 calls under way/s);
+  for (const socket of sockets) socket.destroy();
+  await until(() => new Promise((resolve) => server.getConnections((_, count) => resolve(count === 0))));
+  assert.equal((await send(port, 'GET', '/slow', {})).status, 429);
+  end();
+  await until(async () => (await send(port, 'GET', '/slow', {})).status === 200);
+  assert.deepEqual(lines, []);
+});
