@@ -122,7 +122,9 @@ export async function readOpenKeys(
   after?: KeyPlace,
 ): Promise<OpenKeysPage> {
   const places = await following(redis, keys.open_keys_since(token), limit + 1, after);
-  const addedAt = JSON.parse((await redis.hget(keys.subscriber(token), 'added_at')) ?? '{}');
+  const added = await redis.hget(keys.subscriber(token), 'added_at');
+  // A topic may have the name of what every object has, such as `constructor`.
+  const addedAt = new Map<string, string>(Object.entries(JSON.parse(added ?? '{}')));
   const shown: OpenKey[] = [];
   let [read, bytes] = [0, 0];
   for (const slice of slicesOf(places.slice(0, limit), KEYS_PER_READ)) {
@@ -143,12 +145,12 @@ function openKeyOf(
   { key, sinceMs: since }: KeyPlace,
   record: Buffer,
   { sources, within }: Pick<JoinRules, 'sources' | 'within'>,
-  addedAt: Record<string, string>,
+  addedAt: ReadonlyMap<string, string>,
 ): OpenKey {
   const [, , ...all] = decode(record) as Packed;
   // Leaves out topics that are no longer sources. If a topic was removed from the sources and added again, leaves out
   // what was counted before that.
-  const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt[topic])] as const);
+  const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt.get(topic))] as const);
   return {
     key,
     since,

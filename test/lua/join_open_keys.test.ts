@@ -48,6 +48,19 @@ describe('open keys', () => {
     assert.equal((await bus.subscriber(TOKEN)).expired, '3');
   });
 
+  test('show the counts of sources that have the name of what every object has', async () => {
+    const sources = ['constructor', '__proto__'].map((topic) => ({ topic, count: 2 }));
+    await joins.put('order', { sources });
+    await publish('a', joinEvent('constructor', 'A', 'c1'), joinEvent('__proto__', 'A', 'p1'));
+    await joins.work('order');
+    const [key] = await openKeys();
+    assert.deepEqual(Object.entries(key?.counts ?? {}), [
+      ['constructor', 1],
+      ['__proto__', 1],
+    ]);
+    assert.deepEqual(key?.events, ['c1', 'p1']);
+  });
+
   test('do not expire before what came in time is counted', async () => {
     await joins.put('order', STUCK);
     await publish('a', joinEvent('paid', 'A', 'p1'));
