@@ -27,7 +27,7 @@ export function attemptJson({ atMs, durationMs, status, reason, answer }: Failed
 /**
  * Returns the text as one line without control characters, which could move a terminal's cursor or reverse the text.
  */
-function printable(text: string): string {
+export function printable(text: string): string {
   const line = text.slice(0, MAX_CHARACTERS).replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');
   return line.replace(/\p{C}/gu, '\u{fffd}');
 }

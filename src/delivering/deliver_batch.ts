@@ -5,7 +5,7 @@ import { isJoinToken } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Partitions } from '../store/partitions.ts';
-import type { FailedAttempt } from './attempt.ts';
+import { type FailedAttempt, printable } from './attempt.ts';
 import { type Batch, readLongBatch } from './batch.ts';
 import type { Delivery } from './delivery.ts';
 import type { FailedDelivery } from './delivery_exchange.ts';
@@ -79,10 +79,11 @@ async function afterFailure(
   parts: BatchParts,
   batch: Batch,
   subscriber: Subscriber,
-  { status, answer, reason, retryAfterMs }: FailedDelivery,
+  { status, answer, reason: fullReason, retryAfterMs }: FailedDelivery,
   { atMs, durationMs }: { atMs: number; durationMs: number },
 ): Promise<Settlement> {
   const { settings, log } = parts;
+  const reason = printable(fullReason);
   const attempt: FailedAttempt = { atMs, durationMs, status, reason, answer };
   const { healthPoints } = subscriber;
   const failure = { healthPoints, attempts: batch.attempts, retryAfterMs };

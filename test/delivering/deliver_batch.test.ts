@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import tls from 'node:tls';
 import { batchHandler, type HandlerSettings } from '../../harness/batch_handler.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
+import { noOpenssl, selfSigned } from '../../harness/http/certificates.ts';
 import { answer, Receiver } from '../../harness/http/receiver.ts';
 import { RUBY_EVENT } from '../../harness/redis/ruby_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
@@ -319,6 +321,28 @@ test('a long batch, whose events the worker reads itself, arrives whole and in o
   await isOver();
   assert.equal(receiver.deliveries.length, 1);
   assert.deepEqual(receiver.urls, numbers.map(url));
+});
+
+test('the reason of a failure is short in the log too, such as that of a certificate with many names', {
+  skip: noOpenssl,
+}, async (t) => {
+  const names = Array.from({ length: 100 }, (_, n) => `DNS:${n}.${'x'.repeat(60)}.example`);
+  const identity = selfSigned(names.join());
+  const usual = tls.getCACertificates('default');
+  tls.setDefaultCACertificates([...usual, identity.cert]);
+  t.after(() => tls.setDefaultCACertificates(usual));
+  const other = await Receiver.start(identity);
+  t.after(() => other.stop());
+  await deliver({ maxAttempts: 2 });
+  await subscribe({ callback: other.callback.replace('127.0.0.1', 'localhost') });
+  await bus.publish('a', 'widgets', [event(1)]);
+  await isOver();
+  const reasons = lines.flatMap(({ reason }) => (typeof reason === 'string' ? reason : []));
+  assert.equal(reasons.length, 2);
+  for (const reason of reasons) {
+    assert.match(reason, /^ERR_TLS_CERT_ALTNAME_INVALID/);
+    assert.ok(reason.length <= 256, `${reason.length} characters`);
+  }
 });
 
 test('a callback that is not a URL makes a dead letter without costing health', async () => {
