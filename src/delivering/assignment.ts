@@ -48,7 +48,8 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    if (this.#lost) return;
+    // A heartbeat also finds no lease if the handler has just settled the job, which is then not lost.
+    if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated while Redis is away. Without a report, a batch that was delivered would be delivered
     // again.
@@ -70,7 +71,6 @@ export class Assignment {
   loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;
-    this.#warnOfLostLease();
     this.#ending.abort();
   }
 

@@ -69,6 +69,17 @@ test('a heartbeat that overtakes an ack finds no lease, which is not logged as l
   assert.deepEqual((await bus.state()).main.index, []);
 });
 
+for (const held of [true, false])
+  test(`a job that its handler settled while a heartbeat was under way is logged as lost only if it was: ${!held}`, async () => {
+    const { assignment, queue, says } = await assign(async (grant) => {
+      if (held) await queue.ack({ grant, heal: 0, tookMs: 0 });
+      assignment.loseLease();
+      return { end: 'settled', held };
+    });
+    await assignment.run();
+    assert.equal(says(LOST), !held);
+  });
+
 test('an ack whose reply was lost is repeated, and its events are counted once', async () => {
   const { assignment, queue, removed, says } = await assign();
   const lose = () => {
