@@ -61,7 +61,7 @@ export class Autodrop {
     if (shortage && shortage.targetBytes === undefined) return this.#complain(shortage);
     if (shortage)
       log.warn(
-        { ...shortage.memory, policy: this.#limits.dropPolicy },
+        { node: this.#parts.partition.master.address, ...shortage.memory, policy: this.#limits.dropPolicy },
         'Redis is short of memory; dropping the oldest dead letters and batches',
       );
     const drops = new Map<string, Drops>();
@@ -152,11 +152,15 @@ export class Autodrop {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
     const { used, max, highMark } = memory;
-    const expiringKeys = expiringIn(await this.#parts.partition.command((redis) => redis.info('keyspace')));
+    const { partition } = this.#parts;
+    const expiringKeys = expiringIn(await partition.command((redis) => redis.info('keyspace')));
     const waiting =
       ' outboxBytes are events for other partitions, which are moved when the Redis there can be reached and has room.';
     this.#parts.log.error(
-      { used, max, highMark, droppableBytes: Math.round(droppableBytes), outboxBytes, expiringKeys },
+      {
+        node: partition.master.address,
+        ...{ used, max, highMark, droppableBytes: Math.round(droppableBytes), outboxBytes, expiringKeys },
+      },
       `Redis is short of memory, and dropping batches does not help: other data fills it.${outboxBytes > 0 ? waiting : ''} ` +
         'expiringKeys are idempotency keys of 180 bytes each, or Digest nonces of 300 bytes each, which go within seven ' +
         'minutes; if the former are many, shorten ROUTEMASTER_IDEMPOTENCY_WINDOW. Otherwise raise maxmemory, or give the ' +

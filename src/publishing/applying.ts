@@ -80,7 +80,7 @@ export class Applying {
     entries: readonly Buffer[],
     { alone = false, inTime = false }: { alone?: boolean; inTime?: boolean } = {},
   ): Promise<number> {
-    if (inTime && this.#hanging.has(to)) throw hangs(to);
+    if (inTime && this.#hanging.has(to)) throw this.#hangs(to);
     for (let left = entries; ; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
@@ -106,7 +106,12 @@ export class Applying {
     this.#hanging.add(to);
     const ended = () => this.#hanging.delete(to);
     applying.then(ended, ended);
-    throw hangs(to);
+    throw this.#hangs(to);
+  }
+
+  #hangs(to: number): StorageUnavailable {
+    const { name, address } = (this.#parts.confirmed.all[to] as Partition).master;
+    return new StorageUnavailable(undefined, `${name} does not answer`, address ?? name);
   }
 
   async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
@@ -154,10 +159,6 @@ export function headOf(entry: Buffer): { number: number; partitions: number[] } 
   const [, number, partitions] = HEAD.exec(entry.toString('latin1', 0, HEAD_BYTES)) ?? [];
   if (!number || !partitions) throw new Error('an entry of an outbox has no head');
   return { number: Number(number), partitions: partitions.split(',').map(Number) };
-}
-
-function hangs(partition: number): StorageUnavailable {
-  return new StorageUnavailable(new Error(`partition ${partition} does not answer`));
 }
 
 export function bytesOf(entries: readonly Buffer[]): number {

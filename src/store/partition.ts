@@ -74,7 +74,7 @@ export class Partition {
     this.keys = keyspace(prefix);
     this.#declared = prefix + DECLARED_KEY;
     this.master = new Master(connection, this.#declared, hasOthers ? `partition ${index}` : 'Redis');
-    const replicas = minReplicas > 0 ? new Replicas(minReplicas, log) : undefined;
+    const replicas = minReplicas > 0 ? new Replicas(minReplicas, this.master, log) : undefined;
     this.#functions = new Functions(LIBRARY, this.#declared, { log, replicas });
   }
 

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
+import type { Master } from './master.ts';
 
 /**
  * Maximum time that WAIT waits for replicas. It must be less than 5 s: after 5 s without replies, connection.ts closes
@@ -29,10 +30,12 @@ const waitsOn = new WeakMap<Redis, Waits>();
  */
 export class Replicas {
   readonly #min: number;
+  readonly #master: Pick<Master, 'name' | 'address'>;
   readonly #log: Log | undefined;
 
-  constructor(min: number, log?: Log) {
+  constructor(min: number, master: Pick<Master, 'name' | 'address'>, log?: Log) {
     this.#min = min;
+    this.#master = master;
     this.#log = log;
   }
 
@@ -59,7 +62,8 @@ export class Replicas {
     if (waits.tooFew !== count < this.#min) this.#tell(waits, count);
     if (count >= this.#min) return;
     const cause = new Error(`${count} of ${this.#min} replicas have confirmed it within ${WAIT_MS} ms`);
-    throw new StorageUnavailable(cause, 'Too few replicas of Redis have confirmed it');
+    const { name, address } = this.#master;
+    throw new StorageUnavailable(cause, `Too few replicas of ${name} have confirmed it`, address ?? name);
   }
 
   /**
@@ -78,7 +82,7 @@ export class Replicas {
 
   #tell(waits: Waits, count: number): void {
     waits.tooFew = count < this.#min;
-    const about = { replicas: count, ROUTEMASTER_MIN_REPLICAS: this.#min };
+    const about = { node: this.#master.address, replicas: count, ROUTEMASTER_MIN_REPLICAS: this.#min };
     if (waits.tooFew)
       this.#log?.warn(about, 'too few replicas have what is published; publishing is refused');
     else this.#log?.info(about, 'enough replicas have what is published');

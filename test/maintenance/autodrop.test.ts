@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
+import { PrivateCluster } from '../../harness/redis/private_cluster.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
@@ -11,6 +12,7 @@ import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readAcquired } from '../../src/delivering/acquired.ts';
 import { Autodrop, type DropPolicy } from '../../src/maintenance/autodrop.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { connect } from '../../src/store/connection.ts';
 import { infoNumber, readMemory } from '../../src/store/memory.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -50,6 +52,7 @@ async function run(
   partition = redis.store,
   dropPolicy: DropPolicy = 'oldest',
   partitions = new Partitions(partition),
+  limits = settings,
 ) {
   await until(buffersAreSummedUp);
   const { log, lines } = capturedLog();
@@ -62,7 +65,7 @@ async function run(
   const publicNames = new PublicNames(new Clients(redis.store, []), new NameKey(redis.store));
   const job = new Autodrop(
     { partition, partitions, publicNames, recorder: new Recorder({ increment }), log },
-    { ...settings, dropPolicy, deliveryLog: 1000 },
+    { ...limits, dropPolicy, deliveryLog: 1000 },
   );
   for (let i = 0; i < times; i++) await job.run(signal);
   return { lines, counted, removed };
@@ -369,4 +372,26 @@ describe('if other data fills Redis', () => {
     assert.ok(left > 13.4 && left < 13.85, `${left} MB`);
     assert.deepEqual(complaints(lines), []);
   });
+});
+
+test('on a cluster, the log says which master is short of memory', async (t) => {
+  const cluster = await PrivateCluster.start({ masters: 1, replicas: 0 });
+  const connection = connect(cluster.url, capturedLog().log);
+  t.after(async () => {
+    connection.disconnect();
+    await cluster.stop();
+  });
+  const partitions = Partitions.on(connection, {});
+  const { control } = partitions;
+  await until(() => control.prepare().then(() => true));
+  const there = new Bus(() => control);
+  await there.subscribe('alice');
+  for (let i = 0; i < 40; i++) await there.publish(nthWord(i), 'widgets', Array(50).fill('x'.repeat(1000)));
+  const { used } = await readMemory(control, settings);
+  for (const redisMaxBytes of [used, 1]) {
+    const limits = { redisMaxBytes, redisMinFreeBytes: MB };
+    const { lines } = await run(undefined, 1, control, 'oldest', partitions, limits);
+    assert.match(String(lines[0]?.msg), /^Redis is short of memory/);
+    assert.equal(lines[0]?.node, new URL(cluster.nodes[0]?.url ?? '').host);
+  }
 });

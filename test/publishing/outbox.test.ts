@@ -118,8 +118,8 @@ class Bus {
 
 /** Returns an outbox for which the second partition answers as `run` does. */
 function outboxWith(run: () => Promise<never>): Outbox {
-  const [home, , ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
-  const confirmed = new Partitions(home, { run, index: 1 } as unknown as Partition, ...others);
+  const [home, { master }, ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
+  const confirmed = new Partitions(home, { run, index: 1, master } as unknown as Partition, ...others);
   return outboxOf({ confirmed, marks: { refresh: async () => {} } });
 }
 
@@ -371,7 +371,7 @@ test('the job of an outbox waits a moment for a master that hangs, and other job
   await bus.runJobs(outbox);
   const holder = { worker: 'w', lease: 1, leaseMs: LEASE_MS };
   const empty = () => outbox.emptyAside(home, 1, holder, () => false);
-  await assert.rejects(empty(), StorageUnavailable);
+  await assert.rejects(empty(), { name: 'StorageUnavailable', why: 'partition 1 does not answer' });
   assert.equal(asked, 1);
   answer.reject(new StorageUnavailable(new Error('cut')));
   await until(() => empty().catch(() => asked === 2), { what: 'it is asked again' });

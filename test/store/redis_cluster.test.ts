@@ -150,6 +150,21 @@ describe('a cluster', () => {
     await callRedis(master, 'ACL', 'LOG', 'RESET');
   });
 
+  test('without replicas, errors and log name the partition and its master', async () => {
+    const { log, lines } = capturedLog();
+    const { control } = Partitions.on(connection, { partitions: PARTITIONS, minReplicas: 2, log });
+    await assert.rejects(
+      beat(control),
+      ({ message, redis }: StorageUnavailable) =>
+        message.startsWith('Too few replicas of partition 0 have confirmed it') &&
+        redis === control.master.address,
+    );
+    assert.deepEqual(
+      lines.map(({ msg, node }) => [msg, node]),
+      [['too few replicas have what is published; publishing is refused', control.master.address]],
+    );
+  });
+
   test('has the number of its partitions in a slot of its own', async () => {
     const settle = (count: number) =>
       settlePartitionCount(partitions.control, { redisPrefix: 'shop:', partitions: count });
