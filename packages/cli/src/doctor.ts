@@ -12,6 +12,7 @@ import { certificateFinding, type Finding } from './doctor_connections.ts';
 import { type Figures, readFigures, sumOf } from './figures.ts';
 import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
+import { bytes } from './top_lines.ts';
 import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
@@ -49,12 +50,15 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   if (!reached.date) return;
   yield clockFinding(reached);
   const bus = call.connect({ timeoutMs: CHECK_TIMEOUT_MS });
-  const [credentials, role] = await credentialsFinding(bus);
+  const [credentials, figures] = await credentialsFinding(bus);
   yield credentials;
-  if (role === undefined) return;
-  const figures = readFigures(await bus.metrics());
+  if (!figures) return;
   yield workersFinding(figures);
-  yield* partitionsFindings(figures);
+  yield* memoryFindings(figures);
+  const away = partitionsAwayOf(figures);
+  // While a partition cannot be reached, the bus shows no lists.
+  if (away.length > 0) return yield partitionsFinding(away);
+  const role = await roleOf(bus);
   const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
   if (role === 'client') yield* topicsFindings(bus, subscriptions, token);
   yield* callbackFindings(bus, subscriptions, role);
@@ -123,14 +127,15 @@ function clockFinding({ date }: Reached): Finding {
   return { check, isWell: false, detail, advice };
 }
 
-/** Returns the finding and the role that the credentials have. The role is undefined if the bus refuses them. */
-async function credentialsFinding(bus: Routemaster): Promise<[Finding, role?: Role]> {
+/**
+ * Returns the finding, and the figures of the bus. They are undefined if the bus refuses the credentials, or cannot
+ * reach any partition. (`GET /pulse` would fail as soon as it cannot reach one of several.)
+ */
+async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?: Figures]> {
   const check = 'credentials';
   try {
-    await bus.pulse();
-    const role = await roleOf(bus);
-    const who = role === 'watcher' ? 'root or a viewer' : 'the client';
-    return [{ check, isWell: true, detail: `the bus knows ${who}, and Redis answers it` }, role];
+    const figures = readFigures(await bus.metrics());
+    return [{ check, isWell: true, detail: 'the bus knows them, and Redis answers it' }, figures];
   } catch (error) {
     // After a transient error, the client library repeats the call until its time limit. The `cause` of its
     // TimeLimitError is the last failure, which says what is wrong.
@@ -138,7 +143,7 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, role?: Ro
     if (!(failure instanceof RoutemasterError)) throw error;
     const { code, message } = failure;
     const [isKnown, advice] = [code !== 'unauthenticated', ADVICE[code]];
-    const finding = { check: isKnown ? 'pulse' : check, isWell: false, detail: `${code}: ${message}` };
+    const finding = { check: isKnown ? 'metrics' : check, isWell: false, detail: `${code}: ${message}` };
     return [{ ...finding, ...(advice !== undefined && { advice }) }];
   }
 }
@@ -188,12 +193,23 @@ function workersFinding(figures: Figures): Finding {
   return { check, isWell: false, detail: 'no worker is alive', advice: 'Start a worker process of the bus.' };
 }
 
-/** Yields a finding if the bus cannot reach some partitions. */
-function* partitionsFindings(figures: Figures): Generator<Finding> {
-  const away = partitionsAwayOf(figures);
-  if (away.length === 0) return;
+/** Yields a finding if Redis is so full that the bus refuses publishes; on a cluster, if one of its masters is. */
+function* memoryFindings(figures: Figures): Generator<Finding> {
+  const [used, highMark] = [
+    sumOf(figures, 'redis_memory_used_bytes'),
+    sumOf(figures, 'redis_memory_high_mark_bytes'),
+  ];
+  if (highMark === 0 || used <= highMark) return;
+  const detail = `Redis stores ${bytes(used)}, more than ${bytes(highMark)}`;
+  const advice =
+    'Publishes are refused, and the oldest batches are dropped: raise its maxmemory, or empty what is stuck. ' +
+    'The log of the workers says more.';
+  yield { check: 'memory', isWell: false, detail, advice };
+}
+
+function partitionsFinding(away: readonly number[]): Finding {
   const advice =
     'Look after its Redis; the log of the bus says its address. Until then publishes to topics there are answered 503, ' +
     'and deliveries there wait.';
-  yield { check: 'partitions', isWell: false, detail: partitionsAwayText(away), advice };
+  return { check: 'partitions', isWell: false, detail: partitionsAwayText(away), advice };
 }

@@ -108,7 +108,7 @@ function duration(seconds: number): string {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
 }
 
-function bytes(count: number): string {
+export function bytes(count: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   const step = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, count)) / 10));
   return `${(count / 1024 ** step).toFixed(step === 0 ? 0 : 1)} ${units[step]}`;

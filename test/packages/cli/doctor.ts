@@ -227,7 +227,7 @@ test('doctor says what to do if the bus cannot use its Redis', async (t) => {
   const { stdout, stderr } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t x`);
   assert.match(
     stdout,
-    /^BAD +pulse +storage_unavailable: it cannot be reached\n +Redis is away, or refuses what the bus stores: the log/m,
+    /^BAD +metrics +storage_unavailable: it cannot be reached\n +Redis is away, or refuses what the bus stores: the log/m,
   );
   assert.equal(stderr, 'not_well: 1 of 3 checks found something\n');
 });
@@ -245,15 +245,33 @@ test('doctor does not take root for a client if the bus cannot say at the moment
   assert.equal(status, 2);
 });
 
-test('doctor says which partitions cannot be reached', async (t) => {
-  const port = await serving(t, async ({ url = '', headers: { authorization = '' } }, response) => {
+/** Passes requests on to the bus. Answers 503 to those of `refused`, and adds a line to the metrics. */
+const inTrouble = (t: TestContext, metric: string, refused = /^$/) =>
+  serving(t, async ({ url = '', headers: { authorization = '' } }, response) => {
+    if (refused.test(url)) {
+      response.writeHead(503, { 'content-type': 'application/problem+json' });
+      return void response.end(JSON.stringify({ code: 'storage_unavailable', detail: 'it is away' }));
+    }
     const answered = await fetch(bus.url + url, { headers: { authorization } });
     response.writeHead(answered.status, { 'content-type': answered.headers.get('content-type') ?? '' });
-    const away = url === '/metrics' ? 'routemaster_partition_up{partition="3"} 0\n' : '';
-    response.end((await answered.text()) + away);
+    response.end((await answered.text()) + (url === '/metrics' ? `routemaster_${metric}\n` : ''));
   });
+
+test('doctor says which partitions cannot be reached, although all calls but /metrics fail', async (t) => {
+  const port = await inTrouble(t, 'partition_up{partition="3"} 0', /^\/(pulse|jobs|subscriptions)/);
+  const { stdout, stderr, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
+  assert.match(
+    stdout,
+    /^ok +workers .*\nBAD +partitions +partition 3 cannot be reached\n +Look after its Redis; the log/m,
+  );
+  assert.equal(stderr, 'not_well: 1 of 5 checks found something\n');
+  assert.equal(status, 2);
+});
+
+test('doctor says if memory is full', async (t) => {
+  const port = await inTrouble(t, 'redis_memory_high_mark_bytes 1');
   const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
-  assert.match(stdout, /^BAD +partitions +partition 3 cannot be reached\n +Look after its Redis; the log/m);
+  assert.match(stdout, /^BAD +memory +Redis stores .*\n +Publishes are refused/m);
   assert.equal(status, 2);
 });
 
