@@ -146,6 +146,10 @@ const GAUGES = {
   'redis.max_mem': gauge('redis_memory_max_bytes', 'Memory limit of Redis; 0 if there is none.'),
   'redis.low_mark': gauge('redis_memory_low_mark_bytes', 'Autodrop stops at this.'),
   'redis.high_mark': gauge('redis_memory_high_mark_bytes', 'Autodrop starts above this.'),
+  'redis.replicas': gauge(
+    'redis_replicas',
+    'Replicas that follow Redis; on a cluster, the master with the fewest.',
+  ),
   'redis.used_cpu_sys': counter('redis_cpu_system_seconds', 'CPU time of Redis in the kernel.'),
   'redis.used_cpu_user': counter('redis_cpu_user_seconds', 'CPU time of Redis in user space.'),
 };

@@ -149,6 +149,7 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('redis.low_mark', memory.lowMark);
     gauge('redis.high_mark', memory.highMark);
   }
+  gauge('redis.replicas', reading.replicas);
   if (cpuSeconds) {
     gauge('redis.used_cpu_sys', cpuSeconds.system);
     gauge('redis.used_cpu_user', cpuSeconds.user);

@@ -14,7 +14,8 @@ import { sumOf } from '../sum.ts';
 const SUBSCRIBERS_PER_TURN = 100;
 
 /**
- * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis.
+ * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis,
+ * and `replicas` the number of replicas of the Redis that has the fewest.
  * `cpuSeconds` is the CPU time of all Redises together since they started. It is undefined while a Redis is missing,
  * because the sum of the others would be too low.
  */
@@ -50,6 +51,7 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
       spare: sum(({ deliveryWorkers }) => deliveryWorkers.spare),
     },
     memory: fullest(servers.map(({ memory }) => memory)),
+    replicas: Math.min(...servers.map(({ replicas }) => replicas)),
     cpuSeconds:
       away.length > 0
         ? undefined
@@ -60,15 +62,16 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   };
 }
 
-/** Reads the memory and the CPU time of the Redis that has `partition`. */
+/** Reads the memory, the CPU time and the number of replicas of the Redis that has `partition`. */
 async function readServer(partition: Partition, limits: MemoryLimits) {
-  const [memory, cpu] = await partition.command((redis) =>
-    Promise.all([redis.info('memory'), redis.info('cpu')]),
+  const [memory, cpu, replication] = await partition.command((redis) =>
+    Promise.all([redis.info('memory'), redis.info('cpu'), redis.info('replication')]),
   );
   return {
     memory: memoryIn(memory, limits),
     systemSeconds: infoNumber(cpu, 'used_cpu_sys'),
     userSeconds: infoNumber(cpu, 'used_cpu_user'),
+    replicas: [...replication.matchAll(/^slave\d+:.*state=online/gm)].length,
   };
 }
 

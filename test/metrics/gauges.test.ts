@@ -28,14 +28,14 @@ const queue = async (name: 'main' | 'aux') => {
 beforeEach(() => redis.flush());
 
 test('an empty bus has gauges of 0', async () => {
-  const { subscribers, queues, workers, memory, cpuSeconds } = await gauges();
+  const { subscribers, queues, workers, memory, cpuSeconds, replicas } = await gauges();
   const none = { instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
   assert.deepEqual(subscribers, []);
   assert.deepEqual(queues, [
     { queue: 'main', ...none },
     { queue: 'aux', ...none },
   ]);
-  assert.equal(workers, 0);
+  assert.deepEqual([workers, replicas], [0, 0]);
   assert.ok(memory.used > 0);
   assert.ok(cpuSeconds && (cpuSeconds.system > 0 || cpuSeconds.user > 0));
 });

@@ -51,6 +51,11 @@ describe('with ROUTEMASTER_MIN_REPLICAS', async () => {
     copy.redis.disconnect();
   });
 
+  test('the metrics count the replica', async () => {
+    const { text } = await api.call('GET', '/metrics', { as: 'root' });
+    assert.match(text, /^routemaster_redis_replicas 1$/m);
+  });
+
   test('without the replica it is 503, and its repeat is 503 from any process until the replica has it', async () => {
     await replica.kill('SIGSTOP');
     const key = await refused();
