@@ -24,6 +24,8 @@ export interface State {
   memory: Memory;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
+  /** The number of replicas of the Redis that has the fewest, and the number that a publish waits for. */
+  replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;
   /** The token of the client that looks at the page. Undefined for root and viewers. */
@@ -47,7 +49,7 @@ export function complaintsOf(state: State): Complaint[] {
   return [...ofBus(state), ...(figures ? ofSubscribers(figures, client) : [])];
 }
 
-function ofBus({ ageMs, memory, missing, processes, client }: State): Complaint[] {
+function ofBus({ ageMs, memory, missing, replicas, processes, client }: State): Complaint[] {
   const found: Complaint[] = [];
   const advise = (advice: string) =>
     client === undefined ? advice : 'The operator of the bus can mend this.';
@@ -61,6 +63,11 @@ function ofBus({ ageMs, memory, missing, processes, client }: State): Complaint[
     found.push({
       text: `${numbered('Partition', missing)} cannot be reached.`,
       advice: `Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. ${advise('Look after its Redis.')}`,
+    });
+  if (replicas && replicas.fewest < replicas.min)
+    found.push({
+      text: `Too few replicas follow Redis: ${replicas.fewest} of ${replicas.min}.`,
+      advice: `Publishes are refused until more do. ${advise('The log says its address. Start its replicas.')}`,
     });
   if (memory.max > 0 && memory.used > memory.highMark)
     found.push({

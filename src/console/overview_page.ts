@@ -1,3 +1,4 @@
+import type { Config } from '../config.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { JoinReport } from '../flow/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
@@ -8,6 +9,7 @@ import { ALL, type Route } from '../routing/route.ts';
 import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { countProcesses, type ProcessCounts } from '../store/presence.ts';
+import { countReplicas } from '../store/replicas.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { sumOf } from '../sum.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
@@ -21,7 +23,7 @@ import { stateOf } from './subscribers_pages.ts';
 
 export interface OverviewParts {
   partitions: Partitions;
-  limits: MemoryLimits;
+  limits: MemoryLimits & Pick<Config, 'minReplicas'>;
   history: Pick<History, 'latest'>;
 }
 
@@ -68,14 +70,18 @@ function stateShown(state: Shown): Content {
 }
 
 async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<Shown> {
-  const [latest, { memory, missing }, nowMs, processes] = await Promise.all([
+  const min = limits.minReplicas;
+  const heads = partitions.byRedis().map(([one]) => one);
+  const [latest, { memory, missing }, replicas, nowMs, processes] = await Promise.all([
     history.latest(),
     readFullestMemory(partitions, limits),
+    min > 0 ? partitions.reach((head) => head.command(countReplicas), heads) : { found: [min] },
     api.nowMs(),
     countProcesses(partitions.control),
   ]);
   const ageMs = latest && nowMs - latest.atMs;
-  return { figures: latest?.figures, ageMs, memory, missing, processes };
+  const fewest = Math.min(...replicas.found);
+  return { figures: latest?.figures, ageMs, memory, missing, replicas: { fewest, min }, processes };
 }
 
 /**

@@ -7,6 +7,7 @@ import { fullest, infoNumber, type MemoryLimits, memoryIn } from '../store/memor
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { pauserOf } from '../store/pause.ts';
+import { countReplicas } from '../store/replicas.ts';
 import { msOf } from '../store/replies.ts';
 import { sumOf } from '../sum.ts';
 
@@ -64,14 +65,14 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
 
 /** Reads the memory, the CPU time and the number of replicas of the Redis that has `partition`. */
 async function readServer(partition: Partition, limits: MemoryLimits) {
-  const [memory, cpu, replication] = await partition.command((redis) =>
-    Promise.all([redis.info('memory'), redis.info('cpu'), redis.info('replication')]),
+  const [memory, cpu, replicas] = await partition.command((redis) =>
+    Promise.all([redis.info('memory'), redis.info('cpu'), countReplicas(redis)]),
   );
   return {
     memory: memoryIn(memory, limits),
     systemSeconds: infoNumber(cpu, 'used_cpu_sys'),
     userSeconds: infoNumber(cpu, 'used_cpu_user'),
-    replicas: [...replication.matchAll(/^slave\d+:.*state=online/gm)].length,
+    replicas,
   };
 }
 

@@ -24,6 +24,12 @@ interface Waits {
 
 const waitsOn = new WeakMap<Redis, Waits>();
 
+/** Resolves with the number of replicas that follow Redis. */
+export async function countReplicas(redis: Redis): Promise<number> {
+  const info = await redis.info('replication');
+  return [...info.matchAll(/^slave\d+:.*state=online/gm)].length;
+}
+
 /**
  * Waits until replicas have the data that was written on a connection. Redis runs no other command of this connection
  * meanwhile.

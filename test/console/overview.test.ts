@@ -25,7 +25,8 @@ function complaintsInDocument(): string[] {
 test('operating.md says what to do about each complaint of the overview', () => {
   const missing = [3, 7].map((index) => ({ index }) as Partition);
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
-  const complaints = complaintsOf({ figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, missing });
+  const replicas = { fewest: 0, min: 1 };
+  const complaints = complaintsOf({ figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, missing, replicas });
   const said = complaints.map(({ text }) => text.toLowerCase());
   const told = complaintsInDocument();
   for (const row of told) {

@@ -117,7 +117,7 @@ test('listings, gauges and dead letters cover all partitions', async () => {
 });
 
 const MINUTE_MS = 60_000;
-const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0 };
+const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0, minReplicas: 1 };
 const CONFIG = readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ROUTEMASTER_WORKERS_PER_THREAD: '16' });
 /** A subscriber and a topic of each of four partitions. */
 const THINGS = [
@@ -257,6 +257,7 @@ test('figures and history have what can be reached while the Redis of a partitio
   const [overview] = overviewPage({ ...shownParts, partitions: halves, history: new History(halves) });
   const { body } = (await overview?.handle({ query: { part: 'now' }, headers: {} } as Call)) ?? {};
   assert.match(String(body), /Partition 1 cannot be reached\./);
+  assert.match(String(body), /Too few replicas follow Redis: 0 of 1\./);
 
   await other.restart();
   await until(() => away.status === 'ready');
