@@ -97,13 +97,14 @@ export class Attacker {
   }
 
   /**
-   * Starts a receiver, and returns its callback. It listens on all addresses of this machine, accepts
-   * everything after `afterMs`, and remembers nothing. It asks the bus to keep connections for `keepAliveMs`.
+   * Starts a receiver, and returns its callback. It listens on all addresses of this machine, answers
+   * everything with `status` after `afterMs`, and remembers nothing. It asks the bus to keep connections for
+   * `keepAliveMs`.
    */
-  async sink({ afterMs = 0, keepAliveMs = 5000 } = {}): Promise<string> {
+  async sink({ afterMs = 0, keepAliveMs = 5000, status = 204 } = {}): Promise<string> {
     const server = createServer((request, response) => {
       request.on('error', () => {}).resume();
-      request.on('end', () => setTimeout(() => response.writeHead(204).end(), afterMs));
+      request.on('end', () => setTimeout(() => response.writeHead(status).end(), afterMs));
     });
     server.keepAliveTimeout = keepAliveMs;
     server.listen(0);
