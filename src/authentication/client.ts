@@ -143,7 +143,7 @@ export class Clients {
     return this.#control.command((redis, keys) => redis.hlen(keys.api_tokens()));
   }
 
-  /** Returns the clients with these tokens, in the same order. A token that no client has is skipped. */
+  /** Returns the clients with these tokens, in the same order. Skips those that do not exist or cannot be read. */
   async read(tokens: readonly string[]): Promise<ListedClient[]> {
     const clients: ListedClient[] = [];
     for (const slice of slicesOf(tokens, LIST_SLICE)) clients.push(...(await this.#readSome(slice)));
@@ -158,11 +158,12 @@ export class Clients {
           ['hmget', keys.api_tokens(), ...tokens],
           ...tokens.map((token) => ['hmget', keys.api_token(token), ...LISTED_FIELDS]),
         ]),
+        this.#control.skip,
       ),
-    )) as Field[][];
+    )) as (Field[] | undefined)[];
     return tokens.flatMap((token, index) => {
-      const name = names[index];
-      return typeof name === 'string' ? listedClient(token, name, hashes[index] ?? []) : [];
+      const [name, hash] = [names[index], hashes[index]];
+      return typeof name === 'string' && hash ? listedClient(token, name, hash) : [];
     });
   }
 

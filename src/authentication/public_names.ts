@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { chunksOf } from '../chunks.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
+import { isWrongType } from '../store/wrong_type.ts';
 import type { Client } from './client.ts';
 import type { NameKey } from './name_key.ts';
 
@@ -27,14 +28,15 @@ export class PublicNames {
 
   /**
    * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
-   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. Throws StorageUnavailable.
+   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. So is that of a client that
+   * cannot be read, because another program has written its key. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
     const key = await this.#key.load();
     const names = new Map<string, string>();
     const name = async (token: string) =>
-      names.set(token, publicName(key, token, await this.#clients.find(token)));
+      names.set(token, publicName(key, token, await this.#clients.find(token).catch(unreadable)));
     for await (const chunk of chunksOf(distinct, CLIENTS_PER_TURN)) await Promise.all(chunk.map(name));
     return (token) => {
       const owner = ownerOf(token);
@@ -119,6 +121,10 @@ export class PublicNames {
       if (digitsOf(key, token) === digits && (await this.of([token]))(token) === name) return token;
     return undefined;
   }
+}
+
+function unreadable(error: unknown): undefined {
+  if (!isWrongType(error)) throw error;
 }
 
 /** Returns the public name of a subscriber: a client or a join. `clientName` is the public name of the client. */

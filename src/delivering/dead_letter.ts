@@ -34,11 +34,15 @@ export function newestFirst(one: Place, other: Place): number {
   return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
 }
 
-/** Reads the dead letters with these ids by one pipeline, in this order. Undefined stands for a missing one. */
+/**
+ * Reads the dead letters with these ids by one pipeline, in this order. Undefined stands for one that is missing or,
+ * with `skip` (`Partition.skip`), cannot be read.
+ */
 export async function readLetters(
   redis: Commands,
   keys: Keyspace,
   ids: readonly string[],
+  skip?: (error: unknown) => undefined,
 ): Promise<(DeadLetter | undefined)[]> {
   const values = await replies(
     redis.pipeline(
@@ -48,14 +52,15 @@ export async function readLetters(
         ['hgetall', keys.dead_letter_about(id)],
       ]),
     ),
+    skip,
   );
   return ids.map((id, index) => {
     const [header, length, about] = values.slice(3 * index, 3 * index + 3) as [
-      string[],
+      string[] | undefined,
       number,
-      Record<string, string>,
+      Record<string, string> | undefined,
     ];
-    return letterOf(id, header, length, about);
+    return header && about && letterOf(id, header, length, about);
   });
 }
 

@@ -58,12 +58,12 @@ export async function listDeadLetters(
   const matching = filter.reason === undefined ? seen : await ofReason(seen, filter.reason);
   const page = matching.slice(0, limit);
   const letters = await inSlices(page, (partition, ids) =>
-    partition.command((redis, keys) => readLetters(redis, keys, ids)),
+    partition.command((redis, keys) => readLetters(redis, keys, ids, partition.skip)),
   );
   const end = matching.length > limit ? page : found.length > max ? seen : [];
   const next = end.at(-1)?.place;
   return {
-    // A letter may have been deleted since its place was read.
+    // A letter may have been deleted since its place was read, or cannot be read.
     letters: letters.filter((letter) => letter !== undefined),
     looked: filter.reason === undefined ? 0 : seen.length,
     ...(next && { next }),
@@ -167,7 +167,10 @@ async function inSlices<T>(
 async function ofReason(found: readonly FoundPlace[], wanted: DeathReason): Promise<FoundPlace[]> {
   const reasons = await inSlices(found, (partition, ids) =>
     partition.command((redis, keys) =>
-      replies(redis.pipeline(ids.map((id) => ['hget', keys.dead_letter_about(id), 'reason']))),
+      replies(
+        redis.pipeline(ids.map((id) => ['hget', keys.dead_letter_about(id), 'reason'])),
+        partition.skip,
+      ),
     ),
   );
   return found.filter((_, index) => reasons[index] === wanted);

@@ -54,11 +54,15 @@ type Fields = Record<
   string
 >;
 
-/** Reads the triggers with these names, in this order. Undefined stands for a trigger that does not exist. */
+/**
+ * Reads the triggers with these names, in this order. Undefined stands for a trigger that does not exist or, with
+ * `skip` (`Partition.skip`), cannot be read.
+ */
 export async function readAll(
   redis: Commands,
   keys: Keyspace,
   names: readonly TriggerName[],
+  skip?: (error: unknown) => undefined,
 ): Promise<(StoredTrigger | undefined)[]> {
   const values = await replies(
     redis.pipeline(
@@ -67,12 +71,11 @@ export async function readAll(
         ['hgetall', keys.trigger(client, name)],
       ]),
     ),
+    skip,
   );
   return names.map((name, index) => {
-    const text = values[2 * index] as string | null;
-    return text === null
-      ? undefined
-      : { ...name, text, ...stateIn(values[2 * index + 1] as Partial<Fields>) };
+    const [text, fields] = values.slice(2 * index, 2 * index + 2) as [string | null, Partial<Fields>];
+    return text && fields ? { ...name, text, ...stateIn(fields) } : undefined;
   });
 }
 

@@ -171,11 +171,15 @@ export class Triggers {
     return names.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
-  /** Returns the triggers with these names, in this order. Triggers that do not exist are left out. */
+  /** Returns the triggers with these names, in this order. Leaves out those that do not exist or cannot be read. */
   async read(names: readonly TriggerName[]): Promise<StoredTrigger[]> {
     const triggers: StoredTrigger[] = [];
     for (const slice of slicesOf(names, TRIGGERS_PER_PIPELINE)) {
-      const found = await this.#partitions.ask((redis, keys) => readAll(redis, keys, slice));
+      const found = await Promise.all(
+        this.#partitions.all.map((partition) =>
+          partition.command((redis, keys) => readAll(redis, keys, slice, partition.skip)),
+        ),
+      );
       triggers.push(...slice.flatMap((_, index) => found.map((each) => each[index]).find(Boolean) ?? []));
     }
     return triggers;

@@ -23,7 +23,7 @@ import { placeOf, type StoredTrigger, type TriggerName } from './stored_trigger.
 import { readTriggerEvent, TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, TriggerOwners, WHOSE, type Whose } from './trigger_queries.ts';
 import { putRefusal } from './trigger_refusals.ts';
-import { reportOf, TRIGGER_REPORT } from './trigger_report.ts';
+import { reportOf, TRIGGER_REPORT, type TriggerReport } from './trigger_report.ts';
 import type { Triggers } from './triggers.ts';
 import { wanted } from './wanted.ts';
 
@@ -88,7 +88,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
         const show = async (slice: readonly TriggerName[]) => {
           const stored = await triggers.read(slice);
           await budget.turn(caller.role === 'client' ? caller.token : caller.role);
-          return stored.map(await reporter(caller, stored));
+          return readable(stored, await reporter(caller, stored));
         };
         return listed(
           cut?.entries ?? [],
@@ -200,4 +200,15 @@ function refuseBeyondScope({ scopes }: ClientCaller, topic: string): void {
 
 function notFound(name: string): BusError {
   return new BusError('trigger_not_found', `there is no trigger ${name}`);
+}
+
+/** Returns the reports of these triggers, without those whose definition cannot be read. The sweep logs such triggers. */
+function readable(list: readonly StoredTrigger[], report: (trigger: StoredTrigger) => TriggerReport) {
+  return list.flatMap((trigger) => {
+    try {
+      return report(trigger);
+    } catch {
+      return [];
+    }
+  });
 }

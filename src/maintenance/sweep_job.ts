@@ -1,6 +1,7 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
-import { FIND_AND_RENAME, isWrongType, wrongTypes } from '../store/refusal.ts';
+import { wrongTypes } from '../store/refusal.ts';
+import { FIND_AND_RENAME, isWrongType } from '../store/wrong_type.ts';
 import type { RepairParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';

@@ -85,7 +85,8 @@ async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
   // text or as bytes, depending on its encoding.
   const counts = new Map<string, Count>();
   let unreadable = 0;
-  for await (const chunk of chunksOf(await readPacked(partition, 'counters'), COUNTERS_PER_TURN))
+  const stored = (await readPacked(partition, 'counters').catch(partition.skip)) ?? [];
+  for await (const chunk of chunksOf(stored, COUNTERS_PER_TURN))
     for (const [packed, value] of chunk) {
       const series = unpackField(packed);
       if (series && Number.isFinite(value)) add(counts, { ...series, value, partition });

@@ -114,8 +114,9 @@ function counterFigure(
 
 function gaugeFigures(reading: GaugeReading, publicName: (token: string) => string): GaugeFigure[] {
   const figures: GaugeFigure[] = [];
-  const gauge = (name: GaugeName, value: number, tags: Tags = {}) =>
-    figures.push({ kind: 'gauge', name, value, tags });
+  const gauge = (name: GaugeName, value: number | undefined, tags: Tags = {}) => {
+    if (value !== undefined) figures.push({ kind: 'gauge', name, value, tags });
+  };
   for (const each of reading.subscribers) {
     const { token, batches, events, oldestAgeMs, deadLetters, healthPoints, openKeys, pausedBy } = each;
     const tags = { subscriber: publicName(token) };
@@ -124,8 +125,8 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('subscriber.queue.oldest_ms', oldestAgeMs, tags);
     gauge('subscriber.dead_letters.batches', deadLetters.batches, tags);
     gauge('subscriber.dead_letters.events', deadLetters.events, tags);
-    if (openKeys !== undefined) gauge('joins.open', openKeys, tags);
-    if (healthPoints !== undefined) gauge('subscriber.health_points', healthPoints, tags);
+    gauge('joins.open', openKeys, tags);
+    gauge('subscriber.health_points', healthPoints, tags);
     if (pausedBy !== null) gauge('subscriber.paused', 1, tags);
   }
   for (const by of PAUSERS) {

@@ -23,33 +23,37 @@ const SUBSCRIBERS_PER_TURN = 100;
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
- * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. Throws StorageUnavailable if
- * no partition can be reached.
+ * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. Without keys that cannot be
+ * read (`Partition.skip`): a gauge that needs one is undefined, or left out. Throws StorageUnavailable if no partition
+ * can be reached.
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);
-  const sum = (of: (reading: (typeof readings)[number]) => number) => sumOf(readings.map(of));
+  const sum = (of: (reading: (typeof readings)[number]) => number | undefined) => {
+    const known = readings.map(of).filter((value) => value !== undefined);
+    return known.length > 0 ? sumOf(known) : undefined;
+  };
   const heads = partitions.byRedis().map(([one]) => one);
   const { found: servers, missing: away } = await partitions.reach((one) => readServer(one, limits), heads);
   return {
     missing,
     subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
-    queues: QUEUES.map((queue, index) =>
+    queues: QUEUES.flatMap((queue, index) =>
       queueSums(
         queue,
-        readings.map(({ queues }) => queues[index]),
+        readings.flatMap(({ queues }) => queues[index] ?? []),
       ),
     ),
     delayed: readings.flatMap(({ delayed }) => [...delayed]),
     triggers: {
-      waiting: sum(({ triggers }) => triggers.waiting),
-      idle: sum(({ triggers }) => triggers.idle),
+      waiting: sum(({ triggers }) => triggers?.waiting),
+      idle: sum(({ triggers }) => triggers?.idle),
     },
     outboxes: outboxesOf(partitions, readings),
     workers: sum(({ workers }) => workers),
     deliveryWorkers: {
-      regular: sum(({ deliveryWorkers }) => deliveryWorkers.regular),
-      spare: sum(({ deliveryWorkers }) => deliveryWorkers.spare),
+      regular: sum(({ deliveryWorkers }) => deliveryWorkers?.regular),
+      spare: sum(({ deliveryWorkers }) => deliveryWorkers?.spare),
     },
     memory: fullest(servers.map(({ memory }) => memory)),
     replicas: Math.min(...servers.map(({ replicas }) => replicas)),
@@ -77,22 +81,23 @@ async function readServer(partition: Partition, limits: MemoryLimits) {
 }
 
 async function readPartition(partition: Partition) {
+  const { skip } = partition;
   const [time, workers, delivering, outboxBytes, asideBytes] = await partition.command((redis, keys) =>
     Promise.all([
       redis.time(),
-      redis.hlen(keys.workers()),
-      redis.smembers(keys.workers_main()),
-      redis.hget(keys.outboxes_sent(), 'bytes'),
-      redis.hgetall(keys.outboxes_bytes()),
+      redis.hlen(keys.workers()).catch(skip),
+      redis.smembers(keys.workers_main()).catch(skip),
+      redis.hget(keys.outboxes_sent(), 'bytes').catch(skip),
+      redis.hgetall(keys.outboxes_bytes()).catch(skip),
     ]),
   );
   const nowMs = msOf(time);
-  const spare = delivering.filter(isSpareWorker).length;
+  const spare = delivering?.filter(isSpareWorker).length ?? 0;
   const [subscribers, delayed, triggers, ...queues] = await Promise.all([
     readSubscribers(partition, nowMs),
     delayedCounts(partition),
-    readTriggers(partition),
-    ...QUEUES.map((queue) => readQueue(partition, queue, nowMs)),
+    readTriggers(partition).catch(skip),
+    ...QUEUES.map((queue) => readQueue(partition, queue, nowMs).catch(skip)),
   ]);
   return {
     subscribers,
@@ -100,7 +105,7 @@ async function readPartition(partition: Partition) {
     triggers,
     queues,
     workers,
-    deliveryWorkers: { regular: delivering.length - spare, spare },
+    deliveryWorkers: delivering && { regular: delivering.length - spare, spare },
     outboxes: { ...asideBytes, any: outboxBytes ?? '0' },
   };
 }
@@ -139,12 +144,13 @@ function byToken(one: { token: string }, other: { token: string }): number {
 
 type QueueGauges = Awaited<ReturnType<typeof readQueue>>;
 
-/** Adds up the gauges of one queue over all partitions. */
-function queueSums(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): QueueGauges {
+/** Adds up the gauges of one queue over all partitions. Returns a list of one sum, or an empty list for no gauges. */
+function queueSums(queue: QueueName, gauges: readonly QueueGauges[]): QueueGauges[] {
+  if (gauges.length === 0) return [];
   const sum: QueueGauges = { queue, instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
   const fields = ['instant', 'scheduled', 'due', 'pending', 'waiting'] as const;
-  for (const each of gauges) for (const field of fields) sum[field] += each?.[field] ?? 0;
-  return sum;
+  for (const each of gauges) for (const field of fields) sum[field] += each[field];
+  return [sum];
 }
 
 /**
@@ -155,16 +161,18 @@ const mapOf = (hash: Record<string, string>) =>
 
 /** Reads the gauges of all subscribers, also of those that have left but still have batches or dead letters. */
 async function readSubscribers(partition: Partition, nowMs: number) {
-  const [members, events, batches, deadEvents] = await partition.command((redis, keys) =>
+  const { skip } = partition;
+  const [members = [], events, batches, deadEvents] = await partition.command((redis, keys) =>
     Promise.all([
-      redis.smembers(keys.subscribers()),
-      redis.hgetall(keys.gauge_events()).then(mapOf),
-      redis.hgetall(keys.gauge_batches()).then(mapOf),
-      redis.hgetall(keys.dead_letters_events()).then(mapOf),
+      redis.smembers(keys.subscribers()).catch(skip),
+      redis.hgetall(keys.gauge_events()).then(mapOf, skip),
+      redis.hgetall(keys.gauge_batches()).then(mapOf, skip),
+      redis.hgetall(keys.dead_letters_events()).then(mapOf, skip),
     ]),
   );
   const subscribed = new Set(members);
-  const tokens = [...new Set([...members, ...events.keys(), ...batches.keys(), ...deadEvents.keys()])];
+  const counted = [events, batches, deadEvents].flatMap((counts) => [...(counts?.keys() ?? [])]);
+  const tokens = [...new Set([...members, ...counted])];
   const read = async (token: string) => {
     const [[health, pausedAt, pausedBy], oldest, deadBatches, openKeys] = await partition.command(
       (redis, keys) =>
@@ -177,11 +185,11 @@ async function readSubscribers(partition: Partition, nowMs: number) {
     );
     return {
       token,
-      events: events.get(token) ?? 0,
-      batches: batches.get(token) ?? 0,
+      events: events && (events.get(token) ?? 0),
+      batches: batches && (batches.get(token) ?? 0),
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestAgeMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
-      deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
+      deadLetters: { batches: deadBatches, events: deadEvents && (deadEvents.get(token) ?? 0) },
       // The number of open keys if the subscriber is a join, otherwise undefined.
       openKeys,
       // Undefined if the subscriber has left.
@@ -190,8 +198,10 @@ async function readSubscribers(partition: Partition, nowMs: number) {
     };
   };
   const gauges: Awaited<ReturnType<typeof read>>[] = [];
-  for await (const chunk of chunksOf(tokens, SUBSCRIBERS_PER_TURN))
-    gauges.push(...(await Promise.all(chunk.map(read))));
+  for await (const chunk of chunksOf(tokens, SUBSCRIBERS_PER_TURN)) {
+    const found = await Promise.all(chunk.map((token) => read(token).catch(skip)));
+    gauges.push(...found.filter((each) => each !== undefined));
+  }
   return gauges;
 }
 

@@ -1,18 +1,24 @@
 import { createHash } from 'node:crypto';
 import { type Redis, ReplyError } from 'ioredis';
+import { LRUCache } from 'lru-cache';
 import type { Log } from '../log.ts';
 import { readerOf, type ScriptArgument, type ScriptReply, writerOf } from './contract.ts';
 import type { Arguments, Reply, ScriptName } from './contracts.ts';
+import { foundKey } from './found_key.ts';
 import { functionLibrary } from './function_library.ts';
 import { Functions } from './functions.ts';
-import { DECLARED_KEY, type Keyspace, keyspace } from './keys.ts';
+import { DECLARED_KEY, type Keyspace, keyspace, LAYOUT } from './keys.ts';
 import { type Connection, Master } from './master.ts';
 import { Packed } from './packed.ts';
 import { Replicas } from './replicas.ts';
 import { readScripts, type ScriptSource, standalone } from './script_source.ts';
+import { FIND_AND_RENAME, isWrongType } from './wrong_type.ts';
 
 const SCRIPTS = readScripts();
 const LIBRARY = functionLibrary(SCRIPTS);
+
+/** Time after which the log names a key that cannot be read once more. */
+const TELL_EVERY_MS = 600_000;
 
 /** The connection on which plain Redis commands are sent. */
 export type Commands = Redis;
@@ -35,7 +41,7 @@ export interface PartitionOptions {
   hasOthers?: boolean;
   /**
    * The log gets one warning if Redis refuses functions, for example because an ACL forbids FCALL. Scripts then run by
-   * EVALSHA, which takes Redis longer.
+   * EVALSHA, which takes Redis longer. It also names the keys that `skip` has skipped.
    */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves. */
@@ -63,6 +69,8 @@ export class Partition {
   readonly master: Master;
   readonly #functions: Functions;
   readonly #declared: string;
+  readonly #log: Log | undefined;
+  readonly #told = new LRUCache<string, true>({ max: 100, ttl: TELL_EVERY_MS });
 
   constructor(
     connection: Connection,
@@ -73,6 +81,7 @@ export class Partition {
     this.hasOthers = hasOthers;
     this.keys = keyspace(prefix);
     this.#declared = prefix + DECLARED_KEY;
+    this.#log = log;
     this.master = new Master(connection, this.#declared, hasOthers ? `partition ${index}` : 'Redis');
     const replicas = minReplicas > 0 ? new Replicas(minReplicas, this.master, log) : undefined;
     this.#functions = new Functions(LIBRARY, this.#declared, { log, replicas });
@@ -113,6 +122,21 @@ export class Partition {
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));
   }
+
+  /**
+   * Handles an error of a command that reads a key. Returns undefined if another program has written this key, with a
+   * type that the bus does not use for it, so that a listing shows everything else. Then logs the pattern of the key,
+   * because the key itself may have a credential. Throws any other error.
+   */
+  readonly skip = (error: unknown): undefined => {
+    if (!isWrongType(error)) throw error;
+    const [key] = (error as { command?: { args: unknown[] } }).command?.args ?? [];
+    const found = foundKey(String(key), this.prefix);
+    const pattern = found && this.prefix + LAYOUT[found.name].pattern;
+    if (this.#told.has(String(pattern))) return;
+    this.#told.set(String(pattern), true);
+    this.#log?.error({ key: pattern }, `skipped a key that another program has written. ${FIND_AND_RENAME}`);
+  };
 
   /**
    * Yields what a scan finds, some elements at a time. An element may come twice. `next` sends the next command of the

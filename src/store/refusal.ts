@@ -2,17 +2,10 @@ import { BootError, StorageForbidden } from '../errors.ts';
 import { foundKey } from './found_key.ts';
 import { LAYOUT } from './keys.ts';
 import type { Partition } from './partition.ts';
+import { FIND_AND_RENAME, isWrongType } from './wrong_type.ts';
 
 const TYPES = new Set(Object.values(LAYOUT).map(({ type }) => type));
 const KEYS_PER_SCAN = 1000;
-
-/** What a person must do about keys of another program. */
-export const FIND_AND_RENAME = 'Find them with redis-cli SCAN, MATCH and TYPE, and rename them';
-
-/** True if Redis refused a command because a key has another type. Another program must have written that key. */
-export function isWrongType(error: unknown): boolean {
-  return error instanceof Error && /\bWRONGTYPE\b/.test(error.message);
-}
 
 /**
  * Describes the keys whose type differs from LAYOUT, such as `batches:index:{token} is a string instead of a zset

@@ -5,16 +5,21 @@ interface Commands {
 
 /**
  * Sends the commands and returns their replies. Throws the error of the first command that failed: it says why, and the
- * error of EXEC does not.
+ * error of EXEC does not. With `skip`, such as `Partition.skip`, calls it for each command that failed instead, and
+ * returns its result as the reply.
  */
-export async function replies(commands: Commands): Promise<unknown[]> {
+export async function replies(
+  commands: Commands,
+  skip: (error: Error) => unknown = rethrow,
+): Promise<unknown[]> {
   const outcomes = await commands.exec().catch((error: { previousErrors?: Error[] }) => {
     throw error.previousErrors?.[0] ?? error;
   });
-  return (outcomes ?? []).map(([error, reply]) => {
-    if (error) throw error;
-    return reply;
-  });
+  return (outcomes ?? []).map(([error, reply]) => (error ? skip(error) : reply));
+}
+
+function rethrow(error: Error): never {
+  throw error;
 }
 
 /**

@@ -98,7 +98,7 @@ export class Topics {
     return (await this.#partitions.ask((redis, keys) => redis.smembers(keys.topics()))).flat();
   }
 
-  /** Returns these topics, sorted by name, without those that do not exist. */
+  /** Returns these topics, sorted by name, without those that do not exist or cannot be read. */
   async read(names: readonly string[]): Promise<Topic[]> {
     const parts = [...Map.groupBy(names, (name) => this.#partitions.ofTopic(name))];
     const topics = await Promise.all(parts.map(([partition, names]) => readTopics(partition, names)));
@@ -179,9 +179,12 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
           ['smismember', keys.topics(), ...slice],
           ...slice.map((name) => ['hmget', keys.topic(name), ...STORED_FIELDS]),
         ]),
-      )) as [number[], ...(string | null)[][]];
-      for (const [index, name] of slice.entries())
-        if (exist[index] === 1) topics.push(topicOf(name, hashes[index] ?? [], delayed.get(name) ?? 0));
+        partition.skip,
+      )) as [number[] | undefined, ...((string | null)[] | undefined)[]];
+      for (const [index, name] of slice.entries()) {
+        const hash = hashes[index];
+        if (exist?.[index] === 1 && hash) topics.push(topicOf(name, hash, delayed.get(name) ?? 0));
+      }
     }
     return topics;
   });

@@ -5,7 +5,7 @@ import { unpackJob } from '../../store/job.ts';
 import { type KeyName, type Keyspace, LAYOUT } from '../../store/keys.ts';
 import { Packed } from '../../store/packed.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
-import { isWrongType } from '../../store/refusal.ts';
+import { isWrongType } from '../../store/wrong_type.ts';
 import { type Finding, isFindingKind } from './finding.ts';
 
 /**

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { Api } from '../../harness/http/api.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll } from '../../harness/scripts/dead_letters.ts';
+import { longName } from '../../harness/scripts/names.ts';
+import { putTrigger } from '../../harness/scripts/triggers.ts';
+import { until } from '../../harness/until.ts';
+import { packField } from '../../src/metrics/counter_hash.ts';
+import { keyspace } from '../../src/store/keys.ts';
+
+const HOUR_MS = 3_600_000;
+const keys = keyspace('');
+const api = new Api();
+const bus = new Bus(() => api.store);
+
+/** Gives `alice` and `bob` the same: a topic, a batch, a dead letter, delayed events and a trigger. */
+beforeEach(async () => {
+  await api.reset();
+  for (const [token, topic] of [
+    ['alice', 'apples'],
+    ['bob', 'berries'],
+  ] as const) {
+    await api.call('POST', '/api_tokens', { as: 'root', body: JSON.stringify({ name: token, token }) });
+    await bus.subscribe(token, { topics: [topic], max: 1 });
+    await bus.publish(topic[0] ?? '', topic, ['event']);
+    await bus.delay(`d${token}`, topic, [{ id: 'later', delay: HOUR_MS }]);
+    assert.equal(await putTrigger(api.store, 'daily', { client: token, topic: `of_${token}` }), 'created');
+  }
+  await buryAll(api.store);
+  await api.store.redis.hset(keys.counters(), packField('events.published', { topic: 'apples' }), 1);
+  for (const topic of ['apples', 'berries']) await bus.publish(`2${topic}`, topic, ['event']);
+});
+
+/** Puts a text in the place of a key. */
+async function damage(key: string): Promise<void> {
+  assert.equal(await api.store.redis.del(key), 1, `${key} was there`);
+  await api.store.redis.set(key, 'x');
+}
+
+const read = async (path: string) => {
+  const { status, text } = await api.call('GET', path, { as: 'root' });
+  assert.equal(status, 200, `${path} ${text}`);
+  return text;
+};
+
+describe('a key of another type', () => {
+  const letter = longName('a1');
+  const entries: [path: string, pattern: string, key: string][] = [
+    ['/topics', 'topic:{topic}', keys.topic('apples')],
+    ['/topics?limit=9', 'topic:{topic}', keys.topic('apples')],
+    ['/triggers', 'triggers:of:{token}', keys.triggers_of('alice')],
+    ['/triggers', 'trigger:{token}:{name}', keys.trigger('alice', 'daily')],
+    ['/dead_letters', 'dead_letter:{bid}', keys.dead_letter(letter)],
+    ['/dead_letters', 'dead_letter:about:{bid}', keys.dead_letter_about(letter)],
+    ['/dead_letters?reason=max_attempts', 'dead_letter:{bid}', keys.dead_letter(letter)],
+    ['/dead_letters?reason=max_attempts', 'dead_letter:about:{bid}', keys.dead_letter_about(letter)],
+    ['/api_tokens', 'api_token:{token}', keys.api_token('alice')],
+  ];
+  for (const [path, pattern, key] of entries)
+    test(`${pattern} hides its entry of ${path} alone, and the log names its pattern`, async () => {
+      const all: object[] = JSON.parse(await read(path));
+      await damage(key);
+      const rest: object[] = JSON.parse(await read(path));
+      const hidden = all.filter((entry) => /"(?!publisher)\w+":"(alice|apples)"/.test(JSON.stringify(entry)));
+      assert.equal(hidden.length, 1);
+      assert.deepEqual(
+        rest,
+        all.filter((entry) => !hidden.includes(entry)),
+      );
+      await api.web.prints(
+        new RegExp(`"key":"${pattern}","msg":"skipped a key that another program has written`),
+      );
+    });
+
+  test('delayed:due:{topic} hides no topic', async () => {
+    await damage(keys.delayed_due('apples'));
+    const topics: { name: string; delayed: number }[] = JSON.parse(await read('/topics'));
+    assert.deepEqual(
+      topics.map(({ name, delayed }) => `${name} ${delayed}`),
+      ['apples 0', 'berries 1', 'of_alice 0', 'of_bob 0'],
+    );
+  });
+
+  const needed: [key: string, hidden: RegExp][] = [
+    [keys.subscriber('alice'), /alice/],
+    [keys.batches_queued('alice'), /alice/],
+    [keys.dead_letters_of('alice'), /alice/],
+    [keys.subscribers(), /^routemaster_subscriber_health/],
+    [keys.gauge_events(), /^routemaster_subscriber_queue_events/],
+    [keys.gauge_batches(), /^routemaster_subscriber_queue_batches/],
+    [keys.dead_letters_events(), /^routemaster_subscriber_dead_letters_events/],
+    [keys.delayed_due('apples'), /^routemaster_events_delayed.*apples/],
+    [keys.delayed_topics(), /^routemaster_events_delayed/],
+    [keys.triggers_due(), /^routemaster_triggers\{/],
+    [keys.jobs_index('main'), /queue="main"/],
+    [keys.jobs_instant('main'), /queue="main"/],
+    [keys.counters(), /^routemaster_events_published/],
+  ];
+  const seriesIn = (text: string) =>
+    text.split('\n').filter((line) => /^routemaster_(?!redis|.*_age_)/.test(line));
+  for (const [key, hidden] of needed)
+    test(`${key} hides what /metrics needs it for alone`, async () => {
+      const all = seriesIn(await read('/metrics'));
+      await damage(key);
+      const rest = seriesIn(await read('/metrics'));
+      assert.deepEqual(
+        rest,
+        all.filter((line) => !hidden.test(line)),
+      );
+    });
+});
+
+test('a definition of a trigger that cannot be read hides this trigger alone', async () => {
+  await api.store.redis.hset(keys.triggers_of('alice'), 'daily', 'no definition');
+  const triggers: { client: string }[] = JSON.parse(await read('/triggers'));
+  assert.deepEqual(
+    triggers.map(({ client }) => client),
+    ['bob'],
+  );
+});
+
+test('a client that cannot be read stays in /metrics without its name', async () => {
+  await damage(keys.api_token('alice'));
+  // Processes remember a client for a second.
+  await until(async () => /subscriber="unknown\.\w+"/.test(await read('/metrics')));
+});
