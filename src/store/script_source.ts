@@ -45,11 +45,11 @@ const MADE = [
  * Commands of scripts that the module `store/commands` leaves out. The script `try_commands` tries all commands of that
  * module, and no process starts if the ACL forbids one.
  *
- * - The bus works without BITFIELD and XADD, and needs SPUBLISH only for channels with a hash tag.
+ * - The bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
  * - The user may have only one subcommand of MEMORY and OBJECT, so `try_commands` tries that subcommand itself.
  * - TIME needs no trial, because every script begins with it.
  */
-const UNLISTED = new Set(['BITFIELD', 'XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
+const UNLISTED = new Set(['XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
 
 function luaTable(values: Readonly<Record<string, number>>): string {
   return `return { ${Object.entries(values)
