@@ -6,7 +6,7 @@ import { StorageFull, StorageUnavailable } from './errors.ts';
 /** Maximum time to write the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
 
-/** Minimum time between two lines with the same message about a Redis that fails. */
+/** Minimum time between two lines with the same message about a Redis that fails, or about data that was skipped. */
 const FAILING_EVERY_MS = 60_000;
 
 export type Log = pino.Logger;
@@ -23,22 +23,24 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 }
 
 /**
- * Returns a hook of pino for lines about a Redis that cannot be reached (field `away`) or is full (`full`). Such a line
- * is written at most once a minute for each message and Redis. Otherwise everything that needs this Redis would fill
- * the log.
+ * Returns a hook of pino for lines about a Redis that cannot be reached (field `away`) or is full (`full`), or about
+ * data that cannot be read (`skipped`). Such a line is written at most once a minute for each message, Redis and data.
+ * Otherwise everything that needs this Redis, or this data, would fill the log.
  */
 export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();
   return function (args, method) {
-    const [about, message] = args as unknown as [Partial<Failure> | undefined, unknown];
-    if (typeof about === 'object' && (about?.away !== undefined || about?.full)) {
-      const id = `${about.away} ${message}`;
+    const [about, message] = args as unknown as [Rare | undefined, unknown];
+    if (typeof about === 'object' && (about?.away ?? about?.full ?? about?.skipped) !== undefined) {
+      const id = `${about.away} ${about.skipped} ${message}`;
       if (nowMs() - (writtenAtMs.get(id) ?? Number.NEGATIVE_INFINITY) < FAILING_EVERY_MS) return;
       writtenAtMs.set(id, nowMs());
     }
     method.apply(this, args);
   };
 }
+
+type Rare = Partial<Failure> & { skipped?: unknown };
 
 /**
  * What a log line says about a failed call. `away` is the name of a Redis that could not be reached. `full` is true if

@@ -64,7 +64,7 @@ test('a failure is logged without the advice to callers of the API', () => {
   assert.deepEqual(failureOf(new Error('no room')), { reason: 'no room' });
 });
 
-test('a Redis that is away or full is logged once a minute for each message, anything else always', () => {
+test('a Redis that is away or full, and what is skipped, is logged once a minute, anything else always', () => {
   const lines: string[] = [];
   let nowMs = 0;
   const hooks = { logMethod: rarelyFailing(() => nowMs) };
@@ -102,6 +102,11 @@ test('a Redis that is away or full is logged once a minute for each message, any
     times(5, () => log.warn(failureOf(new StorageFull()), 'cannot acquire')),
     1,
   );
+  for (const skipped of ['topic:{topic}', 'batches:open'])
+    assert.equal(
+      times(2, () => log.error({ skipped }, 'cannot read')),
+      1,
+    );
   assert.equal(
     times(2, () => log.warn(failureOf(new Error('no room')), 'cannot acquire')),
     2,

@@ -92,7 +92,7 @@ async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
       if (series && Number.isFinite(value)) add(counts, { ...series, value, partition });
       else unreadable++;
     }
-  if (unreadable > 0) log.warn({ fields: unreadable }, 'skipped unreadable fields of the counters hash');
+  if (unreadable > 0) log.warn({ skipped: unreadable }, 'skipped unreadable fields of the counters hash');
   return [...counts.values()];
 }
 

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { type Redis, ReplyError } from 'ioredis';
-import { LRUCache } from 'lru-cache';
 import type { Log } from '../log.ts';
 import { readerOf, type ScriptArgument, type ScriptReply, writerOf } from './contract.ts';
 import type { Arguments, Reply, ScriptName } from './contracts.ts';
@@ -16,9 +15,6 @@ import { FIND_AND_RENAME, isWrongType } from './wrong_type.ts';
 
 const SCRIPTS = readScripts();
 const LIBRARY = functionLibrary(SCRIPTS);
-
-/** Time after which the log names a key that cannot be read once more. */
-const TELL_EVERY_MS = 600_000;
 
 /** The connection on which plain Redis commands are sent. */
 export type Commands = Redis;
@@ -70,7 +66,6 @@ export class Partition {
   readonly #functions: Functions;
   readonly #declared: string;
   readonly #log: Log | undefined;
-  readonly #told = new LRUCache<string, true>({ max: 100, ttl: TELL_EVERY_MS });
 
   constructor(
     connection: Connection,
@@ -132,10 +127,8 @@ export class Partition {
     if (!isWrongType(error)) throw error;
     const [key] = (error as { command?: { args: unknown[] } }).command?.args ?? [];
     const found = foundKey(String(key), this.prefix);
-    const pattern = found && this.prefix + LAYOUT[found.name].pattern;
-    if (this.#told.has(String(pattern))) return;
-    this.#told.set(String(pattern), true);
-    this.#log?.error({ key: pattern }, `skipped a key that another program has written. ${FIND_AND_RENAME}`);
+    const skipped = this.prefix + (found ? LAYOUT[found.name].pattern : '');
+    this.#log?.error({ skipped }, `another program has written keys of the bus. ${FIND_AND_RENAME}`);
   };
 
   /**

@@ -69,7 +69,7 @@ describe('a key of another type', () => {
         all.filter((entry) => !hidden.includes(entry)),
       );
       await api.web.prints(
-        new RegExp(`"key":"${pattern}","msg":"skipped a key that another program has written`),
+        new RegExp(`"skipped":"${pattern}","msg":"another program has written keys of the bus`),
       );
     });
 

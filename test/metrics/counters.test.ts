@@ -152,8 +152,8 @@ describe('reading', () => {
     assert.deepEqual(more, []);
     assert.equal(count?.value, 3);
     assert.deepEqual(
-      lines.map(({ level, fields }) => ({ level, fields })),
-      [{ level: 40, fields: 2 }],
+      lines.map(({ level, skipped }) => ({ level, skipped })),
+      [{ level: 40, skipped: 2 }],
     );
   });
 
