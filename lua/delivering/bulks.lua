@@ -45,12 +45,13 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk, and stores how far it has come. Returns two values:
+-- Looks at the next dead letters of a bulk. Returns three values:
 --   bids   the UIDs of the letters that match the filter of the bulk
 --   state  `going` if the queue (the letters of one subscriber, or of all) has more letters, `next` if another queue
 --          follows, `over` after the last queue
+--   last   if it is `going`: the last letter that was looked at
 function bulks.walk(call, args, record)
-  local key, keys = call.keys.bulk(args.owner), call.keys
+  local keys = call.keys
   local letters, follow = next_letters(call, args, record)
   local bids = {}
   for _, letter in ipairs(letters) do
@@ -59,17 +60,21 @@ function bulks.walk(call, args, record)
       bids[#bids + 1] = bid
     end
   end
+  if follow then return bids, 'going', letters[#letters] end
+  return bids, args.queue + 1 >= tonumber(record.queue_count) and 'over' or 'next'
+end
+
+-- Stores the place where the next step continues: behind the letter `last`, or in the next queue. A step does this after
+-- its other changes, because if it fails half-way, the next one must find the letters that are left.
+function bulks.proceed(call, args, state, last)
+  local key = call.keys.bulk(args.owner)
   redis.call('PEXPIRE', key, EXPIRY_MS)
-  if follow then
-    local last = letters[#letters]
+  if last then
     redis.call('HSET', key, 'at_ms', last[2], 'at_id', last[1])
-    return bids, 'going'
+  else
+    redis.call('HDEL', key, 'at_ms', 'at_id')
+    redis.call('HSET', key, 'queue', state == 'over' and 0 or args.queue + 1)
   end
-  redis.call('HDEL', key, 'at_ms', 'at_id')
-  local queue = args.queue + 1
-  local is_over = queue >= tonumber(record.queue_count)
-  redis.call('HSET', key, 'queue', is_over and 0 or queue)
-  return bids, is_over and 'over' or 'next'
 end
 
 -- Adds the job of a bulk to the queue `aux`, unless the job is already there.

@@ -9,7 +9,8 @@ return function(call, args)
   local record = bulks.open(call, args, 'counting')
   if not record then return 'lost' end
   local key = call.keys.bulk(args.owner)
-  local bids, state = bulks.walk(call, args, record)
+  local bids, state, last = bulks.walk(call, args, record)
+  bulks.proceed(call, args, state, last)
   redis.call('HINCRBY', key, 'matched', #bids)
   if state == 'over' then redis.call('HSET', key, 'state', 'counted') end
   return state

@@ -11,7 +11,7 @@ return function(call, args)
   local record = bulks.open(call, args, 'running')
   if not record then return { state = 'lost', revived = {} } end
   local key, revived, left = call.keys.bulk(args.owner), {}, 0
-  local bids, state = bulks.walk(call, args, record)
+  local bids, state, last = bulks.walk(call, args, record)
   for _, bid in ipairs(bids) do
     local letter = reviving.revive(call, bid, args.token)
     if letter.outcome == 'ok' then
@@ -20,6 +20,7 @@ return function(call, args)
       left = left + 1
     end
   end
+  bulks.proceed(call, args, state, last)
   redis.call('HINCRBY', key, 'done', #revived)
   redis.call('HINCRBY', key, 'left', left)
   if state == 'over' then redis.call('HSET', key, 'state', 'ended', 'ended_ms', call.now_ms) end

@@ -85,7 +85,8 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
 -- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the other subscribers still get their
--- events.
+-- events. But if the ACL forbade a command, throws the error at the end, so that the script does not forget the events,
+-- which some subscribers lack: its caller repeats it when the ACL permits it.
 function storing.store(call, uid_seed, taken)
   intake.end_run(taken)
   for _, topic in ipairs(taken.accepted) do
@@ -103,6 +104,7 @@ function storing.store(call, uid_seed, taken)
   -- `enter` is called even after an error, because the batches that were opened so far need their jobs.
   opening.enter(call, opened)
   bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
+  if call.failure and not calls.is_wrong_type(call.failure) then error(call.failure) end
 end
 
 -- Returns, for each topic that got events, their number and the tokens of the topic's subscribers. The tokens are one

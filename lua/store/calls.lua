@@ -54,13 +54,18 @@ function calls.read(...)
   return reply
 end
 
+-- Returns true if an error says that another program has written a key, with a type that this bus does not use for it.
+-- The error is a text or a table, depending on the version of Redis.
+function calls.is_wrong_type(failure)
+  return tostring(type(failure) == 'table' and failure.err or failure):find('WRONGTYPE', 1, true) ~= nil
+end
+
 -- Runs `step`, and returns its result. Returns nothing if `step` failed because another program has written a key with
 -- a type that this bus does not use for it. Throws all other errors.
 function calls.skip_unreadable(step, ...)
   local ok, result = pcall(step, ...)
   if ok then return result end
-  -- The error is a text or a table, depending on the version of Redis.
-  if not tostring(type(result) == 'table' and result.err or result):find('WRONGTYPE', 1, true) then error(result) end
+  if not calls.is_wrong_type(result) then error(result) end
 end
 
 function calls.map(list, change)

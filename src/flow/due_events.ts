@@ -76,7 +76,7 @@ export class DueEvents {
   async #publishSome(turn: number): Promise<boolean> {
     const { partition, limits, recorder, log } = this.#parts;
     const args = { uidSeed: uidSeed(), turn, maxOutboxBytes: limits.maxOutboxBytes };
-    const { published, lost, isLeft } = await partition.run('publish_delayed', args);
+    const { published, lost, isLeft } = await partition.runPermitted('publish_delayed', args);
     for (const { topic, events, bytes, subscribers, lateMs } of published) {
       recorder.published(topic, events, bytes);
       recorder.publishedLate(lateMs);

@@ -145,7 +145,7 @@ export class DueTriggers {
     const { publishRate, publishBytes, publishBurstMs } = limits;
     const clients = [...new Set(firings.map(({ client }) => client))];
     try {
-      return await partition.run('fire_triggers', {
+      return await partition.runPermitted('fire_triggers', {
         ...limits,
         uidSeed: uidSeed(),
         firings,

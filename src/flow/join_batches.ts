@@ -139,7 +139,7 @@ export class JoinBatches {
       const refusal = await this.#refusalElsewhere(join);
       if (refusal) return { ...NOTHING_COUNTED, outcome: 'refused', reason: refusal };
       if (await areFullElsewhere(join, outletsOf(join.rules), settings, partitions)) return 'no_room';
-      return await partition.run('join_events', {
+      return await partition.runPermitted('join_events', {
         ...settings,
         ...joinArguments(join, settings, partitions),
         q: 'main',

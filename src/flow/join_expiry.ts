@@ -114,7 +114,7 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   // bytes, the script acts as if an outbox were full: it closes no key, and looks at the join again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const known = join ?? { token, rules: NO_RULES, version: '', countsAfter: 0 };
-  const reply = await partition.run('expire_keys', {
+  const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(known, limits, partitions),
     maxClosed: MAX_CLOSED,
     movedUntilMs,

@@ -68,8 +68,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
     const asked = { owner, id, queue, token: queues?.[queue] };
     if (state === 'counting') return partition.run('count_bulk', { ...asked, max: COUNTED });
     const changes = { ...asked, max: CHANGED };
-    if (act === 'purge') return partition.run('purge_bulk', { ...changes, deliveryLog: config.deliveryLog });
-    const reply = await partition.run('retry_bulk', changes);
+    if (act === 'purge')
+      return partition.runPermitted('purge_bulk', { ...changes, deliveryLog: config.deliveryLog });
+    const reply = await partition.runPermitted('retry_bulk', changes);
     for (const { token, events } of reply.revived) recorder.added(token, events);
     return reply.state;
   }

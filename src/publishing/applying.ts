@@ -117,7 +117,7 @@ export class Applying {
   async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
     const { confirmed, figures, marks, limits } = this.#parts;
     const partition = confirmed.all[to] as Partition;
-    const reply = await partition.run('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
+    const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
     for (const [subscriber, events] of reply.added.flatMap(addedBySubscriber))
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);

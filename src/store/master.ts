@@ -48,6 +48,8 @@ export class Master {
   readonly #slot: number;
   /** The name of this Redis in errors. */
   readonly name: string;
+  /** True after the ACL forbade a command of a script that is called again and again (`Partition.runPermitted`). */
+  wasForbidden = false;
 
   constructor(connection: Connection, key: string, name = 'Redis') {
     this.#connection = connection;

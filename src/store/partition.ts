@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type Redis, ReplyError } from 'ioredis';
+import { StorageForbidden } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { readerOf, type ScriptArgument, type ScriptReply, writerOf } from './contract.ts';
 import type { Arguments, Reply, ScriptName } from './contracts.ts';
@@ -104,6 +105,22 @@ export class Partition {
       this.#functions.call(redis, name, list, () => this.#evaluate(redis, script, list)),
     );
     return script.read(reply) as Reply<N>;
+  }
+
+  /**
+   * Does the same as `run`, for a script that is called again and again until it succeeds. After the ACL of Redis forbade
+   * a command of such a script, throws StorageForbidden without running one, until the user has all commands again:
+   * otherwise each call would do the first part of the script once more, such as storing the same events.
+   */
+  async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
+    if (this.master.wasForbidden) await this.run('try_commands', {});
+    this.master.wasForbidden = false;
+    try {
+      return await this.run(name, args);
+    } catch (error) {
+      this.master.wasForbidden ||= error instanceof StorageForbidden;
+      throw error;
+    }
   }
 
   /** Loads the functions of this release. If Redis permits it, removes the functions of other releases. */

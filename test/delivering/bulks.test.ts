@@ -6,8 +6,11 @@ import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts'
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { readConfig } from '../../src/config.ts';
 import { Bulks } from '../../src/delivering/bulks.ts';
+import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
+import { StorageForbidden } from '../../src/errors.ts';
 import { bulkJob } from '../../src/maintenance/bulk_job.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
@@ -77,6 +80,28 @@ describe('a bulk', () => {
     assert.deepEqual([ended?.state, ended?.matched, ended?.done, ended?.left], ['ended', 50, 50, 0]);
     assert.deepEqual([await queued('alice'), await queued('bob'), revived], [30, 20, 50]);
     assert.equal((await dead()).length, 251);
+  });
+
+  test('handles all letters although the ACL of Redis forbade a command meanwhile', async () => {
+    await deaths('alice', 'a', 250);
+    await bulks().begin('root', 'retry', { queues: undefined });
+    await work(5);
+    await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+    const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
+    await permit('-zadd');
+    const { signal } = new AbortController();
+    const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal });
+    const [owner, id] = ['root', (await bulks().find('root'))?.id];
+    const grant = { job: { name: 'bulk', args: [owner, id] } } as unknown as Grant;
+    for (let i = 0; i < 4; i++) await assert.rejects(run(grant, signal), StorageForbidden);
+    await permit('+@all');
+    const findings = await sweep(redis.store);
+    assert.ok(findings.length <= 5, 'no more than one letter was left half-way');
+    await work(5);
+    assert.equal((await bulks().find('root'))?.state, 'ended');
+    assert.deepEqual(await dead(), []);
+    await sweep(redis.store);
+    assert.equal(await queued('alice'), 250);
   });
 
   test('purges the letters of some subscribers alone, however many died in one millisecond', async () => {

@@ -6,7 +6,7 @@ import type { Timed } from '../../harness/scripts/bus_inputs.ts';
 import { readDelayed } from '../../harness/scripts/delayed.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
-import { StorageFull } from '../../src/errors.ts';
+import { StorageForbidden, StorageFull } from '../../src/errors.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -28,6 +28,20 @@ beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
 describe('what is due', () => {
+  test('stays if the ACL of Redis forbids a command that some subscriber needs', async () => {
+    await bus.subscribe('alice');
+    await bus.subscribe('bob');
+    await bus.publish('a', 'widgets', ['now']);
+    await bus.delay('b', 'widgets', events(2));
+    await hasten();
+    const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
+    await permit('-llen');
+    await assert.rejects(bus.publishDelayed('c'), StorageForbidden);
+    await permit('+llen');
+    assert.deepEqual((await bus.publishDelayed('c')).published, { widgets: 2 });
+    assert.deepEqual(await delivered(), ['now', 'e0', 'e1']);
+  });
+
   test('is published to those who are subscribed then, and counted as a publish', async () => {
     await bus.delay('a', 'widgets', [event('e1'), event('e2'), event('later', 3 * HOUR_MS)]);
     await bus.subscribe('alice');

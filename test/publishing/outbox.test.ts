@@ -13,6 +13,7 @@ import type { Grant } from '../../src/delivering/grant.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
 import type { ApplyingParts } from '../../src/publishing/applying.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
@@ -118,8 +119,8 @@ class Bus {
 
 /** Returns an outbox for which the second partition answers as `run` does. */
 function outboxWith(run: () => Promise<never>): Outbox {
-  const [home, { master }, ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
-  const confirmed = new Partitions(home, { run, index: 1, master } as unknown as Partition, ...others);
+  const [home, second, ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
+  const confirmed = new Partitions(home, Object.create(second, { run: { value: run } }), ...others);
   return outboxOf({ confirmed, marks: { refresh: async () => {} } });
 }
 
@@ -138,8 +139,7 @@ function beforeScript(partition: Partition, name: ScriptName, first: () => Promi
     }
     return partition.run(script, args);
   };
-  const { index, keys } = partition;
-  return { run, index, keys, command: partition.command.bind(partition) } as unknown as Partition;
+  return Object.create(partition, { run: { value: run } });
 }
 
 let bus: Bus;
@@ -291,7 +291,7 @@ describe('an outbox', () => {
       copies.push(sumOf(added.map(({ events, subscribers }) => events * subscribers.split('\n').length)));
       return reply;
     };
-    const confirmed = new Partitions(home, { run, index: 1 } as unknown as Partition, ...others);
+    const confirmed = new Partitions(home, Object.create(to, { run: { value: run } }), ...others);
     await bus.runJobs(outboxOf({ confirmed, marks: { refresh: async () => {} } }));
     assert.deepEqual(copies, [120_000, 80_000], 'the entry that reaches 100,000 is the last of a call');
     for (const token of tokens) assert.deepEqual(await bus.queued(token), events);
@@ -553,4 +553,37 @@ describe('a subscription to a topic that lives elsewhere', () => {
 afterEach(async () => {
   const strays = await redis.store.redis.keys('[^{]*');
   assert.deepEqual(strays, [], 'every key has the tag of its partition');
+});
+
+describe('an outbox, while the ACL of Redis forbids a command,', () => {
+  const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
+  afterEach(() => permit('+@all'));
+
+  for (const command of ['rpush', 'llen', 'hset', 'hincrby', 'zadd', 'hdel'])
+    test(`loses no event and repeats none time and again (${command})`, async () => {
+      const tokens = [1, 1, 2].map((index, n) => bus.token(index, `alice${n}`));
+      for (const [n, token] of tokens.entries()) {
+        const maxEvents = n === 1 ? 2 : 100;
+        const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', maxEvents };
+        await bus.subscriptions.subscribe(token, wanted);
+      }
+      await bus.publish('first');
+      await bus.runJobs();
+      for (const event of ['e1', 'e2', 'e3']) await bus.publish(event);
+      await permit(`-${command}`);
+      for (let i = 0; i < 4; i++) {
+        await bus.outbox.flush(bus.homeOfTopic(), bus.partitions.all[1] as Partition).catch(() => {});
+        await bus.outbox.flush(bus.homeOfTopic(), bus.partitions.all[2] as Partition).catch(() => {});
+      }
+      await permit('+@all');
+      for (const partition of bus.partitions.all) await sweep(partition);
+      await bus.runJobs();
+      for (const token of tokens) {
+        const queued = await bus.queued(token);
+        assert.deepEqual(new Set(queued), new Set(['first', 'e1', 'e2', 'e3']));
+        assert.ok(queued.length <= 7, `${command} ${queued}`);
+      }
+      for (const partition of bus.partitions.all) await sweep(partition);
+      await assertPartitionsConsistent(bus.partitions);
+    });
 });
