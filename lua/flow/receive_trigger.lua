@@ -5,19 +5,17 @@ receive_trigger: store a trigger that comes from another partition, since its ne
 trigger of this name, that one stays as it is, and the reply is `received` too. So a repeat is harmless.
 
 `seen_ms` is a time by the clock of this partition. After it, the caller read the trigger in the other partition. If it
-is more than a second ago, nothing changes and the reply is `late`: since then, another call may have brought the trigger
-here, and its client may have deleted it.
+is more than `max_age_ms` ago, nothing changes and the reply is `late`: since then, another call may have brought the
+trigger here, and its client may have deleted it.
 
 The client must exist unless the configuration names it (`is_fixed`); otherwise nothing changes and the reply is
 `client_not_found`. If its scopes do not permit the topic any more, the trigger is paused.
 ]]
 local triggers = include('flow/triggers')
 
-local MAX_AGE_MS = 1000
-
 return function(call, args)
   local client, name, trigger = args.client, args.name, call.keys.trigger(args.client, args.name)
-  if call.now_ms - args.seen_ms > MAX_AGE_MS then return 'late' end
+  if call.now_ms - args.seen_ms > args.max_age_ms then return 'late' end
   local refusal = triggers.judge_client(call, client, args.is_fixed, args.topic)
   if refusal == 'client_not_found' then return refusal end
   if redis.call('HEXISTS', call.keys.triggers_of(client), name) == 1 then return 'received' end

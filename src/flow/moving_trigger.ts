@@ -1,9 +1,16 @@
+import { clock } from '../clock.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { msOf } from '../store/replies.ts';
 import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
+
+/**
+ * Maximum age of a trigger that is stored in its new partition. Calls that take long may take twice as long in addition,
+ * because otherwise a trigger would never be moved between partitions that are slow to answer.
+ */
+const MAX_AGE_MS = 1000;
 
 /**
  * If a trigger is marked as moving, moves it from the partition `from` to the partition of its topic, with its counts
@@ -16,6 +23,7 @@ export async function bringToTopic(
   from: Partition,
   partitions: Partitions,
 ): Promise<boolean> {
+  const beganMs = clock.monotonicMs();
   const before = await from.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
   if (before === null) return true;
   const topic = topicOf(before);
@@ -23,6 +31,7 @@ export async function bringToTopic(
   // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. Later, it could store a trigger that
   // is gone: another call may have moved the trigger, and the client may have deleted it there.
   const seenMs = msOf(await home.command((redis) => redis.time()));
+  const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await from.command((redis, keys) =>
     Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
   );
@@ -35,6 +44,7 @@ export async function bringToTopic(
     definition,
     isFixed: moving === 'fixed',
     seenMs,
+    maxAgeMs,
     state: Object.entries(state).flat(),
   });
   if (outcome === 'client_not_found') return false;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { EVERY_SECOND, fireTriggers } from '../../harness/scripts/triggers.ts';
@@ -158,7 +159,7 @@ test('a trigger that is deleted while a worker that ends its move stands still f
     const { nowMs } = await new Triggers(partitions, LIMITS).find(TRIGGER);
     await bringToTopic(TRIGGER, from, partitions);
     assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), true);
-    await until(async () => (await new Triggers(partitions, LIMITS).find(TRIGGER)).nowMs > nowMs + 1000);
+    await until(async () => (await new Triggers(partitions, LIMITS).find(TRIGGER)).nowMs > nowMs + 3000);
   });
   await assert.rejects(bringToTopic(TRIGGER, from, partitions), StorageUnavailable);
   assert.deepEqual(await dueTimes(), []);
@@ -246,4 +247,17 @@ test('a client that was made while the partition of the topic was away gets its 
   assert.equal(await redis.hget(keys.api_token(TRIGGER.client), 'publish'), 'topic_*');
   await new Clients(partitions.control, []).remove(TRIGGER.client);
   assert.equal(await put(1, {}, false), 'client_not_found');
+});
+
+test('a trigger moves between partitions that take long to answer', async () => {
+  await put(0);
+  for (const partition of partitions.all) {
+    const command = partition.command.bind(partition);
+    partition.command = async (send) => {
+      const reply = await command(send);
+      await sleep(600);
+      return reply;
+    };
+  }
+  assert.equal(await put(1), 'changed');
 });

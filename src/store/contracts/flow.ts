@@ -190,6 +190,7 @@ export const flowContracts = {
       definition: 'text',
       state: ['text'],
       seenMs: 'number',
+      maxAgeMs: 'number',
     },
     reply: 'received|client_not_found|late',
   },
