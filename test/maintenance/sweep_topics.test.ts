@@ -21,3 +21,14 @@ test('a sweep ends topics that an earlier release left unused, and enters topics
   assert.deepEqual(await raw.smembers(keys.topics_owned('shop')), ['widgets']);
   assert.equal(await raw.exists(keys.topics_owned('mill')), 0);
 });
+
+test('a topic that another program has written keeps no other from its repair', async () => {
+  const { redis: raw, keys } = redis.store;
+  await raw.sadd(keys.topics(), 'bad', 'unused');
+  await raw.set(keys.topic('bad'), 'not a hash');
+  await bus.publish('a', 'widgets', ['e1']);
+  await raw.del(keys.topics_owned('shop'));
+  await assert.rejects(sweep(redis.store), /WRONGTYPE/);
+  assert.deepEqual((await raw.smembers(keys.topics())).sort(), ['bad', 'widgets']);
+  assert.deepEqual(await raw.smembers(keys.topics_owned('shop')), ['widgets']);
+});

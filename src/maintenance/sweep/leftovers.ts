@@ -10,7 +10,7 @@ import type { Walk } from './walk.ts';
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const tidy = (topics: Buffer[], owner?: string) =>
-    walk.skippable(walk.run('sweep_topics', { owner, topics: topics.map(String) }));
+    walk.runForEach('sweep_topics', { owner, topics: topics.map(String) });
   for (const owner of owners)
     for await (const topics of walk.members('topics_owned', owner)) await tidy(topics, owner);
   for await (const topics of walk.members('topics')) await tidy(topics);

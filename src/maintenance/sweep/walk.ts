@@ -133,17 +133,22 @@ export class Walk {
     return this.#timed(() => this.partition.run(script, args));
   }
 
-  /**
-   * Runs a script that repairs something, and reports its findings. The list in `args` names what to repair. If the
-   * script fails at an unreadable key, it runs again for each name alone. So only names with an unreadable key are
-   * skipped.
-   */
+  /** Runs a script that repairs something, as `runForEach` does, and reports its findings. */
   async repair<N extends RepairScript>(script: N, args: Arguments<N>): Promise<void> {
-    const found = await this.skippable(this.run<RepairScript>(script, args));
-    if (found) return this.report(found);
-    const [list, names = []] = Object.entries(args).find(([, value]) => Array.isArray(value)) ?? [];
-    for (const name of names.length > 1 ? names : [])
-      await this.repair(script, { ...args, [list as string]: [name] });
+    await this.runForEach<RepairScript>(script, args, (found) => this.report(found));
+  }
+
+  /**
+   * Runs a script for the names in the list that `args` has, and calls `note` with its reply. If the script fails at an
+   * unreadable key, it runs again for each name alone. So only names with an unreadable key are skipped.
+   */
+  async runForEach<N extends ScriptName>(script: N, args: Arguments<N>, note = (_: Reply<N>) => {}) {
+    const reply = await this.skippable(this.run(script, args));
+    if (reply !== undefined) return note(reply);
+    const all = args as Record<string, unknown>;
+    const [list = '', names] = Object.entries(all).find(([, value]) => Array.isArray(value)) ?? [];
+    for (const name of Array.isArray(names) && names.length > 1 ? names : [])
+      await this.runForEach(script, { ...all, [list]: [name] } as Arguments<N>, note);
   }
 
   /**
