@@ -56,9 +56,9 @@ export class Authentication {
   }
 
   /**
-   * Returns the caller of a request, whatever its role, at once if it is known. `roles` are those that may make the API call; the error
-   * unauthenticated names them. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
-   * StorageUnavailable.
+   * Returns the caller of a request, whatever its role: at once if this needs nothing from Redis, otherwise a promise.
+   * `roles` are those that may make the API call; the error unauthenticated names them. Throws unauthenticated,
+   * too_many_failures, too_many_nonces, bad_header or StorageUnavailable.
    */
   callerOf(request: IncomingMessage, roles: readonly Role[]): Caller | Promise<Caller> {
     const verdict = this.#judge(request);
