@@ -12,7 +12,7 @@ export function metricsApi(parts: FigureParts): Route[] {
 
 /**
  * Returns a function that answers with the counters, gauges and histograms of the bus and of this process. The first
- * answer loads prom-client, which takes a tenth of the CPU of a web process's start.
+ * answer loads prom-client, so that processes that nobody asks start without it.
  */
 export function metricsPage(parts: FigureParts) {
   const text = new SharedReading(async () => (await import('./exposition.ts')).exposition(parts));
