@@ -58,10 +58,14 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   const away = partitionsAwayOf(figures);
   // While a partition cannot be reached, the bus shows no lists.
   if (away.length > 0) return yield partitionsFinding(away);
-  const role = await roleOf(bus);
-  const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
-  if (role === 'client') yield* topicsFindings(bus, subscriptions, token);
-  yield* callbackFindings(bus, subscriptions, role);
+  try {
+    const role = await roleOf(bus);
+    const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
+    if (role === 'client') yield* topicsFindings(bus, subscriptions, token);
+    yield* callbackFindings(bus, subscriptions, role);
+  } catch (error) {
+    yield failureFinding('lists', error);
+  }
 }
 
 /** What a bus answers to `GET /health`. Other servers may answer 200 to everything. */
@@ -137,15 +141,24 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?:
     const figures = readFigures(await bus.metrics());
     return [{ check, isWell: true, detail: 'the bus knows them, and Redis answers it' }, figures];
   } catch (error) {
-    // After a transient error, the client library repeats the call until its time limit. The `cause` of its
-    // TimeLimitError is the last failure, which says what is wrong.
-    const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
-    if (!(failure instanceof RoutemasterError)) throw error;
-    const { code, message } = failure;
-    const [isKnown, advice] = [code !== 'unauthenticated', ADVICE[code]];
-    const finding = { check: isKnown ? 'metrics' : check, isWell: false, detail: `${code}: ${message}` };
-    return [{ ...finding, ...(advice !== undefined && { advice }) }];
+    return [failureFinding('metrics', error)];
   }
+}
+
+/** Returns the finding that the calls of a `check` have failed. Throws errors that are not the bus's. */
+function failureFinding(check: string, error: unknown): Finding {
+  // After a transient error, the client library repeats the call until its time limit. The `cause` of its
+  // TimeLimitError is the last failure, which says what is wrong.
+  const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
+  if (!(failure instanceof RoutemasterError)) throw error;
+  const { code, message } = failure;
+  const advice = ADVICE[code];
+  return {
+    check: code === 'unauthenticated' ? 'credentials' : check,
+    isWell: false,
+    detail: `${code}: ${message}`,
+    ...(advice !== undefined && { advice }),
+  };
 }
 
 const ADVICE: Readonly<Record<string, string>> = {
