@@ -64,8 +64,8 @@ function bulks.walk(call, args, record)
   return bids, args.queue + 1 >= tonumber(record.queue_count) and 'over' or 'next'
 end
 
--- Stores the place where the next step continues: behind the letter `last`, or in the next queue. A step does this after
--- its other changes, because if it fails half-way, the next one must find the letters that are left.
+-- Stores the place where the next step continues: behind the letter `last`, or in the next queue. A step stores
+-- it after its other changes. If it fails half-way, the next step then finds the letters that are left.
 function bulks.proceed(call, args, state, last)
   local key = call.keys.bulk(args.owner)
   redis.call('PEXPIRE', key, EXPIRY_MS)

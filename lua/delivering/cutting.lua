@@ -24,8 +24,8 @@ local MAX_ATTEMPTED_BYTES = 33554432
 -- Bytes of Redis from which a batch is long. A script that read one of 16 MiB blocked Redis for 45 ms.
 local LONG_BYTES = 2097152
 
--- Returns the bytes of Redis that a batch takes: more than its events have, by up to a third. Returns 0 for a batch of a
--- few events, which `start` has all. `start` has the first items of its list.
+-- Returns the bytes of Redis that a batch takes. These are up to a third more than the bytes of its events. `start` has
+-- the first items of its list. If these are all, returns 0: a batch of a few events is not long.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)

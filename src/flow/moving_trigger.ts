@@ -7,8 +7,8 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * Maximum age of a trigger that is stored in its new partition. Calls that take long may take twice as long in addition,
- * because otherwise a trigger would never be moved between partitions that are slow to answer.
+ * A trigger is stored in its new partition at most this long after it was read in the old one. To this is added twice
+ * the time that the calls before took. Otherwise no trigger could move between partitions that are slow to answer.
  */
 const MAX_AGE_MS = 1000;
 

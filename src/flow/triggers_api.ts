@@ -202,7 +202,7 @@ function notFound(name: string): BusError {
   return new BusError('trigger_not_found', `there is no trigger ${name}`);
 }
 
-/** Returns the reports of these triggers, without those whose definition cannot be read. The sweep logs such triggers. */
+/** Returns the reports of these triggers. Leaves out those whose definition cannot be read; the sweep logs them. */
 function readable(list: readonly StoredTrigger[], report: (trigger: StoredTrigger) => TriggerReport) {
   return list.flatMap((trigger) => {
     try {

@@ -71,7 +71,7 @@ export class CallLimits {
       else this.#underWay.set(client, left);
     };
     // This runs when the response or its socket emits `close`, or twice if the socket does. The response alone is not
-    // enough: when a connection closes, Node emits no `close` on a response that waits for an earlier response to be sent.
+    // enough. When a connection closes, Node emits no `close` on a response that waits for an earlier one to be sent.
     const closed = () => {
       response.off('close', closed);
       socket.off('close', closed);
