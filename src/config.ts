@@ -30,14 +30,14 @@ const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 type Settings = { [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['type']> };
 
 /**
- * The settings, checked and completed. Times are in milliseconds and sizes in bytes. They are plain data, because each
- * thread gets a copy.
+ * The settings, checked and completed. Times are in milliseconds and sizes in bytes. The settings are plain data,
+ * because each thread gets a copy.
  */
 export type Config = Readonly<ReturnType<typeof complete>>;
 
 /**
  * Reads and checks the environment. An empty variable counts as unset. Throws a BootError that names every wrong
- * variable with its rule, and with its value unless that may be secret.
+ * variable with its rule, and with its value unless the value may be secret.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
@@ -98,7 +98,10 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-/** Throws if the viewer key equals the root key or the token of a client, since viewers could then act as these. */
+/**
+ * Throws if the viewer key equals the root key or the token of a client. Otherwise viewers could act as root or as this
+ * client.
+ */
 function refuseOtherRole(
   viewerKey: string,
   { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,

@@ -56,9 +56,9 @@ export class Authentication {
   }
 
   /**
-   * Returns the caller of a request, whatever its role: at once if this needs nothing from Redis, otherwise a promise.
-   * `roles` are those that may make the API call; the error unauthenticated names them. Throws unauthenticated,
-   * too_many_failures, too_many_nonces, bad_header or StorageUnavailable.
+   * Returns the caller of a request, whatever its role. Returns it at once if nothing must be read from Redis, and
+   * otherwise as a promise. `roles` are those that may make the API call; the error unauthenticated names them. Throws
+   * unauthenticated, too_many_failures, too_many_nonces, bad_header or StorageUnavailable.
    */
   callerOf(request: IncomingMessage, roles: readonly Role[]): Caller | Promise<Caller> {
     const verdict = this.#judge(request);
@@ -77,7 +77,9 @@ export class Authentication {
     throw this.#unauthenticated(roles, verdict);
   }
 
-  /** Resolves with the error for a caller whose role may not make the API call. `roles` are those that may. */
+  /**
+   * Resolves with the error for a caller whose role may not make the API call. `roles` are the roles that may make it.
+   */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
     // In compatibility mode `code` is `unauthenticated`, as the Ruby Routemaster answered. It had no viewers, so a
     // viewer gets `forbidden` in both modes.
@@ -140,8 +142,8 @@ export class Authentication {
     if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
     else if (isReported)
       this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
-    // `stale` means that only the nonce use is wrong: it was consumed before. So the client gets a new challenge, even
-    // after too many failures.
+    // `stale` means that the secret is right, but the same use of the nonce was consumed before. So the client gets a
+    // new challenge, even after too many failures.
     if (refusal && !stale) throw refusal;
   }
 

@@ -18,8 +18,8 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache reads the clock at each use. By default it keeps the time that it has read, and
-    // sets a timer to forget it after a millisecond.
+    // With `ttlResolution: 0` the cache reads the clock at each use. By default it would remember the time for a
+    // millisecond, and set a timer to forget it.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }

@@ -1,7 +1,7 @@
 import { credentialSuffix, tokenSuffix } from '../ids.ts';
 
 export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
-/** Matches every valid token, also those that the Ruby Routemaster made. */
+/** Matches every valid token, including those that the Ruby Routemaster made. */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 const MAX_TOKEN_LENGTH = 64;
 

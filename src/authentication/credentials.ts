@@ -32,7 +32,10 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/** Random digests that no secret has. Unknown users are checked against them, to take as long as a wrong secret. */
+/**
+ * Random digests that no secret has. Unknown users are checked against them, so that their refusal takes as long as the
+ * refusal of a wrong secret.
+ */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
 /** True if two digests in hex are equal. Takes the same time wherever they differ. */
@@ -63,7 +66,7 @@ export class Credentials {
     return this.#keyHolders.length > 1;
   }
 
-  /** True for the user names and the keys of root and viewer. No token may equal one. */
+  /** True for the user names and the keys of root and viewer. No client may have one of these as its token. */
   isReserved(text: string): boolean {
     return this.#keyHolders.some(({ user }) => user === text) || this.#holderOf(text) !== undefined;
   }
@@ -140,8 +143,8 @@ export class Credentials {
 }
 
 /**
- * Returns a digest by which a session notices that its credential has changed. That of a client without a secret never
- * changes.
+ * Returns a digest by which a session notices that its credential has changed. For a client without a secret, the
+ * digest never changes.
  */
 function proofIn(digests: Pick<Digests, 'sha256'> | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);

@@ -35,9 +35,9 @@ export class Digest extends DigestStrategy {
   override authenticate = notByPassport;
 
   /**
-   * Checks the Authorization header of a request. Correct credentials consume their nonce use, so that nobody can send
-   * a recorded request again. Throws too_many_nonces or StorageUnavailable. Throws bad_header if the header is
-   * malformed, or its `uri` is not the target of the request.
+   * Checks the Authorization header of a request. If the credentials are correct, it consumes the nonce use (the nonce
+   * with this value of the counter `nc`), so that nobody can send a recorded request again. Throws too_many_nonces or
+   * StorageUnavailable. Throws bad_header if the header is malformed, or its `uri` is not the target of the request.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));

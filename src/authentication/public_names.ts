@@ -28,8 +28,8 @@ export class PublicNames {
 
   /**
    * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
-   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. A client whose key
-   * another program has written cannot be read, and is named in the same way. Throws StorageUnavailable.
+   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. A client cannot be read if
+   * another program has overwritten its key in Redis. It is named in the same way. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -83,9 +83,9 @@ export class PublicNames {
 
   /**
    * Returns the `token` of the client or join that a caller names. A viewer gives a public name, which is searched
-   * among all `tokens`; undefined if none has this name. Root and clients give a token, which is returned unchecked. So
-   * the route must refuse a client that gives another client's token. `looked` is the number of tokens searched, which
-   * count against the caller's rate limit.
+   * among all `tokens`. `token` is undefined if none of them has this name. Root and clients give a token, which is
+   * returned unchecked. So the route must refuse a client that gives another client's token. `looked` is the number of
+   * tokens searched, which count against the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
@@ -104,9 +104,9 @@ export class PublicNames {
 
   /**
    * Resolves with the token that has this public name, or with undefined. A client with a secret is looked up by its
-   * token, and one without is searched among `tokens`. For a join, this is done with its client: the join need not
-   * exist. The token of a client without a secret does not count as its name. Otherwise viewers could find out such
-   * tokens by guessing.
+   * token, which is its public name. A client without a secret is searched among `tokens`. Its own token is not
+   * accepted as a name, because otherwise viewers could find out such tokens by guessing. For a join, only the client
+   * is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

@@ -58,7 +58,9 @@ export class Sessions {
     return cookie(id, LIFETIME_MS / 1000, isHttps);
   }
 
-  /** Resolves with the session that the cookie of a request names, or with undefined if it has ended or never was. */
+  /**
+   * Resolves with the session that the cookie of a request names, or with undefined if it has ended or never existed.
+   */
   async of(headers: IncomingHttpHeaders): Promise<Session | undefined> {
     const id = idIn(headers);
     if (id === undefined) return undefined;

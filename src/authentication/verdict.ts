@@ -11,7 +11,7 @@ export type FailureReason =
   | 'repeated_count';
 
 export type Refusal = {
-  /** Why the credentials were refused. `stale`: only the nonce is too old, which does not count as a failure. */
+  /** The reason for the refusal. `stale` means that only the nonce is too old, which does not count as a failure. */
   reason: FailureReason | 'stale';
   /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;

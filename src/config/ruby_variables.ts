@@ -1,12 +1,13 @@
 /**
- * Environment variables with their former names in the Ruby Routemaster. A former one counts if the new one is not set.
+ * Environment variables, each with its former name in the Ruby Routemaster. The variable with the former name counts if
+ * the one with the new name is not set.
  */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
   WEB_CONCURRENCY: 'PUMA_WORKERS',
 };
 
-/** Variables of the Ruby Routemaster that have no effect here, with what there is instead. */
+/** Variables of the Ruby Routemaster that have no effect here. Each text says what there is instead. */
 const WITHOUT_USE: Readonly<Record<string, string>> = {
   DATADOG_API_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',
   DATADOG_APP_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',

@@ -38,8 +38,8 @@ const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns how many calls a visit (a request for a page or form) costs in the visitor's rate limit, besides itself. Long
- * answers of the API cost more.
+ * Returns how many calls a visit (a request for a page or form) costs in the visitor's rate limit, in addition to the
+ * one for the visit itself. Long answers of the API cost more.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
@@ -70,7 +70,9 @@ export class ApiCalls {
     this.#routes = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
   }
 
-  /** Resolves with the time by the clock of Redis. The API's times are by this clock, so ages must be too. */
+  /**
+   * Resolves with the time by the clock of Redis. The API gives times by this clock, so pages must compute ages by it.
+   */
   nowMs(): Promise<number> {
     return this.#redisMs();
   }

@@ -14,8 +14,8 @@ const LONG_SECONDS = 60;
 /** The state of the bus, from which the overview page derives its complaints: what is wrong, and what to do. */
 export interface State {
   /**
-   * The newest figures of the whole bus. For a client, its own instead: the figures of its subscriber now, and the dead
-   * letters of the subscriber and of the client's joins.
+   * The newest figures of the whole bus. If a client looks at the page, its own figures instead: those of its
+   * subscriber, and the number of dead letters of the subscriber and of the client's joins together.
    */
   figures: SeenFigures | undefined;
   /** The age of the newest sample. Undefined if there is none. */

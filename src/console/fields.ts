@@ -26,8 +26,8 @@ export function jsonOf(fields: AnyFields, field: string): unknown {
 }
 
 /**
- * Maximum length and nesting of JSON that pages indent. Indented, JSON of 60 levels is 65 times as long: a page of a
- * few events had 65 MB, which took four seconds.
+ * Maximum length and nesting of JSON that pages indent. The indentation makes JSON of 60 levels 65 times as long: a
+ * page of a few events had 65 MB, which took four seconds.
  */
 const [MAX_INDENTED, MAX_INDENTED_LEVELS] = [16_384, 10];
 

@@ -49,7 +49,8 @@ interface Entry {
   name: string;
   roles: readonly Role[];
   /**
-   * The API's error for an unknown thing of this kind, such as an unknown topic. Its error page links to this entry.
+   * The API's error for an unknown thing of this kind, such as an unknown topic. The page that shows this error links
+   * to the page of this entry.
    */
   notFoundCode?: ErrorCode;
 }

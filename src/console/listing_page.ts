@@ -19,7 +19,7 @@ interface Listing<T> {
 }
 
 interface Shown<T> {
-  /** What stands above the table: the heading and, for example, a filter. By default only the title. */
+  /** The content above the table: the heading and, for example, a filter. By default it is only the title. */
   above?: Content;
   columns: readonly Column<T>[];
   /** Shown instead of the table if there are no entries. */

@@ -13,8 +13,9 @@ const MAX_SHARED = 100;
 
 /**
  * Shares the answers to refreshes among the browser tabs that show the same page to the same caller, so each answer is
- * made only once. The tabs can belong to different login sessions. So the forms in a shared answer have no form token:
- * `console.js` fills in that of its session. The session of each request is still checked.
+ * made only once. The tabs can belong to different login sessions, and each session has a form token of its own. So the
+ * forms in a shared answer have no form token, and `console.js` fills it in. The session of each request is still
+ * checked.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({

@@ -142,7 +142,7 @@ ${!processes && client === undefined && html`<p class="hint">${UNCOUNTED}</p>`}
 <p class="hint">${ageMs !== undefined && client === undefined && html`As of ${past(ageMs)}; sampled every ten seconds.`}</p>`;
 }
 
-/** Why the processes are not counted, and what to do. */
+/** Says why the processes are not counted, and what to do. */
 const UNCOUNTED =
   'Redis does not let the bus count its processes: its user lacks PUBSUB. docs/operating.md has the ACL that the bus needs.';
 

@@ -36,8 +36,8 @@ const ANY_FIELDS: Input<AnyFields> = {
 };
 
 /**
- * What the code behind a form needs of a call: the caller, the fields as they were sent, and `about`, which tells the
- * audit what the form is about. For forms without a schema.
+ * The parts of a call that the code behind a form needs: the caller, the fields as they were sent, and `about`, which
+ * tells the audit what the form is about. This type is for forms without a schema.
  */
 export type FormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'caller' | 'body' | 'about'>;
 

@@ -98,8 +98,9 @@ export function wasField(values: unknown): Html {
 }
 
 /**
- * Throws if the values have changed since the form, which has a `wasField`, was shown: the form would undo what
- * somebody else has changed. `what` completes the error's text, which is shown at the form field `field`.
+ * Throws if the values have changed since the form was shown, because the form would undo what somebody else has
+ * changed. The form must have a `wasField`. `what` completes the error's text, which is shown at the form field
+ * `field`.
  */
 export function checkUnchanged(
   { was }: AnyFields,

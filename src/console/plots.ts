@@ -18,8 +18,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * Number of last values among which a plot looks for its present value, the newest known one. The very last value is
- * null until it is sampled. Older values than these would be too old to be called present.
+ * Number of last values that a plot searches for its present value, which is the newest known one. The very last value
+ * is null until it is sampled. Older values than these are too old to be called present.
  */
 const LATEST = 3;
 

@@ -65,9 +65,9 @@ function pageAt(pages: readonly Route[], path: string) {
 }
 
 /**
- * Returns `path` if a page has this path, and otherwise the nearest path of a page above it: `/console/topics/widgets`
- * for `/console/topics/widgets/publish`. The address bar shows such a path of a form after the form was refused. It is
- * at most two levels below a page.
+ * Returns `path` if a page has this path, and otherwise the path of the nearest page above it:
+ * `/console/topics/widgets` for `/console/topics/widgets/publish`. After a form was refused, the address bar shows the
+ * form's own path, which is at most two levels below a page.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

@@ -20,7 +20,7 @@ import {
 } from './parts.ts';
 
 /**
- * What differs between the pages of triggers and the pages of joins, which share their code. `Listed` is an entry of
+ * The differences between the pages of triggers and the pages of joins, which share their code. `Listed` is an entry of
  * the list, and `Whole` is a trigger or join with all fields.
  */
 export interface Ruled<Listed, Whole> {
@@ -60,7 +60,8 @@ export function pathOf(path: string, name: string, client: string | string[] | u
 
 /**
  * Returns the query that names the client of a trigger or join to the API, and tells the audit the name and the client.
- * Only root can name any client. A client's form has its own token or nothing here, and ApiCalls leaves out both.
+ * Only root can name any client. In a form that a client sends, the field is empty or has the client's own token, and
+ * ApiCalls leaves out both.
  */
 export function auditedOwner({ body, about }: FormCall, name: string): { client: string } {
   const client = String(body.client ?? '');

@@ -9,7 +9,7 @@ import { boxes, form, pathParameter } from './parts.ts';
 import { auditedOwner, pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
-/** Number of next times that the page of a trigger shows. */
+/** The page of a trigger shows this many of the next times at which the trigger fires. */
 const PREVIEW = '5';
 
 type Trigger = TriggerReport & { preview?: number[] };

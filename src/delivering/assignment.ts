@@ -26,8 +26,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a script call that reported the outcome has failed. Redis may have applied the call, and its lost reply
-   * may have assigned the worker its next job. The worker gets this job again when it asks.
+   * True after a script call that reported the outcome has failed. Redis may have applied the call. Then its lost reply
+   * may have assigned the worker its next job. The worker gets that next job again when it asks for one.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -48,7 +48,8 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // A heartbeat also finds no lease if the handler has just settled the job, which is then not lost.
+    // A heartbeat finds no lease if the job is lost, but also if the handler has just settled it. A settled job is not
+    // lost.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated while Redis is away. Without a report, a batch that was delivered would be delivered
@@ -158,8 +159,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // `buried` may count events that another call has buried. In a first call, the other call came from another worker,
-    // which counts the events itself. In a repeated call, it was probably the first one, whose reply was lost.
+    // `buried` may count events that another call has buried. If this call is the first one, the other call came from
+    // another worker, which counts the events itself. If this call is a repetition, the other call was probably the
+    // first one, whose reply was lost.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -19,7 +19,8 @@ import type { DeathReason } from './settlement.ts';
 
 /**
  * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Without pipelines,
- * each letter took three commands, sent one by one: a quarter of a web process's time while a client read long lists.
+ * each letter would take three commands, sent one by one. They took a quarter of a web process's time while a client
+ * read long lists.
  */
 const READ_SLICE = 20;
 
@@ -63,7 +64,7 @@ export async function listDeadLetters(
   const end = matching.length > limit ? page : found.length > max ? seen : [];
   const next = end.at(-1)?.place;
   return {
-    // A letter may have been deleted since its place was read, or cannot be read.
+    // An undefined letter was deleted after its place was read, or it cannot be read.
     letters: letters.filter((letter) => letter !== undefined),
     looked: filter.reason === undefined ? 0 : seen.length,
     ...(next && { next }),

@@ -45,7 +45,10 @@ interface DeadLettersParts extends AskedSubscribersParts {
   guard: Pick<StorageGuard, 'checkSubscriber'>;
 }
 
-/** `/dead_letters`. A client may see and change its own dead letters, root all of them; viewers see all. */
+/**
+ * The calls under `/dead_letters`. Clients see and change their own dead letters, root sees and changes all, and
+ * viewers see all.
+ */
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**

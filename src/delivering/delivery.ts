@@ -14,7 +14,7 @@ const USER_AGENT = 'routemaster';
 
 const MAX_TARGETS = 10_000;
 const SCHEME = 'Basic ';
-/** Minimum length of a secret that is taken out of an answer. Shorter texts may be words of the answer. */
+/** Minimum length of a secret that is removed from an answer. A shorter one may be an ordinary word of the answer. */
 const MIN_SECRET = 16;
 
 /** The data that all deliveries to a subscriber share. Caching them saves 5 % of CPU if each batch has one event. */

@@ -5,8 +5,8 @@
  */
 export class IdleWorkers {
   /**
-   * The numbers of idle workers: first those of the first thread in each partition, then those of the second thread,
-   * and so on.
+   * The numbers of idle workers. First come the numbers of the first thread, one for each partition, then those of the
+   * second thread, and so on.
    */
   readonly counts: Int32Array;
   readonly #partitions: number;

@@ -28,7 +28,7 @@ const ASK_EVERY_MS = 30_000;
 const IDLE_MS = 60_000;
 /**
  * Time without a suspect after which a quarantine ends, if there are several partitions. It is short, because only one
- * quarantine runs at a time, and those of other partitions wait for it.
+ * quarantine runs at a time, and the quarantines of the other partitions wait for their turn.
  */
 const IDLE_IN_TURN_MS = 5000;
 

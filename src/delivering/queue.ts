@@ -60,7 +60,7 @@ export class Queue {
    * A worker that already holds a job gets this job again, because the reply that assigned it was lost.
    *
    * If the ACL of Redis forbade a command, no job is acquired until the bus's user has all commands again. Before the
-   * next job, a sweep is queued. It finds the jobs that the script had taken out of the queue when it failed.
+   * next job, a sweep is queued. It finds the jobs that the failed script had taken out of the queue.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {

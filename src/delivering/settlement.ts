@@ -26,7 +26,7 @@ export interface Success {
   record?: string | undefined;
 }
 
-/** What a failed delivery costs its subscriber. */
+/** The costs of a failed delivery for its subscriber. */
 export interface Penalty {
   /** Health points that the subscriber loses: a whole number, as reports show `health_points`. */
   damage: number;

@@ -62,7 +62,7 @@ export class Supervisor {
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
     // A thread sends the index of a partition if jobs are ready there, but all of the thread's workers for this
-    // partition are busy.
+    // partition are busy. So another thread is woken for these jobs.
     worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });

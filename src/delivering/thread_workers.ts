@@ -33,8 +33,8 @@ const TICKS_PER_SPARE_ASK = 2;
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
- * Minimum workers of a thread for a partition. One subscriber may occupy a quarter of the workers, but always one. So
- * of fewer workers, it could occupy more than a quarter.
+ * Minimum workers of a thread for a partition. One subscriber may occupy a quarter of them, but always at least one. If
+ * there were fewer than four workers, one worker would be more than a quarter of them.
  */
 const MIN_WORKERS = 4;
 
@@ -68,8 +68,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A job may have become ready before the standstill began. `wake` woke only regular workers for it, which are all
-      // busy. So a spare worker is woken now.
+      // A job may have become ready before the standstill began. Only regular workers were woken for it, and all of
+      // them are busy. So a spare worker is woken now.
       this.#spare.wake();
     });
     this.#regular = new Workers(

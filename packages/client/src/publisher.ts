@@ -65,8 +65,8 @@ export class Publisher {
   }
 
   #admit(): void {
-    // A full buffer is noticed before the loop, because to begin a loop over a long Set is slow if its first members
-    // were removed.
+    // This check comes before the loop, because starting a loop over a long Set is slow after its first members were
+    // removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -129,15 +129,15 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // A signal may end 100,000 publishes at once. The place that they leave is filled once after all of them: to do it
-    // after each would take quadratic time.
+    // The abort of a signal may end 100,000 publishes at once. The room that they leave in the buffer is filled once
+    // after all of them. Filling it after each would take quadratic time.
     this.#startSoon();
     return progress;
   };
 
   /**
-   * Removes a publish that has ended, and resolves each `flush` that waited only for it. Returns undefined if its
-   * caller gave it up before.
+   * Removes a publish that has ended, and resolves each `flush` that waited only for it. Returns the publish, or
+   * undefined if its caller had given it up before.
    */
   #settle(pending: Pending): Pending | undefined {
     const number = this.#unsettled.get(pending);

@@ -13,8 +13,8 @@ const MAX_BACKOFF_MS = 5000;
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum wait before an attempt, longer than any call lasts. After a Retry-After of more than 24 days there would be
- * no wait at all, because such a timer overflows and ends at once.
+ * Maximum wait before an attempt. It is longer than any call may last. Without it, a Retry-After of more than 24 days
+ * would cause no wait at all, because a timer of that length overflows and ends at once.
  */
 const MAX_DELAY_MS = 3_600_000;
 

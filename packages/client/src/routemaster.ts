@@ -73,9 +73,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 
   /**
    * Publishes each event of `events`, with `timeoutMs` for each. Resolves with their number when all are stored. Reads
-   * no more events while 4,000 are neither stored nor refused. After a failure, reads no more events, except one for
-   * which it was waiting already, waits until those that were read are stored or refused, and rejects with a
-   * PublishAllError.
+   * no more events while 4,000 are neither stored nor refused. After a failure it reads no more events, except one for
+   * which it was already waiting. It then waits until all events that were read are stored or refused, and rejects with
+   * a PublishAllError.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

@@ -23,8 +23,8 @@ const MAX_CHARACTERS = 1_048_576;
 const GROWTH = 1.25;
 
 /**
- * Error codes that mean that one event of a request is at fault. The bus stores none of the request, so the others must
- * be sent again.
+ * Error codes that mean that one event of a request is at fault. The bus stores nothing of the request, so its other
+ * events must be sent again.
  */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 

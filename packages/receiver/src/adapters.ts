@@ -103,8 +103,8 @@ async function bodyOf(
   maxBytes: number,
 ): Promise<Uint8Array | 'too_large' | 'parsed' | 'cut'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
-  // The stream was read, but no bytes were kept. `body` proves nothing: Express 4 sets it to {} if there is a parser,
-  // even one for other types, which has read nothing.
+  // Something has read the stream and kept no bytes. `body` cannot show this, because Express 4 sets it to {} if there
+  // is any parser, even if that parser is for other types and has read nothing.
   if (request.readableEnded || request.readableDidRead) return 'parsed';
   return new Promise((resolve) => {
     const arrived = new Arrived();

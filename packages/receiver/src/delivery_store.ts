@@ -15,8 +15,8 @@ export interface DeliveryStore {
 
 export interface DeliveryStoreOptions {
   /**
-   * Time for which a handled delivery is remembered, two days by default. It should be longer than the bus repeats a
-   * failed delivery, by default a day.
+   * Time for which a handled delivery is remembered, two days by default. It should be longer than the time for which
+   * the bus repeats a failed delivery, which is a day by default.
    */
   rememberMs?: number;
 }
@@ -85,10 +85,7 @@ interface RedisOptions {
 
 const CLAIMED = 'claimed';
 const HANDLED = 'handled';
-/**
- * A Lua script that deletes the claim of a delivery, so that another caller may claim it, unless it was confirmed
- * meanwhile.
- */
+/** A Lua script that ends the claim of a delivery, unless the delivery was confirmed meanwhile. */
 const RELEASE = `if redis.call('GET', KEYS[1]) == '${CLAIMED}' then return redis.call('DEL', KEYS[1]) end return 0`;
 
 /** A store in Redis, which all processes of a service share. */

@@ -3,8 +3,9 @@ import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
 /**
- * Stores dirty URLs, each with a number that is new at each mark. A URL is dirty if it had an event and was not handled
- * since. The times of events cannot tell marks apart: some publishers give them in whole seconds.
+ * Stores dirty URLs: those that had an event, and were not handled since. Each time that a URL is marked as dirty, it
+ * gets a new number, by which the marks can be told apart. The times of the events cannot serve as these numbers,
+ * because some publishers give times in whole seconds.
  */
 export interface DirtyStore {
   /**
@@ -96,8 +97,9 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// A mark is numbered by Redis's time, in ms with microseconds as fraction. A counter for each URL would start again
-// when the URL is cleaned. A slow sweep that still has an old number 1 would then clean the mark of a later event.
+// The number of a mark is Redis's time in ms, with microseconds as the fraction. A counter for each URL would not do,
+// because it would start again at 1 after the URL was cleaned. A slow sweep that still has an old number 1 would then
+// clean the mark of a later event.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000

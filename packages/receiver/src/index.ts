@@ -17,7 +17,8 @@ export { EventsFailed, type Handled, type Handler, type Handlers, type ReceiverO
 /** A receiver, with a method for each way to mount it in a server. All check, handle and answer deliveries alike. */
 export interface Receiver {
   /**
-   * A handler for `app.post(path, receiver.express())`, before `express.json()`: signatures are of the unparsed body.
+   * A handler for `app.post(path, receiver.express())`. This line must come before `express.json()`, because the
+   * signatures are of the unparsed body.
    */
   express(): ReturnType<typeof nodeListener>;
   /** A listener for `createServer(receiver.node())`. */
@@ -39,8 +40,8 @@ export function createReceiver<Topics = Record<string, unknown>>(
   // events.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
-  // `receiver.node` without parentheses fits the types of `createServer` too. It would then be called for each request,
-  // only to return a listener, and no delivery would ever be answered.
+  // Compilers accept `createServer(receiver.node)`, without the parentheses of `node()`. The server would then call
+  // `node` for each request, only to get a listener, and no delivery would ever be answered.
   const mount = (name: string, given: unknown[]) => {
     if (given.length > 0) throw new TypeError(`write receiver.${name}(), with its parentheses`);
     return listener;

@@ -4,7 +4,8 @@ import { areEqual, signatureCheck } from './signature.ts';
 
 /**
  * Handles the events of its topic in a delivery, in their order. If any handler throws, or returns ids of events that
- * failed, the bus repeats the whole delivery. Wrapped in `onlyNewest`, a handler then skips what it has handled.
+ * failed, the bus repeats the whole delivery. A handler that is wrapped in `onlyNewest` then gets no event that it has
+ * already handled.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],
@@ -15,8 +16,8 @@ export type Handler<Data = unknown> = (
 export type Handled = void | { failed: readonly string[] };
 
 /**
- * The handlers of events, by topic. The handler `*` gets the events of all topics without one; if it is missing, these
- * are ignored.
+ * The handlers of events, by topic. The handler `*` gets the events of all topics that have no handler of their own.
+ * Without a handler `*`, these events are ignored.
  */
 export type Handlers<Topics> = string extends keyof Topics
   ? { [topic: string]: Handler }
@@ -70,7 +71,10 @@ export type Headers = Record<string, string | string[] | undefined>;
 export interface Answer {
   status: number;
   headers: Record<string, string>;
-  /** The text of the answer, empty if the delivery was accepted. The bus keeps it with the attempt, for people. */
+  /**
+   * The text of the answer, empty if the delivery was accepted. The bus stores it with the attempt, so that people can
+   * read it.
+   */
   body: string;
 }
 
@@ -85,7 +89,7 @@ export class Deliveries {
   readonly #options: ReceiverOptions;
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
-  /** When each reason of refusals was printed last. There are four reasons. */
+  /** For each reason of refusals, when it was last printed. There are only four reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
 
   /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if a given value is malformed. */
@@ -224,7 +228,10 @@ function report(error: unknown, delivery: Delivery, onError?: ReceiverOptions['o
   else logError(error, what);
 }
 
-/** Calls a function of the user, which may be async. If it fails, at once or later, this must not end the process. */
+/**
+ * Calls a function of the user, which may be async. Whether it throws or rejects later, its error must not end the
+ * process.
+ */
 function safely(call: () => void, what: string): void {
   const tell = async () => call();
   tell().catch((failure: unknown) => logError(failure, what));
@@ -270,8 +277,8 @@ function byTopic(
 }
 
 /**
- * Returns true if `on` has a handler for the topic. A method that `on` inherits from its class is a handler. What every
- * object inherits, such as `constructor`, is none.
+ * Returns true if `on` has a handler for the topic. A method that `on` inherits from its class is a handler. A method
+ * that every object inherits, such as `constructor`, is not.
  */
 function hasHandler(on: Record<string, Handler | undefined>, topic: string): boolean {
   return Boolean(on[topic]) && (Object.hasOwn(on, topic) || !(topic in Object.prototype));

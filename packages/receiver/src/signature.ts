@@ -15,8 +15,8 @@ const ED25519_BYTES = 32;
 /** The bytes that come before an ed25519 public key in the format SubjectPublicKeyInfo (RFC 8410). */
 const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 /**
- * Maximum signatures of a delivery that are compared. The bus sends four at most. Each that is made with ed25519 costs
- * a hash of the body: 16 took a receiver one to two seconds for a body of 33 MiB.
+ * Maximum signatures of a delivery that are compared. The bus sends four at most. Each check of an ed25519 signature
+ * hashes the whole body. Checking 16 signatures of a body of 33 MiB took a receiver one to two seconds.
  */
 const MAX_SIGNATURES = 4;
 
@@ -36,8 +36,8 @@ interface Verifier {
 }
 
 /**
- * Returns a function that checks whether a delivery is signed with any of `secrets`. This function returns undefined if
- * it is, and otherwise the reason why the delivery is refused. A secret is symmetric (`whsec_…`) or an ed25519 public
+ * Returns a function that checks whether a delivery is signed with any of `secrets`. That function returns undefined if
+ * the delivery is, and otherwise the reason why it is refused. A secret is symmetric (`whsec_…`) or an ed25519 public
  * key (`whpk_…`). Throws TypeError if a secret is malformed.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
