@@ -88,8 +88,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time. So
- * ROUTEMASTER_WORKER_THREADS is the number of concurrent deliveries, unless ROUTEMASTER_WORKERS_PER_THREAD is set too.
+ * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time. So in this
+ * mode ROUTEMASTER_WORKER_THREADS is the number of concurrent deliveries, unless ROUTEMASTER_WORKERS_PER_THREAD is set
+ * too.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;

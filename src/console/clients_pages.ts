@@ -48,7 +48,7 @@ export function clientsPages(api: ApiCalls): Route[] {
 
   /**
    * Throws if a client with the typed name was made since the form was shown. Reloading the page with the secret sends
-   * the form again, and would make a second client.
+   * the form again. Without this check, a second client would then be made.
    */
   async function checkFirst(call: PageCall & { body: AnyFields }): Promise<void> {
     const { name, was } = call.body;
@@ -137,8 +137,8 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // Reloading the page with the new secret sends the form again, with an outdated `secret_at`, so the API makes
-        // no second secret. A second one would end the secret that the client still uses.
+        // Reloading the page with the new secret sends the form again, with an outdated `secret_at`. So the API makes
+        // no second secret, which would end the secret that the client still uses.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';

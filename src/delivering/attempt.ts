@@ -1,7 +1,7 @@
 import type { AttemptReport } from './attempt_report.ts';
 
 export interface FailedAttempt {
-  /** When the attempt began, ms by Redis's clock. */
+  /** When the attempt began, in ms by Redis's clock. */
   atMs: number;
   durationMs: number;
   status?: number | undefined;

@@ -44,9 +44,9 @@ export class DirtyMap {
   }
 
   /**
-   * Calls `handle` for each dirty URL, one after the other. If it resolves, the URL is clean, unless another event came
-   * meanwhile. If it throws, the URL stays dirty, and `sweep` throws AggregateError at the end. Returns the number of
-   * handled URLs.
+   * Calls `handle` for each dirty URL, one after the other. If `handle` resolves, the URL is clean, unless another
+   * event came meanwhile. If `handle` throws, the URL stays dirty, and `sweep` throws AggregateError at the end.
+   * Returns the number of handled URLs.
    */
   async sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
     const tried = new Set<string>();

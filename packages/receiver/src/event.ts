@@ -18,7 +18,7 @@ export interface Delivery {
   id: string;
   /** The number of this attempt, from 1. */
   attempt: number;
-  /** A notice of what the bus had to drop. Absent if it dropped nothing. */
+  /** A notice of what the bus had to drop. Absent if there is nothing to report. */
   dropped?: DropNotice;
 }
 
