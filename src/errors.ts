@@ -96,7 +96,7 @@ export class BusError extends Error {
 export class StorageUnavailable extends BusError {
   /** The Redis that failed, as the log shows it: the address of a part of a cluster, or a name such as `Redis`. */
   readonly redis: string;
-  /** What failed, for the log: the message without its advice to the caller. */
+  /** The failure as the log describes it: the message without its advice to the caller. */
   readonly why: string;
 
   constructor(cause: unknown, why = 'Redis does not answer', redis = 'Redis') {
@@ -127,7 +127,7 @@ const MEMORY_SHORT = 'Redis has too little memory left';
  * refuses publishes.
  */
 export class StorageFull extends BusError {
-  /** What failed, for the log, as in StorageUnavailable. */
+  /** The failure as the log describes it, as in StorageUnavailable. */
   readonly why = MEMORY_SHORT;
 
   constructor(cause?: unknown) {

@@ -34,8 +34,8 @@ export class UnfinishedAnswers {
   }
 
   /**
-   * Forgets an answer that has arrived completely or whose connection was closed. A repeat is no error, nor is an
-   * answer that was never passed to `begin`.
+   * Forgets an answer that has arrived completely or whose connection was closed. Does nothing if the answer is
+   * unknown, for example at a second call.
    */
   end(answer: UnfinishedAnswer): void {
     if (!this.#answers.delete(answer)) return;

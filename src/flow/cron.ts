@@ -6,8 +6,8 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years. Around 2100 there are eight years from one 29 February to the next,
- * so fewer are not enough. A search of eight years without a match takes up to 14 ms, so more would take too long.
+ * An expression must match within this many years. Fewer would refuse 29 February, because there is none between 2096
+ * and 2104. More would take too long: a search of eight years without a match takes up to 14 ms.
  */
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */
@@ -100,16 +100,16 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // If `atMs` is not after `afterMs`, the clocks show the local time `next` twice, and the first time is over. The
-      // trigger fires only the first time, so the search goes on.
+      // If `atMs` is not after `afterMs`, the clocks show the local time `next` twice, and have already shown it once.
+      // A fixed-time expression fires only the first time, so the search goes on.
       if (atMs > afterMs) return atMs;
       local = next;
     }
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // The search begins a day later than `beforeMs`: if the clocks have just gone back, they have already shown some
-    // later local times.
+    // The search begins a day after `beforeMs`. If the clocks went back shortly before `beforeMs`, they had already
+    // shown local times that are later than the local time at `beforeMs`.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -141,9 +141,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, the first time from `fromMs` on that croner found. croner assumes that the offset of the zone is
-   * always `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes, and `next` asks
-   * croner again from this change on.
+   * Checks `atMs`, which croner returned as the first time at or after `fromMs`. croner assumes that the zone always
+   * has the offset `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes: `next`
+   * must ask croner again from this change on.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const checked = [
@@ -163,9 +163,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, the last time up to `toMs` that croner found. croner assumes that the offset of the zone is always
-   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset became `offsetMs`, and
-   * `previous` asks croner again for a time before this change.
+   * Checks `atMs`, which croner returned as the last time at or before `toMs`. croner assumes that the zone always has
+   * the offset `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the zone got this offset:
+   * `previous` must ask croner again for a time before this change.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     const checked = [

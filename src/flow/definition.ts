@@ -4,7 +4,10 @@ import type { EventContent } from '../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/** What a client sets in a trigger, except `paused`, which the bus can change too. */
+/**
+ * The fields that only the client sets in a trigger. The field `paused` is not among them, because the bus can change
+ * it too.
+ */
 export interface Definition {
   topic: string;
   event: EventContent;

@@ -18,8 +18,8 @@ import { sumOf } from '../sum.ts';
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
 /**
- * A timed event counts as this many events when publications are put together for one script call. Storing a timed
- * event takes Redis as long as publishing this many others.
+ * A timed event counts as this many events when publications are put together for one script call, because storing it
+ * takes Redis as long as publishing this many other events.
  */
 const EVENTS_PER_TIMED = 10;
 
@@ -90,8 +90,8 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // If the script published none of the events at once, it did not count the subscribers of the topic, and
-      // `subscribers` is 0.
+      // If the script has not published any event of this publication yet (all are delayed, or it was refused), it has
+      // not counted the subscribers of the topic, and `subscribers` is 0.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -48,8 +48,8 @@ interface DueTriggersParts {
   >;
   /**
    * Checks and charges the rates of clients, which the control partition stores. Undefined if this is the control
-   * partition: there, the script charges the clients itself. In other partitions, clients are charged after their
-   * events are published, so they exceed their rates for a moment at most.
+   * partition: there, the script charges the clients itself. In other partitions, clients are charged only after their
+   * events are published, so a client can exceed its rate for a moment.
    */
   ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -76,7 +76,10 @@ export class DueTriggers {
     this.#missed = new MissedLog(parts.log);
   }
 
-  /** Fires some of the due triggers. Throws StorageFull while memory is short, and StorageUnavailable. */
+  /**
+   * Fires some of the due triggers. Throws StorageFull while memory is short, and StorageUnavailable if Redis cannot be
+   * reached.
+   */
   async publish(): Promise<void> {
     const { partition, guard, limits } = this.#parts;
     await guard.check(partition);

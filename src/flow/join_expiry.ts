@@ -42,7 +42,10 @@ const NO_RULES: JoinRules = {
 interface JoinExpiryParts {
   partition: Partition;
   partitions: Partitions;
-  /** Moves events of source topics in other partitions to the join. Undefined if the bus has one partition. */
+  /**
+   * Moves events from the partitions of source topics to the partition of the join. Undefined if the bus has one
+   * partition.
+   */
   outbox?: Flushing | undefined;
   guard: Pick<StorageGuard, 'check'>;
   recorder: JoinFigures;
@@ -110,8 +113,9 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const movedUntilMs = join && (await moveWhatIsAccepted(parts, join));
   const to = join?.rules.on_expiry?.topic;
   const isFull = join && to !== undefined && (await areFullElsewhere(join, [to], settings, partitions));
-  // The topic of `on_expiry` is in another partition with a full outbox, which the script cannot see. With a limit of 0
-  // bytes, the script acts as if an outbox were full: it closes no key, and looks at the join again after a second.
+  // If `isFull`, the topic of `on_expiry` is in another partition with a full outbox, which the script cannot see. With
+  // a limit of 0 bytes, the script acts as if an outbox were full: it closes no key, and looks at the join again after
+  // a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const known = join ?? { token, rules: NO_RULES, version: '', countsAfter: 0 };
   const reply = await partition.runPermitted('expire_keys', {

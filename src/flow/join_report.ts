@@ -123,7 +123,7 @@ export async function readOpenKeys(
 ): Promise<OpenKeysPage> {
   const places = await following(redis, keys.open_keys_since(token), limit + 1, after);
   const added = await redis.hget(keys.subscriber(token), 'added_at');
-  // A topic may have the name of what every object has, such as `constructor`.
+  // This is a Map and not an object, because a topic may have a name that every object has, such as `constructor`.
   const addedAt = new Map<string, string>(Object.entries(JSON.parse(added ?? '{}')));
   const shown: OpenKey[] = [];
   let [read, bytes] = [0, 0];

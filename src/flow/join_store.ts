@@ -52,9 +52,9 @@ function joinIn(token: string, [rules, version, countsAfter]: (string | null)[])
 }
 
 /**
- * Returns the arguments that scripts need to publish events for a join. `thenHome` is the index of the partition with
- * the topic of `then`, and `expiryHome` of the one with the topic of `on_expiry`. They are undefined if that is the
- * partition of the join.
+ * Returns the arguments that scripts need to publish events for a join. `thenHome` is the index of the partition that
+ * has the topic of `then`, and `expiryHome` the index of the partition that has the topic of `on_expiry`. Each is
+ * undefined if that partition is the one of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);
@@ -91,9 +91,10 @@ export function outletsOf({ then, on_expiry }: JoinRules): string[] {
 }
 
 /**
- * Returns true if one of these topics takes no events now. A topic in another partition takes none if that partition
- * has a full outbox for a partition with subscribers of the topic. Ignores partitions that do not answer: events for
- * them wait in the outbox of the partition of the join, whose size the scripts check.
+ * Returns true if one of these topics takes no events now. Checks only topics in other partitions than the join. Such a
+ * topic takes no events if its partition has a full outbox for a partition with subscribers of the topic. Ignores
+ * partitions that do not answer: events for them wait in the outbox of the join's partition, whose size the scripts
+ * check.
  */
 export async function areFullElsewhere(
   { token }: Join,

@@ -51,8 +51,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
   };
   /**
    * Removes the new join again if its client was removed during the request, or got scopes that do not permit the join.
-   * Such a change of the client removes its forbidden joins too, at once or later. If the new join was stored by then,
-   * it is among them. Otherwise, this function sees the change.
+   * The removal or the change of a client also removes its forbidden joins, but misses a join that is stored only
+   * afterwards.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

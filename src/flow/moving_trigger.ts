@@ -7,16 +7,17 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * A trigger is stored in its new partition at most this long after it was read in the old one. To this is added twice
- * the time that the calls before took. Otherwise no trigger could move between partitions that are slow to answer.
+ * Maximum time from the reading of a trigger in its old partition until it is stored in the new one. Twice the time of
+ * the calls before the reading is added to it. Otherwise no trigger could move between partitions that are slow to
+ * answer.
  */
 const MAX_AGE_MS = 1000;
 
 /**
  * If a trigger is marked as moving, moves it from the partition `from` to the partition of its topic, with its counts
- * and times. A repeat is harmless, also after a call that was cut off, and several processes may call this at once.
+ * and times. The call may be repeated, also after it was cut off, and several processes may make it at the same time.
  * Returns false if the trigger stays in `from`, because the other partition does not know its client. Throws
- * StorageUnavailable if it stays because the calls took too long.
+ * StorageUnavailable if the trigger stays because the calls took too long.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,

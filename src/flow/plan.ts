@@ -17,7 +17,10 @@ const MAX_DUE_TIMES_PER_CALL = 100;
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/** Says for which due times a trigger fires, from the stored one up to now. It misses the others for good. */
+/**
+ * Says for which of its due times up to now a trigger fires in one script call, and how many of them it misses for
+ * good.
+ */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];

@@ -21,8 +21,8 @@ export const PAGE = parameters({ ...CLIENT, ...PAGE_FIELDS });
 export type Whose = z.infer<typeof WHOSE.schema>;
 
 /**
- * Finds the client whose triggers a call is about. A client can ask only about its own triggers. Root names a client by
- * its token, and a viewer by its public name.
+ * Finds the client whose triggers a call is about. A client can ask only about its own triggers. Root names the client
+ * by its token. Viewers name the client by its public name.
  */
 export class TriggerOwners {
   readonly #triggers: Pick<Triggers, 'names'>;

@@ -9,8 +9,8 @@ const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 /** A time zone. Its offset is local time minus UTC. */
 export class Zone {
   /**
-   * The name of the zone as `Intl` spells it. Triggers may spell it differently, so the map `zones` uses this name, and
-   * has only some hundred entries.
+   * The name of the zone as `Intl` spells it. Triggers may spell it differently. The map `zones` has one entry for each
+   * name that `Intl` uses, which are only some hundred.
    */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
