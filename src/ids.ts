@@ -71,6 +71,6 @@ export function ownerOf(token: string): string {
 
 /**
  * Stands for removed topics or subscribers in the tag `topic` or `queue` of counters. No topic and no client has this
- * name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not contain this one.
+ * name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not contain `(removed)`.
  */
 export const REMOVED = '(removed)';

@@ -64,8 +64,8 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
- * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable. The error's detail begins with
- * `where`, the wrong part of the request, and its problem document has `members`.
+ * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable. The detail of this error begins
+ * with `where`, which names the wrong part of the request. Its problem document gets the `members`.
  */
 export function parseJson(
   text: string,

@@ -66,7 +66,8 @@ export function reasonOf(error: unknown): string {
   if (error instanceof StorageUnavailable || error instanceof StorageFull) {
     const { why, cause } = error;
     if (!(cause instanceof Error) || cause.name !== 'ReplyError') return why;
-    // `why` begins with the first word of the message, such as MISCONF. So it is left out of the message.
+    // The message of Redis begins with an error code, such as MISCONF. It is left out here, because `why` contains the
+    // code or says what it means.
     return `${why}: ${cause.message.replace(/^\w+ /, '')}`;
   }
   return error instanceof Error ? error.message : String(error);

@@ -19,8 +19,8 @@ const PACE_BURST_MS = 250;
 const SEARCH_EVERY_MS = 50;
 
 /**
- * The requests with a body that are under way: their number, and the bytes reserved for their bodies. There is one
- * Holding for each client with such requests, and one for all together.
+ * The number of requests with a body that are under way, and the bytes reserved for their bodies. There is one Holding
+ * for each client with such requests, and one for all clients together.
  */
 interface Holding {
   requests: number;
@@ -39,10 +39,10 @@ export class Admission {
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations whose bodies are still arriving, the one that has gone longest without progress first. A Set would
-   * keep finished requests in memory: V8 links each table that a Set has outgrown to the next table, and once one of
-   * them is in the old generation, minor garbage collections free none of the later ones. With HTTP Digest, 1.7 of 24
-   * MB allocated stayed in memory that way.
+   * Reservations whose bodies are still arriving, the one that has gone longest without progress first. This is an
+   * array, because a Set would keep finished requests in memory. When a Set outgrows its table, V8 links the old table
+   * to the new one. Once such a table is in the old generation, minor garbage collections free none of the tables after
+   * it. With HTTP Digest, 1.7 of 24 MB allocated stayed in memory that way.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -83,7 +83,7 @@ export class Admission {
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
       this.#makeRoom();
-      // `#makeRoom` ends reservations whose bodies stall, and this may be one of them.
+      // `#makeRoom` ends reservations whose bodies stall. It may have ended `reservation` too.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
     this.#change(holding, 0, bytes);

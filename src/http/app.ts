@@ -75,8 +75,8 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
 }
 
 /**
- * Returns the route that refuses a request: `row`, which answers with a problem document. If a browser asked for an
- * address of the console, returns a copy of `row` that answers with the page `errorPage`.
+ * Returns `row`, a route that refuses a request with a problem document. If a browser asked for an address of the
+ * console, returns a copy of `row` that answers with the page `errorPage` instead.
  */
 function asPageForBrowser(
   request: Parameters<RequestHandler>[0],

@@ -28,7 +28,10 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
   });
 }
 
-/** Throws bad_body if the connection is closed already. `readBytes` would wait for ever for its events. */
+/**
+ * Throws bad_body if the connection of the request is closed already. `readBytes` would wait for ever, because no more
+ * events of the request come.
+ */
 export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }

@@ -24,8 +24,8 @@ export class CallLimits {
   readonly #underWay = new Map<string, number>();
   /**
    * A client's reading calls are handled one at a time, and so are its changing calls. They wait in separate queues, so
-   * that reads do not wait for a long change. Sixteen listings of 1,000 dead letters at the same time delayed another
-   * client's publish by half a second (p99), and one after the other by up to 28 ms.
+   * that reads do not wait for a long change. Sixteen listings of 1,000 dead letters delayed another client's publish
+   * by half a second (p99) when they ran at the same time, and by up to 28 ms when they ran one after the other.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1);
@@ -50,9 +50,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a call of a client as under way until its answer is sent, or its connection is closed, and the function that
-   * is returned was called: when the work for it has ended. Throws rate_limited if the client has sent too many calls,
-   * or has too many under way.
+   * Counts a call of a client as under way, until two things have happened: its answer was sent or its connection was
+   * closed, and the returned function was called. That function must be called when the work for the call has ended.
+   * Throws rate_limited if the client has sent too many calls, or has too many under way.
    */
   begin(client: string, response: ServerResponse): (() => void) | undefined {
     if (this.#clients.perSecond === 0) return undefined;
@@ -70,8 +70,9 @@ export class CallLimits {
       if (left === 0) this.#underWay.delete(client);
       else this.#underWay.set(client, left);
     };
-    // This runs when the response or its socket emits `close`, or twice if the socket does. The response alone is not
-    // enough. When a connection closes, Node emits no `close` on a response that waits for an earlier one to be sent.
+    // Runs when the response or its socket emits `close`. When the socket does, it may run twice, which does no harm.
+    // The response alone is not enough: when a connection closes, Node emits no `close` on a response that waits for an
+    // earlier one to be sent.
     const closed = () => {
       response.off('close', closed);
       socket.off('close', closed);
@@ -79,7 +80,7 @@ export class CallLimits {
     };
     response.once('close', closed);
     socket.once('close', closed);
-    // A destroyed socket emits no further `close`.
+    // A destroyed socket emits no further `close`, so `closed` must be called here.
     if (socket.destroyed) closed();
     return () => note('end');
   }

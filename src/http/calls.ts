@@ -207,8 +207,8 @@ function lengthOf(chunks: readonly Buffer[]): number {
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
   // Refuses a body with too many delimiters (brackets, commas and quotes outside of strings) before it is parsed,
-  // because parsing many takes long. Valid data of a trigger may have as many delimiters as bytes. The limit allows
-  // this: `maxBytes` for a trigger is over MAX_CHARACTERS_PER_BYTE times the maximum bytes of its data.
+  // because parsing many delimiters takes long. The data of a trigger may have as many delimiters as bytes. The limit
+  // permits this: `maxBytes` for a trigger is over MAX_CHARACTERS_PER_BYTE times the maximum bytes of its data.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

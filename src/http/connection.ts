@@ -17,7 +17,7 @@ const MAX_DUE = 4;
 const LONG_PARSING_MS = 0.1;
 /**
  * The chunks of a body count as tiny if this many of them arrive in the same read as its headers. Parsing 2000 takes 3
- * ms. Node reads 64 KiB at a time, so chunks of 30 bytes or more are never as many.
+ * ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can be this many.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
 /** The name under which WorkBudget queues the parsing of tiny chunks, of all connections together. */
@@ -79,8 +79,8 @@ export class Connection {
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait. The new `data` listener makes Node's parser stop reading the socket by itself.
    *
-   * The empty `push` is for a connection that is paused at this moment: it starts the next read, which Node's parser no
-   * longer does. Without it, the rest of a half-arrived body was never read.
+   * If the connection is paused at this moment, Node's parser no longer starts the next read. So the empty `push`
+   * starts it. Without it, the rest of a half-arrived body was never read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;

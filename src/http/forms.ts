@@ -27,7 +27,7 @@ export function wrongVisitor(caller: Caller): BusError {
 
 /**
  * Returns the checked fields of a form. A field that occurs several times becomes a list. Throws forbidden if the form
- * is not from a page of this bus, or older than the last login. Throws another BusError if a field is wrong.
+ * is not from a page of this bus, or is older than the last login. Throws another BusError if a field is wrong.
  */
 export function readForm(route: Route, { text, headers, formToken }: Call): unknown {
   if (!isFromOwnPage(headers))

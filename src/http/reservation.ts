@@ -8,8 +8,8 @@ import { BusError } from '../errors.ts';
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
 /**
- * A body is slow if it is incomplete after this time. When memory is short, only the bytes of it that have arrived stay
- * reserved.
+ * A body is slow if it is incomplete after this time. When memory is short, a slow body keeps a reservation only for
+ * the bytes that have arrived.
  */
 const SLOW_BODY_MS = 250;
 /**
@@ -46,8 +46,8 @@ interface Room {
 export class Reservation {
   readonly client: string;
   /**
-   * The reserved bytes: as many as were announced, or as have arrived if that is more. Of a slow body, only those that
-   * have arrived (see `giveAhead`).
+   * The reserved bytes: as many as were announced, or as have arrived if that is more. If a slow body has given back
+   * bytes (see `giveAhead`), only as many as have arrived.
    */
   heldBytes = 0;
   /** When the body last made progress (64 KiB more), or when its reading began. */
@@ -112,7 +112,7 @@ export class Reservation {
     this.heldBytes = this.#arrivedBytes;
   }
 
-  /** From now on, the body cannot stall. */
+  /** Notes that the body is complete. From now on, it cannot stall. */
   bodyCompleted(): void {
     this.#room.stopWatching(this);
   }

@@ -63,8 +63,8 @@ export class HttpServer {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = http.createServer({
-      // Node would refuse a request without a Host header itself, without a problem document. So this check is off, and
-      // the pipeline refuses such a request.
+      // With this option, Node itself would refuse a request without a Host header, and send no problem document. So
+      // the option is off, and the pipeline refuses such a request.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,
@@ -149,8 +149,9 @@ export class HttpServer {
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
-    // Node's `close` calls `closeIdleConnections`, so it is replaced. Node's own would cut off responses that are
-    // written but not sent yet. It would also keep connections without any request, which routers open in advance.
+    // Node's `close` calls `closeIdleConnections`, so this function is replaced. Node's original would cut off
+    // responses that are written but not sent yet. It would also leave open the connections that have had no request so
+    // far. Routers open such connections in advance.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#closeIdle();

@@ -7,11 +7,13 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 export class Slices {
   #rest: Buffer = NOTHING;
   /**
-   * At least as many bytes are still to come of the last request's body (see `beginBody`). No request begins in them,
-   * so `next` may return them as one slice.
+   * Minimum number of bytes that are still to come of the last request's body (see `beginBody`). No request begins in
+   * these bytes, so `next` may return them as one slice.
    */
   #minBodyBytesLeft = 0;
-  /** The length of the last slice, or 0 if it ended with the headers of a request. */
+  /**
+   * Maximum number of body bytes in the last slice: its whole length, or 0 if it ended with the headers of a request.
+   */
   #maxBodyBytesInSlice = 0;
 
   get isEmpty(): boolean {

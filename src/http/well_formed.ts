@@ -68,7 +68,7 @@ function isOtherOrigin(headers: IncomingHttpHeaders): boolean {
 
 function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
   const from = parseUrl(origin);
-  // Browsers leave the default port out of `Origin`, but a router may add it to `Host`.
+  // Browsers leave the default port out of `Origin`, but a router may add it to `Host`. `parseUrl` removes it.
   return Boolean(from?.host) && from?.host === parseUrl(`${from?.protocol}//${host}`)?.host;
 }
 
