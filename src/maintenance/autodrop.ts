@@ -19,8 +19,8 @@ const COMPLAIN_EVERY_MS = 60_000;
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * What one script call has dropped of one subscriber: `events` is the number of all dropped events. `queued` of them
- * were still in the queue, and the others in dead letters.
+ * The data of one subscriber that one script call has dropped. `events` is the number of all dropped events. `queued`
+ * of these events were still in the queue, the rest in dead letters.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
@@ -177,8 +177,8 @@ export class Autodrop {
 }
 
 /**
- * Returns what the next script call drops: half of what is left of the plan, and at most MAX_SLICE batches and dead
- * letters. Half may be enough, which the measurement after each call shows.
+ * Returns what the next script call drops: half of what is left of the plan, but at most MAX_SLICE batches and dead
+ * letters. The memory is measured after each call, because half may be enough.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sumOf(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
@@ -186,8 +186,8 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 
 /**
  * Returns the plan without what a script call has dropped. A cut (an order to drop from a subscriber) leaves the plan
- * when it is carried out. It also leaves if nothing more can be dropped (`isSpent`), for example because workers are
- * delivering the other batches.
+ * when it is carried out. It also leaves the plan if nothing more can be dropped (`isSpent`), for example because
+ * workers are delivering all batches that are left.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

@@ -52,9 +52,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // After `next`, the dead letters of another subscriber follow. `lost` means that this step changed nothing,
-        // because another worker has made it, or the bulk was cancelled or replaced. In both cases, the stored progress
-        // is read again.
+        // The state `next` means that the dead letters of another subscriber follow. The state `lost` means that this
+        // step changed nothing, because another worker has made it, or the bulk was cancelled or replaced. In both
+        // states, the stored progress is read again.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {

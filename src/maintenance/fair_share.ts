@@ -1,7 +1,7 @@
 import { ownerOf } from '../ids.ts';
 import { sumOf } from '../sum.ts';
 
-/** What one subscriber holds in Redis: its queue, its deliveries in flight, and its dead letters. */
+/** How much one subscriber holds in Redis: in its queue, in its deliveries in flight, and in its dead letters. */
 export interface Holding {
   token: string;
   batches: number;
@@ -18,8 +18,8 @@ export interface Cut {
 }
 
 /**
- * Returns the cuts that free `freeBytes`. Only clients that hold more than the fair share lose data. What a client's
- * joins hold counts as the client's. The cuts of the client that holds most come first.
+ * Returns the cuts that free `freeBytes`. Only clients that hold more than the fair share lose data. The data of a
+ * client's joins counts as data of the client. The cuts of the client that holds most come first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]

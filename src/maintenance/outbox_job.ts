@@ -30,8 +30,8 @@ interface OutboxJobParts {
 
 /**
  * Returns the handler of the job `outbox`, which moves the entries of an outbox to the partitions that they are for. If
- * one of these partitions does not apply its entries in time, its entries are set aside in a list. Another job moves
- * that list. Its argument is the position of the late partition in `Partitions.all`.
+ * one of these partitions does not apply its entries in time, its entries are set aside in a list. Another `outbox`
+ * job, which has an argument, moves that list. The argument is the position of the late partition in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

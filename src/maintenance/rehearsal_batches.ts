@@ -18,7 +18,8 @@ export interface FoundBatches {
 
 /**
  * Reads the batches that a takeover would convert. Calls `progressOf` once, with the number of entries in
- * `batches:index`. Then calls the function that it returned again and again, with the number of batches read so far.
+ * `batches:index`. `progressOf` returns a function. Calls this function from time to time, with the number of batches
+ * read so far.
  */
 export async function readBatches(
   partition: Partition,

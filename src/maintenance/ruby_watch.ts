@@ -10,8 +10,8 @@ interface RubyWatchParts {
   leaseMs: number;
   /**
    * Runs a sweep. `rubyWorkers` is the number of living Ruby workers. A Ruby worker that takes a delivery job does not
-   * find its batch, and deletes the job. So if there are any, the sweep puts the delivery jobs that it repairs into a
-   * list that only this bus reads.
+   * find the batch of the job, and deletes the job. So if there are Ruby workers, the sweep puts the delivery jobs that
+   * it repairs into a list that only this bus reads.
    */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
@@ -19,8 +19,8 @@ interface RubyWatchParts {
 
 /**
  * Watches for processes of the Ruby Routemaster that still use their Redis after the takeover. If there is one, logs an
- * error, and sweeps at once to repair what the process did. This is no job of `aux`, because a Ruby worker would take
- * it.
+ * error, and sweeps at once to repair what the process did. This watch is no job of `aux`, because a Ruby worker would
+ * take the job.
  */
 export class RubyWatch {
   readonly #parts: RubyWatchParts;

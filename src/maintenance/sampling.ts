@@ -69,8 +69,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 }
 
 /**
- * Logs which partitions cannot be reached, so that the figures lack their data. Logs this only when the list of these
- * partitions changes.
+ * Logs which partitions cannot be reached and are therefore missing from the figures. Logs this only when the list of
+ * these partitions changes.
  */
 class MissingPartitions {
   readonly #log: Log;

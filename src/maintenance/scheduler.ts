@@ -9,7 +9,7 @@ import type { Wakeups } from '../store/wakeups.ts';
 /**
  * Publishes due entries of one kind on the agenda: delayed events, events of triggers, or events about expired join
  * keys. The scheduler calls the function again while more is due, and after a wait if it throws. Several processes may
- * run it at once.
+ * run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -86,8 +86,8 @@ export class Scheduler {
 
   /**
    * Begins to publish the due entries of one kind, if there are any. Returns the ms until the first is due, or Infinity
-   * if there is none. Also returns Infinity while entries are being published, because the end of that wakes the
-   * scheduler.
+   * if there is none. Also returns Infinity while entries are being published, because the scheduler is woken when they
+   * are published.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

@@ -97,14 +97,15 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data. Some of the data, `otherBytes`, cannot be
- * dropped. The size depends on them:
+ * Returns the size (bytes) to which autodrop should reduce the stored data. The size depends on `otherBytes`, the bytes
+ * of the data that cannot be dropped:
  *
- * - at most `lowMark`: the size is `lowMark`;
- * - less than `highMark`, above which autodrop starts: halfway from `otherBytes` to `highMark`;
- * - less than `highMark` without `movingBytes`: halfway from `highMark` to `max`, the memory limit. This leaves room
- *   for `movingBytes`, events on their way to other partitions. They become batches there, which can be dropped;
- * - more: undefined, because dropping would not help.
+ * - If `otherBytes` is at most `lowMark`: `lowMark`.
+ * - If it is less than `highMark`, above which autodrop starts: halfway from `otherBytes` to `highMark`.
+ * - If it is less than `highMark` only without `movingBytes`: halfway from `highMark` to `max`, the memory limit. This
+ *   leaves room for `movingBytes`, events on their way to other partitions. They become batches there, which can be
+ *   dropped.
+ * - Otherwise: undefined, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

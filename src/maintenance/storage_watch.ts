@@ -22,8 +22,8 @@ const PATIENCE_MS = 100;
 const FRESH_MS = 1000;
 
 /**
- * Watches whether Redis is still what it was at the start. After a restart, a failover or a change by an operator,
- * events could be lost without any error.
+ * Watches whether Redis still has the data of the bus, and whether its `maxmemory-policy` lets it delete events. After
+ * a restart, a failover or a change by an operator, events could be lost without any error.
  */
 export class StorageWatch {
   readonly #buses: readonly Partitions[];
@@ -69,8 +69,8 @@ export class StorageWatch {
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
-      // If this process has connected to Redis again meanwhile, this look may be from before that, and another is
-      // needed.
+      // If this process has connected to Redis again meanwhile, this look may have come before the new connection. So
+      // another look is needed.
       return connections === this.#connections ? undefined : this.check();
     });
   }

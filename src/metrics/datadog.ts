@@ -7,7 +7,7 @@ import type { Partition } from '../store/partition.ts';
 import { readPacked, type Tags } from './counter_hash.ts';
 import type { CounterFigure, Figure } from './figures.ts';
 
-/** Maximum size of a datagram, which fits into one Ethernet frame, as in Datadog's own clients. */
+/** Maximum size of a datagram, so that it fits into one Ethernet frame. Datadog's own clients use the same maximum. */
 const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 

@@ -19,7 +19,7 @@ const EVENT_LOOP_SAMPLE_MS = 100;
 /** The metrics of this process itself, such as its CPU time. */
 const own = new Registry();
 collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
-// Without a sample, prom-client would show a minimal lag of 292 years.
+// Waits for a sample of the event loop's lag. Without one, prom-client would show a minimal lag of 292 years.
 await sleep(2 * EVENT_LOOP_SAMPLE_MS);
 
 /** A series of Prometheus: a value under a name and labels. */

@@ -55,8 +55,8 @@ export async function collectFigures({
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
   // Each partition has its own totals of removed topics and subscribers (`isTotalOfRemoved`). While a partition is
-  // missing, the sum of the other totals would be lower than before, and Prometheus would conclude that the counter
-  // began again. So no such total is returned then.
+  // missing, these totals are left out. Otherwise the sum of the other totals would be lower than before, and
+  // Prometheus would conclude that the counter began again.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -81,7 +81,10 @@ function noNamesIfUnavailable(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;
 }
 
-/** Returns a figure for each of several partitions that says whether it can be reached. */
+/**
+ * Returns, for each partition, a figure that says whether it can be reached. Returns none if there is only one
+ * partition.
+ */
 function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];
   return all.map((partition) => ({

@@ -23,9 +23,9 @@ const SUBSCRIBERS_PER_TURN = 100;
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
- * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. Without keys that cannot be
- * read (`Partition.skip`): a gauge that needs one is undefined, or left out. Throws StorageUnavailable if no partition
- * can be reached.
+ * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. A gauge that needs a key
+ * which cannot be read (`Partition.skip`) is undefined, or left out. Throws StorageUnavailable if no partition can be
+ * reached.
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);

@@ -36,7 +36,7 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
   let sum = 0;
   for (const [index, found] of keys.entries()) {
     const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
-    // The key has expired since the scan.
+    // A key without a size has expired since the scan.
     if (typeof bytes !== 'number') continue;
     // A key larger than PIECE_BYTES counts as one piece, because only one piece of it is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);

@@ -41,7 +41,10 @@ interface Move {
   log: Log;
 }
 
-/** How many of each kind of data, such as topics, source and target have. Empty if an earlier run found them equal. */
+/**
+ * The numbers of items of each kind of data (topics, for example) in the source and in the target. Empty if an earlier
+ * run found the numbers equal.
+ */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
@@ -79,7 +82,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
     await finish(parts, stored);
     return [];
   }
-  // An earlier run copied everything, but the target has lost it. So everything is copied again.
+  // If `stored.cursor` is COPIED here, an earlier run copied everything, but the target has lost it. So everything is
+  // copied again.
   if (stored.cursor === COPIED) stored.cursor = '0';
   await checkTarget(source, target, stored, log);
   await storeMove(control, stored);

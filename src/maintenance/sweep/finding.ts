@@ -53,8 +53,8 @@ export function isFindingKind(kind: string): kind is FindingKind {
 }
 
 /**
- * An inconsistency that a sweep found and repaired. The sweep cannot repair unreadable data, and only reports them, so
- * that a person looks at them.
+ * An inconsistency that a sweep found and repaired. The sweep cannot repair unreadable data. It only reports such data,
+ * so that a person looks at it.
  */
 export interface Finding {
   kind: FindingKind;

@@ -7,7 +7,7 @@ export type PackedJob = string;
 /** Some of the jobs in one place of a queue. A place is a list or a sorted set that has jobs of one state. */
 export interface Place {
   jobs: Buffer[];
-  /** Token of the subscriber if this place has the waiting jobs of one; otherwise empty. */
+  /** If this place has the waiting jobs of a subscriber, the token of this subscriber; otherwise empty. */
   waitingSubscriber: string;
   /**
    * True if jobs may stay in this list after their batches are gone. This is no fault: the script `acquire`, which

@@ -28,7 +28,7 @@ export class JobSweep {
   readonly #walk: Walk;
   readonly #q: QueueName;
   readonly #clues: JobClues;
-  /** The token of its subscriber, for each waiting job that this sweep has seen. */
+  /** For each waiting job that this sweep has seen, the token of the job's subscriber. */
   readonly #waitingSubscribers = new Map<PackedJob, string>();
   #parts = 1;
   #part = 0;

@@ -30,9 +30,10 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /**
- * Restarts the deliveries to subscribers whose jobs all wait. A waiting job comes back when another job of its
+ * Restarts the deliveries to subscribers whose jobs all wait. A waiting job becomes instant when another job of its
  * subscriber ends, but here no job can end. So the script makes a waiting job instant, unless the subscriber is paused.
- * It does the same if a subscriber has a trial job (while it has one, no other job may run), and this job is gone.
+ * The script does the same if the trial job of a subscriber is gone: while a subscriber has a trial job, no other job
+ * of it may run.
  */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });
