@@ -42,8 +42,8 @@ export const credentialSuffix = customAlphabet('0123456789abcdef', 32);
 export const secret = (): string => random(32);
 
 /**
- * Matches the token of a join: `join:`, its name, a colon and the token of its client. No client's token matches: none
- * has a colon, which ends the user name in HTTP Basic.
+ * Matches the token of a join: `join:`, its name, a colon and the token of its client. No client's token matches,
+ * because it has no colon: in HTTP Basic, a colon ends the user name.
  */
 const JOIN_TOKEN = /^join:([^:]*):(.*)$/s;
 

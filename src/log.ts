@@ -24,8 +24,8 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 
 /**
  * Returns a hook of pino for lines about a Redis that cannot be reached (field `away`) or is full (`full`), or about
- * data that cannot be read (`skipped`). Such a line is written at most once a minute for each message, Redis and data.
- * Otherwise everything that needs this Redis, or this data, would fill the log.
+ * data that cannot be read (`skipped`). Lines with the same message, `away` and `skipped` are written at most once a
+ * minute. Otherwise everything that needs this Redis, or this data, would fill the log.
  */
 export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();

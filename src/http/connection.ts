@@ -185,8 +185,8 @@ export class Connection {
   }
 
   /**
-   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Leaves a detached socket alone,
-   * because its next Connection would not resume it.
+   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. A detached socket is left alone:
+   * if it was paused, its next Connection would not resume it.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;

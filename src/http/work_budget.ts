@@ -51,7 +51,7 @@ export class WorkBudget {
     else this.#endsAtMs = undefined;
   }
 
-  /** Removes and returns the first waiting step of the first owner, which then comes after all others. */
+  /** Removes and returns the first waiting step of the first owner. This owner then comes after all others. */
   #next(): (() => void) | undefined {
     for (const [owner, line] of this.#waiting) {
       const work = line.shift();

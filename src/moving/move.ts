@@ -56,7 +56,9 @@ export function move(parts: Move): Promise<Comparison> {
   return moveAll(parts).catch((error: unknown) => explain(error, parts.source));
 }
 
-/** Throws a BootError that says what to do about the error of a move. Without such advice, throws the error itself. */
+/**
+ * Throws a BootError that says what to do about the error of a move. Throws the error itself if nothing can be advised.
+ */
 function explain(error: unknown, { partitions }: Side): Promise<never> {
   const cause = { cause: error };
   if (error instanceof StorageFull)
