@@ -5,7 +5,8 @@ import type { Side } from './side.ts';
 const WIDTH = 40;
 
 /**
- * Minimum time between two lines of progress in a file, where all lines remain. On a terminal each replaces the last.
+ * Minimum time between two lines of progress in a file. On a terminal there is no minimum, because each report replaces
+ * the previous one.
  */
 const TELL_EVERY_MS = 5000;
 

@@ -100,8 +100,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The Redis key of an idempotency key contains only a digest. This does not show the topic, so it is not known which
-  // partition needs the key. Every partition gets all idempotency keys, and also the quota of each client.
+  // The Redis key of an idempotency key contains only a digest, from which the topic cannot be told. So every partition
+  // gets all idempotency keys, and also the quota of each client.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -169,7 +169,10 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   ruby_watched: passing,
 };
 
-/** The fields of a client that every partition gets. Only `control` has the others, such as digests of secrets. */
+/**
+ * The fields of a client that every partition gets. Only the control partition gets the other fields of a client, such
+ * as digests of secrets.
+ */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 
 function isSecret(field: string): boolean {

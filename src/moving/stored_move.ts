@@ -5,14 +5,14 @@ import { COUNT_KEY } from '../store/partition_count.ts';
 
 /** Where a move goes, and how far it has come. The source has it in its hash `move`. */
 export interface StoredMove {
-  /** The id of the move, which the target stores too, so that no other move continues to fill it. */
+  /** The id of the move. The target stores it too, so that no other move can continue to fill the target. */
   id: string;
   /** The Redis and the prefix of the target, without the password. */
   to: string;
   partitions: number;
   /**
-   * The cursor at which the scan of the source goes on after an interruption, or `copied` when everything is copied. It
-   * is valid only while Redis has this `redisRunId`, because the cursors of a restarted Redis differ.
+   * The cursor at which the scan of the source goes on after an interruption, or `copied` when everything is copied.
+   * The cursor is valid only while Redis has this `redisRunId`, because the cursors of a restarted Redis differ.
    */
   cursor: string;
   redisRunId: string;
@@ -59,8 +59,9 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // The target may have the same prefix in the same Redis. Then it has stored its own number of partitions, and this
-  // bus does not start until that key is deleted too. On a cluster a target has another prefix.
+  // The target may have the same prefix in the same Redis. Its number of partitions is then stored in a key that this
+  // bus reads too. This bus does not start until that key is deleted. On a cluster, the target must have another
+  // prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

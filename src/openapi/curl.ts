@@ -1,6 +1,6 @@
 import type { Operation } from './openapi.ts';
 
-/** The line of VARIABLES that says where the bus is. `GET /docs` replaces it if it knows the address. */
+/** The line of VARIABLES that sets the address of the bus. `GET /docs` replaces this line if the address is known. */
 export const BUS_LINE = busLine('https://bus.example.com');
 
 /** Returns a line for a shell that sets the variable `BUS`. */

@@ -9,12 +9,12 @@ import type { JsonSchema } from './openapi.ts';
 const X_NAME = 'x-name';
 
 /**
- * Control characters as regular expressions of every language can write them. JavaScript, for example, knows `\p{Cc}`
- * only with the flag `u`.
+ * The control characters, in a form that the regular expressions of every language understand. `\p{Cc}`, for example,
+ * needs the flag `u` in JavaScript.
  */
 const CONTROL_CHARACTERS = '\\x00-\\x1f\\x7f-\\x9f';
 
-/** Makes JSON Schemas from schemas of zod. Those that have a name are collected in `components`. */
+/** Makes JSON Schemas from schemas of zod. Named schemas are collected in `components`. */
 export class Schemas {
   readonly components: Record<string, JsonSchema> = {};
 

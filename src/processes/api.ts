@@ -71,8 +71,8 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The same partitions on a second connection, over which publications are stored. Scripts there resolve only when
-   * ROUTEMASTER_MIN_REPLICAS replicas have confirmed their writes. Undefined if the setting is 0.
+   * The same partitions on a second connection, over which publications are stored. A script call over it resolves only
+   * when ROUTEMASTER_MIN_REPLICAS replicas have confirmed its writes. Undefined if the setting is 0.
    */
   confirmed?: Partitions | undefined;
   recorder: Recorder;

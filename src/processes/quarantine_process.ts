@@ -5,8 +5,8 @@ import { createLog, logged } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 
 /**
- * Runs a quarantine: a process that delivers suspect batches, those that two workers held when they died. It delivers
- * one at a time. It ends after a `stop` order, or after `idleMs` without a suspect batch.
+ * Runs a quarantine: a process that delivers suspect batches, one at a time. A batch is suspect if two workers have
+ * died while they held it. The process ends after a `stop` order, or after `idleMs` without a suspect batch.
  */
 function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: QuarantineData): void {
   const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });

@@ -19,7 +19,7 @@ import { WebProcesses } from './web_processes.ts';
 /** Maximum time that a stop waits for requests under way. */
 const STOP_GRACE_MS = 20_000;
 
-/** Maximum time to wait for Redis before listening. A boot with Redis takes less. */
+/** Maximum time to wait for Redis before listening. If Redis is available, preparing it takes less. */
 const BOOT_MS = 1000;
 
 const COMPATIBILITY_NOTE = {

@@ -25,8 +25,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The kernel distributes new connections among the processes. If the primary process did, a connection that it gave
-    // to a process that was just killed would hang.
+    // The kernel distributes new connections among the processes. If the primary process distributed them, a connection
+    // that it gave to a process that was just killed would hang.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
@@ -58,9 +58,9 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too. All processes end then, unless
-    // one of them serves requests: the cause may be temporary. During an upgrade, for example, the former release may
-    // find data in a newer layout.
+    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too. Then all processes end. But if
+    // one of them serves requests, they go on, because the cause may be temporary: during an upgrade, for example, a
+    // process of the former release may find data in a newer layout.
     if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();

@@ -14,7 +14,7 @@ import type { PublishFigures } from './publisher.ts';
 export const MAX_APPLIED_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits until a partition has applied entries, which normally takes milliseconds.
- * Without this limit, one Redis that hangs delays the events between all others: while three of eight Redises hung,
+ * Without this limit, one Redis that hangs delays events between all other Redises: while three of eight Redises hung,
  * events between two healthy ones took 10.7 s at p99.
  */
 const PATIENCE_MS = 500;
@@ -122,9 +122,9 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions that have no subscribers in this one, although a mark says so. `refresh`
-    // removes the marks. The removal is not awaited here: a partition of such a topic may hang, and the results for the
-    // other outboxes must not wait.
+    // `unused` has topics of other partitions. A mark says that this partition has subscribers of the topic, but it has
+    // none. `refresh` removes these marks. The removal is not awaited here: the partition of such a topic may hang, and
+    // the results for the other outboxes must not wait for it.
     const marksRemoved = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     marksRemoved.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, marksRemoved }));
@@ -152,7 +152,10 @@ export class Applying {
 
 /** Matches the head of an entry: its number, and the numbers of the partitions that it is for. */
 const HEAD = /^(\d{16})([\d,]+):/;
-/** Bytes of an entry that are searched for its head, which has at most 930: with 256 partitions. */
+/**
+ * Number of bytes at the beginning of an entry that are searched for its head. With 256 partitions, the most that a bus
+ * can have, a head has up to 930 bytes.
+ */
 const HEAD_BYTES = 1000;
 
 export function headOf(entry: Buffer): { number: number; partitions: number[] } {

@@ -59,7 +59,7 @@ export class ArrayPieces {
   /**
    * Guesses the next piece: the text up to the first `},` after CHARACTERS characters. Returns undefined if there is
    * none. The caller parses the guess in brackets. If it is valid JSON, the caller calls `take`. Otherwise the caller
-   * calls `next`. It looks at each character to find the end of the piece, which adds a tenth to the time of parsing.
+   * calls `next`, which looks at each character to find the end of the piece. This adds a tenth to the time of parsing.
    */
   likely(): string | undefined {
     const from = this.#at + CHARACTERS;

@@ -5,7 +5,7 @@ import type { EventDialect } from '../routing/dialect.ts';
 import { canParseUrl } from '../urls.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
-/** Maximum characters that an error message repeats of the name of an unknown field. */
+/** Maximum characters of the name of an unknown field that an error message repeats. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 /** The fields of an event that a publisher may send. */
@@ -20,7 +20,7 @@ export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
 // URL.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
-// Matches an https URL without white space and control characters.
+// Matches an https URL that has no white space and no control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
 
 /** Thrown for an event that is not acceptable. `field` is undefined if the event as a whole is wrong. */
@@ -36,7 +36,7 @@ export class BadEvent extends Error {
 /** Limits and rules for the fields of an event. */
 export type EventLimits = EventDialect & Pick<Config, 'maxEventDataBytes'>;
 
-/** What all events of one request body have in common. */
+/** The values that all events of one request body share. */
 interface EventSource {
   topic: string;
   nowMs: number;

@@ -61,8 +61,8 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 }
 
 /**
- * Returns the maximum size of an event's text. Each delimiter takes a byte of JSON, so if there are more delimiters
- * than bytes are allowed, the data is too long.
+ * Returns the maximum size of an event's text. Each delimiter takes a byte of JSON, so an event with more delimiters
+ * than the allowed number of bytes is too long.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { clientQuota } from '../store/client_quota.ts';
 
-/** What Redis remembers of a publication that has an idempotency key. */
+/** The two digests by which Redis remembers a publication that has an idempotency key. */
 export interface Idempotency {
   /** Digest of the idempotency key and its client. It is part of the name of a Redis key. */
   digest: string;

@@ -18,8 +18,8 @@ const BUSY = 5;
 const RECENT_MS = 100;
 
 /**
- * The worker that holds the job of an outbox under the lease `lease`. It loses the job after `leaseMs` without a sign
- * of life.
+ * The worker that holds the job of an outbox under the lease `lease`. The worker loses the job after `leaseMs` without
+ * a sign of life.
  */
 interface OutboxHolder {
   worker: string;
@@ -83,8 +83,8 @@ export class Outbox {
       for await (const _ of this.#emptyAsideInSteps(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions that must first apply entries that were set aside for them. Those for `to` were
-      // applied above. But another process may have set some aside since.
+      // `behind` has the partitions for which entries are set aside, which must be applied first. The entries set aside
+      // for `to` were applied above, but another process may have set aside more since.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);

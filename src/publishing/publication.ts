@@ -44,7 +44,10 @@ export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
 export interface Stored {
-  /** One outcome for each publication, with the number of the topic's subscribers, or 0 if it was not accepted. */
+  /**
+   * One outcome for each publication, with the number of the topic's subscribers. The number is 0 if the publication
+   * was not accepted.
+   */
   outcomes: { outcome: Outcome; subscribers: number }[];
   /** For each subscriber and each of its topics, how many events were added to the subscriber's queue. */
   added: [subscriber: string, events: number][];

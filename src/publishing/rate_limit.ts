@@ -61,7 +61,7 @@ export class RateLimit {
       .join(', ');
   }
 
-  /** Throws rate_limited if this process knows that the client must wait. Asks no Redis. */
+  /** Throws rate_limited if this process knows that the client must wait. Does not ask Redis. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
     if (!buckets) return;

@@ -18,8 +18,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * When the shortage of memory began, for each partition (by its index) that has one: the time (ms) of the first
-   * measurement of its Redis above the high mark, if all later ones were above it too.
+   * The partitions (by index) whose Redis is short of memory: it was above the high mark at the last measurement. The
+   * value is when the shortage began: the time (ms) of the first of its successive measurements above the high mark.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -94,8 +94,9 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement. The list is
-   * empty if Redis cannot be reached. That is no error, because storing will throw StorageUnavailable anyway.
+   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or with an
+   * empty list if Redis cannot be reached. No error is needed then, because storing will throw StorageUnavailable
+   * anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

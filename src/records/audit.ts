@@ -39,7 +39,8 @@ interface AuditParts {
 
 /**
  * Records who has changed what. Each call of a route with an `action` becomes a line of the log, and an entry of a
- * Redis stream, which keeps the newest `auditEntries` entries. Names clients by their public names, and has no bodies.
+ * Redis stream, which keeps the newest `auditEntries` entries. Entries name clients by their public names, and contain
+ * no bodies.
  */
 export class Audit {
   readonly #parts: AuditParts;

@@ -31,7 +31,10 @@ interface DeliveryPage {
   deliveries: Delivery[];
   /** The place after which the next page begins. Undefined on the last page. */
   next: DeliveryPlace | undefined;
-  /** Number of batches that were looked at for the page, and of the indexes and logs in which they were searched. */
+  /**
+   * Number of batches that were looked at for the page, plus the number of indexes and logs that were searched for
+   * them.
+   */
   looked: number;
 }
 

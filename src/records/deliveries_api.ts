@@ -21,7 +21,7 @@ const LOOKED_PER_CALL = 100;
 /** Searching this many records of the delivery log counts as one call in the rate limit. It takes Redis 0.3 ms. */
 const SEARCHED_PER_CALL = 10_000;
 
-/** What is listed, for error messages and docs. */
+/** The name of the listed things in error messages and docs. */
 const WHAT = 'batches';
 
 const PAGE = parameters({

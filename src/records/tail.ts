@@ -89,7 +89,7 @@ export class Tail {
     this.#log = log;
   }
 
-  /** Notes accepted events. `#exchange` sends those of watched topics to Redis within a second. Never throws. */
+  /** Notes accepted events. Within a second, `#exchange` sends the events of watched topics to Redis. Never throws. */
   note(publication: Publication): void {
     this.#timer ??= setTimeout(() => void this.#exchange(), INTERVAL_MS).unref();
     this.#notes.get(ALL_TOPICS)?.add(publication);

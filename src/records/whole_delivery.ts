@@ -26,8 +26,8 @@ export async function* wholeJson(
 }
 
 /**
- * Sums up the events of a batch: how many each topic has, and how many bytes their delivery has. `of(expected)` returns
- * these figures. They are null if not exactly `expected` events were added.
+ * Sums up the events of a batch: how many events each topic has, and how many bytes a delivery of the batch has.
+ * `of(expected)` returns these figures. They are null if not exactly `expected` events were added.
  */
 class EventSum {
   #events = 0;

@@ -62,7 +62,7 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** Number of calls as which the entries count in the caller's rate limit. The request itself counts as one more. */
+  /** How many calls the entries cost in the caller's rate limit. The request itself costs one more. */
   calls: number;
 }
 

@@ -1,8 +1,8 @@
 /**
  * Number of entries that count as one call in the caller's rate limit. Every entry that a route reads counts, even if
  * it is not shown: reading 10,000 names takes 7 ms. `pickPage` counts only the entries that it gets. So a route should
- * pass all that it has read, and select by `matches`. If it leaves some out beforehand, it must add their cost itself.
- * test/routing/listing_costs.test.ts checks this.
+ * pass all that it has read, and select by `matches`. If a route leaves some out beforehand, it must add their cost
+ * itself. test/routing/listing_costs.test.ts checks this.
  */
 export const ENTRIES_PER_CALL = 1000;
 

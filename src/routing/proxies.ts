@@ -73,7 +73,7 @@ function withoutMapping(address: string): string {
  */
 export function sourceOf(address: string): string {
   if (isIP(address) !== 6) return address;
-  // ipaddr.js cannot read the zone of some addresses, such as `fe80::1%br-lan`.
+  // ipaddr.js cannot read the zone of some addresses, such as `fe80::1%br-lan`. So the zone is cut off.
   const parsed = ipaddr.process(address.replace(/%.*/, ''));
   if (parsed instanceof ipaddr.IPv4) return parsed.toString();
   return parsed.parts

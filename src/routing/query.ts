@@ -41,9 +41,9 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 /**
  * Returns the routes of the API with the queries that they accept. Unknown parameters are refused, except in two cases:
  *
- * - The call needs no credentials. Platforms, and links to `/docs`, may add parameters of their own. A refusal would
- *   make a platform restart a healthy process.
- * - The call is one of the Ruby Routemaster, and the dialect ignores them.
+ * - The call needs no credentials. A platform that checks the health of processes, and links to `/docs`, may add
+ *   parameters of their own. If a health check were refused, the platform would restart a healthy process.
+ * - The call is one of the Ruby Routemaster, and the dialect ignores unknown parameters.
  */
 export function declaredQueries(
   routes: readonly Route[],

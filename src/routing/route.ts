@@ -19,7 +19,7 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * What an error answer (RFC 9457) says about input that does not match its schema: the error code and the `detail`.
+ * The words of an error answer (RFC 9457) about input that does not match its schema: the error code and the `detail`.
  * `whole` is the `detail` if the answer cannot name the field that is wrong.
  */
 export interface Wording {
@@ -53,8 +53,9 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
    */
   formToken: string;
   /**
-   * Tells the audit what the call changes. Forms need this, because their parameters do not say it. `name` is the name
-   * of the changed thing, or describes the act. `client` is the token of its client. Either may be missing.
+   * Tells the audit what the call changes. A handler calls this if the path and the query do not show it, as with
+   * forms. `name` is the name of the changed thing, or describes the act. `client` is the token of its client. Either
+   * may be missing.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
 }
@@ -76,7 +77,7 @@ export interface Answer {
   body?: unknown;
 }
 
-/** What the error page of a route needs to know of the failed call. */
+/** The facts about a failed call that the error page of its route shows or needs. */
 export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
   caller: Caller | undefined;
   method: string | undefined;

@@ -1,3 +1,3 @@
 export const TOPIC_NAME = /^[a-z0-9_]{1,64}$/;
-/** What a topic name consists of, for error messages. */
+/** The rule for topic names, as error messages state it. */
 export const TOPIC_NAME_RULE = '1 to 64 characters of a-z, 0-9 and _';

@@ -1,7 +1,7 @@
 /** If at least this many items wait, they are sent at once, before the turn of the event loop ends. */
 const ENOUGH = 128;
 /**
- * If fewer items than this wait at the end of a turn of the event loop, they are sent then. More items are a sign of
+ * If fewer items than this wait when a turn of the event loop ends, they are sent at once. More items are a sign of
  * load: the Batcher waits for another turn, so that one call sends more (see `#gather`).
  */
 const FEW = 4;

@@ -12,8 +12,8 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 /**
  * Returns how many keys (idempotency keys or nonces) a client may store in one burst. This is `max`, or less if Redis
  * has little memory: twice this number of keys, at `keyBytes` each, must fit into MAX_PART of `redisMaxBytes` (the
- * memory limit of Redis, 0 for none). Twice, because the client may store the same number again before the first keys
- * have expired.
+ * memory limit of Redis, 0 for none). The number is doubled because the client may store as many keys again before the
+ * first ones have expired.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));

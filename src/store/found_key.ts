@@ -33,7 +33,10 @@ const BY_HEAD = Map.groupBy(
   ({ head }) => head,
 );
 
-/** Finds out which key of LAYOUT a key is. Returns undefined if it does not belong to the bus with this prefix. */
+/**
+ * Finds the key of LAYOUT whose pattern a Redis key matches. Returns undefined if the Redis key does not belong to the
+ * bus with this prefix.
+ */
 export function foundKey(key: string, prefix: string): FoundKey | undefined {
   if (!key.startsWith(prefix)) return undefined;
   const rest = key.slice(prefix.length);

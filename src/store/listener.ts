@@ -61,7 +61,7 @@ export class RedisListener implements Listener {
   }
 
   #subscribe(audience: Audience): void {
-    // Ignored, because SUBSCRIBE fails only if the connection is cut. It is sent again at the next `ready`.
+    // The error is ignored. SUBSCRIBE fails only if the connection is cut, and is sent again at the next `ready`.
     subscribe(this.#redis, audience).then(
       () => audience.listens(),
       () => {},
@@ -109,7 +109,8 @@ export class ClusterListener implements Listener {
         audience.listens();
         await lost;
       } catch {
-        // Ignored, because the loop tries again: the master cannot be reached, is not known yet, or has changed.
+        // The error is ignored, because the loop tries again. The master cannot be reached, is not known yet, or has
+        // changed.
       }
       await sleep(LISTEN_AGAIN_MS, signal);
       await this.#cluster.refresh();
