@@ -47,13 +47,13 @@ export class Replicas {
 
   /**
    * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have everything that
-   * Redis has written so far. That includes the writes of other connections: a repeated publish writes nothing, but
-   * waits for the writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
-   * confirm, although Redis has run the command.
+   * Redis has written so far, on any connection. A repeated publish, for example, writes nothing, but waits for the
+   * writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm,
+   * although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. Only an earlier WAIT that
-    // is still running delays it.
+    // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. If an earlier WAIT is
+    // still running, the new one is sent after it.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }

@@ -4,9 +4,9 @@ interface Commands {
 }
 
 /**
- * Sends the commands and returns their replies. Throws the error of the first command that failed: it says why, and the
- * error of EXEC does not. With `skip`, such as `Partition.skip`, calls it for each command that failed instead, and
- * returns its result as the reply.
+ * Sends the commands and returns their replies. Throws the error of the first command that failed, because the error of
+ * EXEC does not say why. If `skip` is given, such as `Partition.skip`, calls it for each failed command instead, and
+ * returns its result as the reply to that command.
  */
 export async function replies(
   commands: Commands,

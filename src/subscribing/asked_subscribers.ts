@@ -45,7 +45,10 @@ export function tokenAsked(
   throw badParameter('subscriber', `is for root; leave it out, and your own ${what} are meant`);
 }
 
-/** Returns the tokens of a client's subscribers: the client itself and its joins. With `join`, only that join. */
+/**
+ * Returns the tokens of a client's subscribers: the client itself and its joins. If `join` is given, returns only the
+ * token of that join.
+ */
 export async function subscribersOf(
   { joinsOf }: Pick<AskedSubscribersParts, 'joinsOf'>,
   client: string,

@@ -53,8 +53,8 @@ export class CallbackPolicy {
   readonly #resolve: Resolve;
 
   /**
-   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError for a wrong one, or a
-   * wrong port.
+   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError if one of them, or a port
+   * in `callbackPorts`, is invalid.
    */
   constructor(
     allow: readonly string[],
@@ -127,8 +127,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns why the bus may not connect to the first forbidden address, and what the subscriber should do, or
-   * undefined. Does not name the address, which may be internal.
+   * Returns undefined if the bus may connect to all of these addresses. Otherwise says why it may not connect to the
+   * first forbidden one, and what the subscriber should do. Does not name the address, which may be internal.
    */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {

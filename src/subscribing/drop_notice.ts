@@ -1,4 +1,7 @@
-/** What the bus has dropped from a subscriber's queue and dead letters, because memory was short. */
+/**
+ * A summary of the batches that the bus has dropped from a subscriber's queue and dead letters, because memory was
+ * short.
+ */
 export interface DropNotice {
   batches: number;
   events: number;

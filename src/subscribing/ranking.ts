@@ -112,7 +112,7 @@ function soon(ms: number): number | undefined {
 /**
  * Returns the field `lately` of a report, from the last sample. `rate` is how many events are delivered a second, and
  * `success` the fraction of the attempted events that was accepted. `drained_at` forecasts when the queue will be
- * empty. Without that, `dropped_at` forecasts when Redis will be so full that data is dropped.
+ * empty. If there is no such forecast, `dropped_at` forecasts when Redis will be so full that data is dropped.
  */
 export function latelyOf(
   standing: Standing,

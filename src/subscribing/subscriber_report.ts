@@ -85,8 +85,8 @@ export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 type List<Item> = Item[] | Record<string, never>;
 
 /**
- * What the script `read_subscribers` returns for each subscriber, under the same names. False stands for a missing
- * value. `hash` and `dropped` are flat lists (field, value, …).
+ * The values that the script `read_subscribers` returns for each subscriber, under the names that the script uses.
+ * False stands for a missing value. `hash` and `dropped` are flat lists (field, value, …).
  */
 interface Row {
   token: string;

@@ -19,7 +19,8 @@ const DROPPED_AT_ONCE = 500;
 const SIGNING_OVERLAP_MS = 86_400_000;
 
 /**
- * The settings that a client asks for. One that is undefined stays as it is or, for a new subscriber, gets its default.
+ * The settings that a client asks for. A setting that is undefined stays as it is or, for a new subscriber, gets its
+ * default.
  */
 export interface Subscription {
   topics: string[];

@@ -108,7 +108,9 @@ export function subscriptionInput(
   return { schema, wording: wording(Object.keys(schema.shape)) };
 }
 
-/** Returns the settings that a request contains, under their names in `Subscription`. Others are undefined. */
+/**
+ * Returns the settings that a request contains, under their names in `Subscription`. Missing settings are undefined.
+ */
 export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
   const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;
   return {

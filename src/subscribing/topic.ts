@@ -43,8 +43,8 @@ interface TopicSubscribers {
   /** Number of subscribers of the topic. Joins, which are subscribers without a callback, count too. */
   count: number;
   /**
-   * Those of the given `candidates` that are subscribers. Without candidates, about NAMED_SUBSCRIBERS subscribers from
-   * each partition.
+   * The tokens of the given `candidates` that are subscribers. Without candidates, the tokens of about
+   * NAMED_SUBSCRIBERS subscribers from each partition.
    */
   tokens: string[];
 }
@@ -172,7 +172,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   const delayed = await delayedCounts(partition);
   return partition.command(async (redis, keys) => {
     const topics: Topic[] = [];
-    // One pipeline for many topics: 10,000 single commands would delay other requests by 150 ms.
+    // One pipeline reads many topics, because 10,000 single commands would delay other requests by 150 ms.
     for (const slice of slicesOf(names, TOPICS_PER_PIPELINE)) {
       const [exist, ...hashes] = (await replies(
         redis.pipeline([

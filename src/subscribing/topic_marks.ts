@@ -8,7 +8,7 @@ import type { Partitions } from '../store/partitions.ts';
 export interface Flushing {
   /**
    * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws
-   * StorageUnavailable or StorageFull if one of the two fails.
+   * StorageUnavailable or StorageFull if one of these two partitions fails.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
@@ -91,8 +91,8 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   // before the count.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Correct marks are set again too, only for their new time. Another process may have counted just before the first
-  // subscriber came. Without the new time, it would remove the mark.
+  // Correct marks are set again to give them a new time. Another process may have counted just before the first
+  // subscriber came. It would remove a mark that still had the old time.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
