@@ -31,8 +31,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // zod cannot describe the rules of input that a function of the bus checks. `any` lets the JSON Schema of such
-      // input permit anything, unless its `meta` gives it a type.
+      // zod cannot describe the rules of input that a function of the bus checks. With `any`, the JSON Schema permits
+      // anything there, unless the `meta` of the zod schema gives a type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;

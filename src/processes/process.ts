@@ -56,7 +56,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
     } catch (error) {
       if (!isPassing(error)) return await refuse(partitions.all, error);
       const cause = (error as Error).cause as Error | undefined;
-      // Only what Redis answered is logged here. The connection itself logs other causes, for example that it was cut.
+      // Only errors that Redis has answered are logged here. The connection itself logs other errors, such as a cut
+      // connection.
       if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
         toldReason = cause.message;
         log.warn({ reason: toldReason }, 'Redis refuses commands; trying again');

@@ -84,8 +84,8 @@ async function serve(config: Config, log: Log): Promise<void> {
     // If Redis fails right now, this warning is left out. The next start of the process logs it.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
-  // Without Redis the process listens too, after BOOT_MS. Until Redis can be reached, it answers that the storage is
-  // unavailable.
+  // After BOOT_MS, the process listens even if Redis cannot be reached. Until Redis can be reached, the process answers
+  // that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;

@@ -56,9 +56,9 @@ export class Copies {
 
   /**
    * Checks how many copies a publication makes. Returns undefined if it may be sent to Redis at once. Otherwise returns
-   * a promise, which rejects with body_too_large if there are too many. A single event is never rejected, because it
-   * cannot be divided. Nor is a publication whose idempotency key was used before, because it is not stored again.
-   * `bytes` is the result of `bytesOf`.
+   * a promise, which rejects with body_too_large if there are too many copies. Two kinds of publications are never
+   * rejected: a single event, because it cannot be divided, and a publication whose idempotency key was used before,
+   * because it is not stored again. `bytes` is the result of `bytesOf`.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;

@@ -23,8 +23,8 @@ export interface TimedEvent {
   delay?: number;
   text: string;
   /**
-   * Set if the event has no timestamp yet. `text` is then its first part, and `rest` its second. Redis puts the time of
-   * publication between them.
+   * Set if the event has no timestamp yet. In this case `text` is the first part of the event, and `rest` the second.
+   * Redis puts the time of publication between them.
    */
   rest?: string;
 }

@@ -43,7 +43,7 @@ const FIELDS = z.object({
   attempts: z.array(ENDED_ATTEMPT).describe('The last ones that have ended.'),
   reason: z.string().nullable().describe('Why it is dead, or was dropped.'),
 });
-/** A batch with what became of it. Times are in ms, by Redis's clock. */
+/** A batch as the API shows it. Times are in ms, by Redis's clock. */
 export const DELIVERY = FIELDS.register(NAMED, { name: 'Delivery' });
 export type Delivery = z.infer<typeof DELIVERY>;
 

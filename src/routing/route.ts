@@ -138,7 +138,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   action?: Action;
   /** The codes of errors that this route can cause, besides those of every route. */
   errors?: readonly ErrorCode[];
-  /** Called before the body is read. Throws for a call that can be refused without it. */
+  /** Called before the body is read. Throws for a call that can be refused without reading the body. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
   /**
    * Called with the body, for checks that may take a while, such as resolving a host name. Throws for a call that is to
@@ -146,9 +146,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, the most frequent call. The credentials of every other call that changes something are checked
-   * again in Redis before its handler runs. Those of a publish are checked again only if its body took long to read,
-   * and only in the cache of clients.
+   * True for publishing, the most frequent call. For every other call that changes something, the credentials are
+   * checked again in Redis before the handler runs. For a publish, they are checked again only if the body took long to
+   * read, and only in the cache of clients.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

@@ -108,9 +108,9 @@ export class Partition {
   }
 
   /**
-   * Does the same as `run`, for a script that is called again and again until it succeeds. If the ACL of Redis forbids a
-   * command of such a script, the script has already made some of its changes, such as storing events. So this does not
-   * run it again, but throws StorageForbidden until the ACL permits all commands.
+   * Does the same as `run`, for a script that is called again and again until it succeeds. If the ACL of Redis forbids
+   * a command of such a script, the script has already made some of its changes, such as storing events. So this method
+   * does not run the script again, but throws StorageForbidden until the ACL permits all commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) await this.run('try_commands', {});

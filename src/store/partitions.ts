@@ -12,7 +12,9 @@ interface PartitionsOptions extends PartitionOptions {
   partitions?: number;
 }
 
-/** What was read in the partitions that can be reached, and the partitions that cannot (`missing`). */
+/**
+ * The results of the partitions that can be reached (`found`), and the partitions that cannot be reached (`missing`).
+ */
 interface Reached<T> {
   found: T[];
   missing: Partition[];

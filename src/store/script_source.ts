@@ -42,8 +42,8 @@ const MADE = [
 ];
 
 /**
- * Commands of scripts that the module `store/commands` leaves out. The script `try_commands` tries all commands of that
- * module, and no process starts if the ACL forbids one.
+ * Commands that scripts use, but that the module `store/commands` does not list. The script `try_commands` tries all
+ * commands in that list, and no process starts if the ACL forbids one of them. The reasons for the omissions:
  *
  * - The bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
  * - The user may have only one subcommand of MEMORY and OBJECT, so `try_commands` tries that subcommand itself.

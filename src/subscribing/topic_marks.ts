@@ -73,8 +73,8 @@ export class TopicMarks {
 
   /**
    * Counts the subscribers that these topics have in `partition`, and corrects the marks of the topics. The mark of a
-   * topic for a partition says that it has subscribers there. A topic without publisher and subscribers is deleted with
-   * its last mark.
+   * topic for a partition says that the topic has subscribers there. A topic without publisher and subscribers is
+   * deleted with its last mark.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
