@@ -160,6 +160,6 @@ export class Pipeline {
   }
 
   #refuseUntilReady(): void {
-    if (!this.#parts.ready()) throw new StorageUnavailable('the storage is not prepared yet');
+    if (!this.#parts.ready()) throw new StorageUnavailable(undefined, 'Redis is not ready for the bus yet');
   }
 }
