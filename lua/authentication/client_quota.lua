@@ -24,7 +24,8 @@ function client_quota.is_empty(quota, client)
   if not full_at_us then
     local stored = redis.call('GET', quota.key_of(client))
     full_at_us = math.max(quota.now_us, tonumber(stored) or 0)
-    -- Every bucket is full again after one window at most. If a later time is stored, Redis's clock was set back since.
+    -- Every bucket is full again after one window at most. If the stored time is later, Redis's clock was set back
+    -- after it was stored.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end

@@ -29,8 +29,8 @@ local STEP = 512
 -- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing
 -- if the set has grown. Otherwise returns why the use is refused:
 --   too_many_nonces  the quota is used up
---   old              the nonce is older than the client's last refusal with `too_many_nonces`. Somebody may have
---                    recorded the refused request, and could send it again when there is quota
+--   old              the nonce is not newer than the client's last refusal with `too_many_nonces`. Otherwise somebody
+--                    who recorded the refused request could send it as soon as the quota has room again
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))

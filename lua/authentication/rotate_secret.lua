@@ -17,7 +17,7 @@ return function(call, args)
   local sha256, md5, secret_at, created_at =
     unpack(redis.call('HMGET', client, 'ha1_sha256', 'ha1_md5', 'secret_at', 'created_at'))
   if not sha256 and not md5 then return 'no_secret' end
-  -- A secret that was never replaced is as old as its client.
+  -- The field `secret_at` is missing if the secret was never replaced. The secret is then as old as the client.
   if args.secret_at and args.secret_at ~= (secret_at or created_at) then return 'replaced_meanwhile' end
   redis.call('HSET', former, 'ha1_sha256', sha256 or '', 'ha1_md5', md5 or '')
   redis.call('PEXPIRE', former, args.grace_ms)

@@ -40,8 +40,8 @@ function batches.queue_score(call, token, ordered)
   return math.max(call.accepted_us, (tonumber(last) or 0) + 1)
 end
 
--- Subtracts batches and events from the gauges of a subscriber, the numbers of its batches and events. A subscriber
--- without batches has no field in the gauges.
+-- Subtracts batches and events from a subscriber's gauges, which have the numbers of its queued batches and their
+-- events. A subscriber without batches has no field in the gauges.
 function batches.count_out(call, token, batch_count, event_count)
   if redis.call('HINCRBY', call.keys.gauge_batches(), token, -batch_count) <= 0 then
     redis.call('HDEL', call.keys.gauge_batches(), token)

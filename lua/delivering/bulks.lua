@@ -15,8 +15,8 @@ local bulks = {}
 local EXPIRY_MS = 86400 * 1000
 
 -- Returns the hash of a bulk, or nothing if the caller must not make its step. That is so in three cases: another bulk
--- has replaced this one, the bulk's state is not `state`, or another worker has already gone on from the dead letters
--- of queue `args.queue` to the next queue.
+-- has replaced this one, the bulk's state is not `state`, or another worker has already gone on to the next queue. A
+-- queue (`args.queue` is its number) has the dead letters of one subscriber, or of all.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -64,8 +64,8 @@ function bulks.walk(call, args, record)
   return bids, args.queue + 1 >= tonumber(record.queue_count) and 'over' or 'next'
 end
 
--- Stores the place where the next step continues: behind the letter `last`, or in the next queue. A step stores
--- it after its other changes. If it fails half-way, the next step then finds the letters that are left.
+-- Stores the place where the next step continues: behind the letter `last`, or in the next queue. A step calls this
+-- function after its other changes. So if the step fails half-way, the next step finds the letters that are left.
 function bulks.proceed(call, args, state, last)
   local key = call.keys.bulk(args.owner)
   redis.call('PEXPIRE', key, EXPIRY_MS)

@@ -13,12 +13,12 @@ local choosing = {}
 -- Maximum jobs that a script call skips because they cannot run now. Skipping more would block Redis for too long.
 local MAX_PASSED_OVER = 500
 
--- Number of items that are read at the start of a batch's list: its header and up to ten events. A short list has
--- fewer.
+-- Number of items that are read at the start of a batch's list: its header and up to ten events. A shorter list is read
+-- to its end.
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
---   popped            instant jobs (jobs that may run now), popped from their list as many at a time as `workers` says
+--   popped            instant jobs (jobs that may run now), taken from their list. Up to `workers` are taken at a time
 --   position          the position in `popped` of the job that was tried last
 --   waiting_by_share  for each share (lanes.lua): how many of the jobs that waited for it at the start are not taken
 --                     yet
@@ -56,9 +56,9 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. A share limits how many workers, for example, all slow
--- subscribers may hold together. A job that waits for room in its share comes before the instant jobs, if there is room
--- now.
+-- Returns the next job to try, or nothing if none is left. If a share has room now, a job that waits for it comes
+-- before the instant jobs. A share limits how many workers all subscribers of one kind, such as slow ones, may hold
+-- together.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -76,9 +76,10 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- If a batch is a suspect (two workers died while they held it), makes its job wait for the quarantine, a process that
--- takes only such jobs, and returns true. Does nothing if the quarantine itself is choosing. The history decides, not
--- the number of attempts: a dead letter that is retried starts at 0 attempts, but keeps its history.
+-- If a batch is a suspect (two workers died while they held it), makes its job wait for the quarantine, and returns
+-- true. The quarantine is a process that takes only such jobs. If the quarantine itself is choosing, does nothing. The
+-- history of the batch decides, not its number of attempts: a dead letter that is retried starts at 0 attempts, but
+-- keeps its history.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end

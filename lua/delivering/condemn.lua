@@ -24,8 +24,8 @@ local function forget(call, worker)
   redis.call('HDEL', keys.workers(), worker)
 end
 
--- If an earlier call has made a dead letter of the batch `bid`, returns the reply of that call again, as the dead
--- letter shows it. Otherwise returns nothing.
+-- If an earlier call has made a dead letter of the batch `bid`, returns the same reply as that call. The reply is made
+-- from the dead letter. If there is no dead letter, returns nothing.
 local function buried_before(call, bid)
   local letter = call.keys.dead_letter(bid)
   local token = redis.call('LINDEX', letter, 0)

@@ -21,11 +21,13 @@ local EVENTS_PER_READ = 100
 -- next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
 local MAX_ATTEMPTED_BYTES = 33554432
 
--- Bytes of Redis from which a batch is long. A script that read one of 16 MiB blocked Redis for 45 ms.
+-- A batch that takes more bytes of Redis than this is long. A script that read a batch of 16 MiB blocked Redis for 45
+-- ms.
 local LONG_BYTES = 2097152
 
 -- Returns the bytes of Redis that a batch takes. These are up to a third more than the bytes of its events. `start` has
--- the first items of its list. If these are all, returns 0: a batch of a few events is not long.
+-- the first items of the batch's list. If the list has no more items, returns 0, because a batch of a few events is not
+-- long.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
@@ -42,11 +44,11 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when more was
--- read than one delivery may have. `start` has the items of the list that were read before. Returns two values:
+-- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when it has read
+-- more than one delivery may have. `start` has the items of the list that were read before. Returns two values:
 --   items     the items that were read
---   too_many  true if they have too many events or bytes. If it is false, the bytes may still be too many: those of the
---             last read are not counted here, so the caller must count
+--   too_many  true if these items have too many events or bytes for one delivery. If false, the caller must
+--             count the bytes, because the bytes of the last read are not counted here
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -82,7 +84,8 @@ end
 --   is_cut  true if the batch has more events
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
-  -- With smaller limits, the batch is cut at the latest where it would be long.
+  -- The size of the batch matters only if a delivery may have more than LONG_BYTES. With a lower limit, no delivery is
+  -- long.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local length = redis.call('LLEN', call.keys.batch(bid))

@@ -15,8 +15,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds drops (field, value, …) to those in a hash. Numbers of batches and events are added up. `from` becomes the
--- earlier of the two times, and `to` the later one.
+-- Adds numbers of dropped batches and events (field, value, …) to those in a hash. The field `from` becomes the earlier
+-- of the two times, and `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end

@@ -100,8 +100,8 @@ local function end_retries(call, token, sum)
 end
 
 -- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
--- batches may have carried a drop notice, a report about dropped events. One EXISTS command asks for all histories and
--- notices, because usually there are none.
+-- batches may have carried a drop notice, a report about dropped events. Usually there are neither histories nor
+-- notices, so one EXISTS command asks for all of them.
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))

@@ -56,8 +56,8 @@ local function describe(given, start, count, piece_count)
   return { start[1], start[2], start[3], count, piece_count }
 end
 
--- Closes a batch to new events, if it is the open batch of its subscriber, the one that takes new events. Which batch
--- is open is read once in a script call for each subscriber.
+-- Closes a batch to new events, if it is the open batch of its subscriber (the one that gets new events). The UID of a
+-- subscriber's open batch is read once in a script call.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -112,8 +112,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker once more the job that it already holds. The worker would not ask for a job if it had received the
--- reply that gave it this one. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker once more the job that it already holds. The worker asks for a job, so it has not received the reply
+-- that gave it this one. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -137,8 +137,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- `lanes.leave` does nothing if the delivery has begun in this script call, because `settle` stores its lane only at
-  -- the end of the call. But its worker may already count in a share.
+  -- If the delivery has begun in this script call, `lanes.leave` does nothing, because the delivery is stored only at
+  -- the end of the call (`settle`). But the worker may already count in a share, and must leave it.
   lanes.leave_shares(call, { worker })
 end
 

@@ -31,8 +31,8 @@ function jobs.make_instant(call, q, ...)
   call.wakes[q] = true
 end
 
--- Makes a job that a worker has held instant again, so that any worker may take it. It comes before all other instant
--- jobs.
+-- Makes a job instant after a worker has held it, so that any worker may take it. The job comes before all other
+-- instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true

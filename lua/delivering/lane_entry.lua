@@ -68,7 +68,7 @@ local function wait_for_turn(call, lane, job)
 end
 
 -- Decides whether a delivery to a slow, new or failing subscriber, or for a join, may begin. It may if its share has
--- room, that is, if all such subscribers together hold fewer workers than they may. A quarantine needs no room. If the
+-- room: all subscribers of this kind together hold fewer workers than their maximum. A quarantine needs no room. If the
 -- delivery may begin, counts the worker in the share and returns true. Otherwise returns false, and the job waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
 --   - Otherwise it waits in a list until the share has room. It becomes the trial job: all other jobs of the subscriber
@@ -86,9 +86,9 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber that has deliveries in flight may have another one. The subscriber must not be failing
--- or new, because it may then have only one. A quarantine may always begin a delivery. Otherwise the job of a suspect
--- (a batch that two workers held when they died) would wait, come back to an ordinary worker, and be passed to the
+-- Returns true if a subscriber that has deliveries in flight may have another one. Must not be called for a failing or
+-- new subscriber, which may have only one. A quarantine may always begin a delivery. Otherwise the job of a suspect (a
+-- batch that two workers held when they died) would wait, come back to an ordinary worker, and be passed to the
 -- quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end

@@ -56,8 +56,9 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share, which limits the workers of, for example, all slow subscribers; 0
--- or less means none. `holds_some` is true if the next delivery's subscriber already has deliveries in flight.
+-- Returns how many more deliveries may enter a share; 0 or less means none. A share limits how many workers all
+-- subscribers of one kind, such as slow ones, may hold together. `holds_some` is true if the next delivery's subscriber
+-- already has deliveries in flight.
 --
 -- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight, so that they do not wait
 -- for subscribers that hang. But late deliveries enter even a full share (late.lua), and can fill this quarter too. So
@@ -117,8 +118,8 @@ end
 
 -- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only the jobs of suspects
 -- (batches that two workers held when they died), and other workers take only the other jobs. `waiting` is an earlier
--- result of `lanes.share_jobs`; if it is nil, Redis is asked. Jobs that wait because a share is full may be missing in
--- `waiting`, because they are not counted anyway.
+-- result of `lanes.share_jobs`; if it is nil, Redis is asked. A job that began to wait for a share later is missing in
+-- `waiting`. This does no harm: the share is full, so no worker can take the job.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
@@ -129,8 +130,8 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker in the slow share, which limits the workers for slow subscribers, because its delivery is late. Does
--- so even if the share is full. Does nothing if the worker already counts in a share.
+-- Counts a worker in the slow share, the limit on workers for slow subscribers. The caller has found that the worker's
+-- delivery is late. Counts the worker even if the share is full. Does nothing if the worker already counts in a share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
