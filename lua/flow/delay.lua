@@ -71,8 +71,8 @@ local function part(call, publication, max_delay_ms)
   return due_events, later
 end
 
--- Returns the index of the first event in `later` whose id is not new: a delayed event has it, or an earlier event in
--- `later`. Returns nothing if all ids are new.
+-- Returns the index of the first event in `later` whose id is not new: a delayed event or an earlier event in `later`
+-- has the same id. Returns nothing if all ids are new.
 local function find_repeated(call, waiting, topic, later)
   local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
   for _, event in ipairs(later) do
@@ -86,8 +86,8 @@ end
 -- the reason for the refusal and, if a single event is the reason, the index of this event.
 --
 -- The client may repeat a publication that is stored already. The reason is then `already_delayed`, even if the client
--- has no room for more delayed events. If it has no room, only the event that is due last is compared with the stored
--- events. This is enough: earlier events may have been published meanwhile, but the last one still waits.
+-- has no room for more delayed events. If the client has no room, only the event that is due last is compared with the
+-- stored events. This is enough: earlier events may have been published meanwhile, but the last one still waits.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = delayed.judge_room(held.events + #later, held.bytes + later.bytes, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
@@ -137,9 +137,9 @@ return function(call, args)
   local waiting = { topics = {}, clients = {} }
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
   storing.store(call, args.uid_seed, taken)
-  -- If storing the due events failed, the publisher may send the publications again. If their delayed events or
-  -- idempotency keys were stored, the script would then refuse them. So these are stored only if storing the due events
-  -- succeeded.
+  -- If storing the due events failed, the publisher may send the publications again. The script would refuse a
+  -- publication whose delayed events or idempotency key are stored already. So it stores delayed events and keys only
+  -- if storing the due events succeeded.
   if not call.failure then
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end

@@ -121,9 +121,9 @@ function open_keys.store(state)
   bulk.command('HDEL', state.hash, removed)
 end
 
--- Enters a join in `joins:expiring` with the time at which its oldest open join key expires. If no key is open, removes
--- the join from `joins:expiring`. If that time has passed already and `retry_ms` is given, enters the join for
--- `retry_ms` from now.
+-- Enters a join in `joins:expiring` with the time at which its oldest open join key expires. If this time has passed
+-- already and `retry_ms` is given, enters the join for `retry_ms` from now. If no key is open, removes the join from
+-- `joins:expiring`.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

@@ -98,8 +98,8 @@ end
 -- skipped once it has used its part. When all clients with due events have used their parts, each gets another part.
 -- Returns nothing if no event is due. Otherwise returns two values:
 --   first     the client. Its field `first` is the topic with its earliest event
---   until_ms  up to this time, `take` takes events of that topic: until an event of another topic comes first (without
---             those of skipped clients), but at most until now
+--   until_ms  the time up to which `take` takes events of that topic. It is the time at which an event of another topic
+--             comes first (topics of skipped clients do not count), but at most the present time
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()

@@ -141,8 +141,8 @@ local function store(call, args, taken)
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
   -- An earlier join of this name may have left batches. Workers must delete them without counting their events. So
-  -- `counts_after` gets the score of the last one. The times of batches would not tell them apart: a batch of the new
-  -- join can have an earlier time than this call, if another partition accepted its events.
+  -- `counts_after` gets the score of the last of these batches. Times would not tell old batches from new ones: a batch
+  -- of the new join can have an earlier time than this call, if another partition accepted its events.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)

@@ -9,10 +9,10 @@ while processes of the bus ran.
 If a version is stored already, the call changes nothing and returns false. So of several processes that boot
 at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
--- Returns true if the keys come from the Ruby Routemaster. It never stores when a client was made or when a subscriber
--- subscribed, so one of them without this time is enough. The test looks for the field `created_at`, not for the
--- client's hash. If this bus ran on this Redis before and the operator went back to Ruby, even a client that Ruby made
--- can have a hash.
+-- Returns true if the keys come from the Ruby Routemaster, which never stores when a client was made or when a
+-- subscriber subscribed. One client or subscriber without this time is enough. For a client, the function looks for the
+-- field `created_at`, because the client's hash may exist without it: this bus may have stored the hash before the
+-- operator went back to Ruby.
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do

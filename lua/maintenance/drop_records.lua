@@ -9,8 +9,8 @@ local batches = include('delivering/batches')
 local drop_notices = include('delivering/drop_notices')
 local drop_records = {}
 
--- Maximum work of one script call, in units of about 1 µs of Redis (measured once): some 2 ms. The work is checked
--- only after every 20 events, and 20 of the largest events can add another 2 ms.
+-- Maximum work of one script call: some 2 ms of Redis. A unit of work is about 1 µs, as measured once. The work is
+-- checked only after every 20 events, and 20 of the largest events can add another 2 ms.
 local MAX_WORK = 1900
 -- Work in the units of MAX_WORK: `record` for each subscriber whose events are dropped, `event` for each event that is
 -- counted, and `byte` for each byte of these events.

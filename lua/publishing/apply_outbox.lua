@@ -73,9 +73,9 @@ local function published(taken)
   return found
 end
 
--- Makes the events of this script call count as accepted at the time of an outbox entry, if that is earlier: another
--- partition accepted them then. Deadlines and ages begin at that time. The number of the entry is its time in µs, or
--- slightly more (outboxes.lua).
+-- Makes the events of this script call count as accepted at the time of an outbox entry, unless they count as older
+-- already. Another partition accepted the events at that time, so their deadlines and ages begin then. The number of
+-- the entry is its time in µs, or slightly more (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

@@ -97,9 +97,9 @@ local function judge_key(call, taken, publication)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the current run: gives its events to the topic's subscribers, and to other partitions that have subscribers of
--- the topic. Subscribers without earlier events in this script call share one list, which saves copies. Any other
--- subscriber gets a list of its own.
+-- Ends the current run, the events of successive publications to one topic. Gives them to the topic's subscribers, and
+-- to other partitions that have subscribers of the topic. Subscribers without earlier events in this script call share
+-- one list, which saves copies. Any other subscriber gets a list of its own.
 function intake.end_run(taken)
   local run = taken.current_run
   if not run then return end
@@ -159,8 +159,9 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. The client would become the publisher of each topic that has none. Nothing is stored yet, so after each
--- such topic the maximum numbers of topics in `taken`, for the bus and for the client, are lowered by one instead.
+-- or nothing. The client would become the publisher of each topic that has none, but nothing is stored here. So for
+-- each such topic, lowers the maximum numbers of topics in `taken` (of the bus and of the client) by one before the
+-- next topic is checked.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })

@@ -69,9 +69,10 @@ local function leave_open(call, new, bid, token, max_events, max_bytes, slice, f
     new.rooms[#new.rooms + 1] = token
     new.rooms[#new.rooms + 1] = value
   end
-  -- `batches_current` is the set in which the Ruby Routemaster keeps its open batches; this bus looks in
-  -- `batches:open`. The set is kept up as part of the common layout, but not after a takeover from a Ruby bus. A Ruby
-  -- process that still runs would find the batches there, and append events under a key that this bus does not read.
+  -- The Ruby Routemaster keeps its open batches in the set `batches_current`; this bus looks in `batches:open`. This
+  -- bus adds its open batches to the set too, as part of the common layout, but not after a takeover from a Ruby bus. A
+  -- Ruby process that still runs would find the batches there, and append events under a key that this bus does not
+  -- read.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   new.entries[#new.entries + 1] = token
   new.entries[#new.entries + 1] = open_batches.entry(bid, max_events, max_bytes)

@@ -109,8 +109,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number after which the numbers of the new entries begin. If it had to be put far ahead of the clock,
--- because the clock was set back, stores how far. Later numbers are then ahead of the clock by as much.
+-- Returns the number after which the numbers of the new entries begin. If the clock was set back, this number must be
+-- far ahead of the clock. The function then stores how far, and later numbers are ahead of the clock by as much.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end
@@ -145,7 +145,7 @@ function outboxes.note_end(call)
 end
 
 -- Returns true if another partition may not have applied all `end` entries yet. Such an entry ends the subscriptions to
--- a topic in that partition. If a subscription is made there before, the entry would end it too.
+-- a topic in that partition. If a subscription were made there before the entry is applied, the entry would end it too.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do

@@ -43,7 +43,8 @@ return function(call, args)
   if #entries > 0 then
     return { entries = entries, behind = redis.call('HKEYS', call.keys.outboxes_bytes()), ended = false }
   end
-  -- An empty outbox has 0 bytes. `left` differs if Redis was killed and kept only the first writes of a script.
+  -- An empty outbox has 0 bytes. `left` is another number if Redis was killed and kept only the first writes of a
+  -- script.
   if left ~= 0 then redis.call('HSET', call.keys.outboxes_sent(), 'bytes', 0) end
   local ended = args.worker and outboxes.end_job(call, nil, args.worker, args.lease, args.lease_ms)
   return { entries = entries, behind = redis.call('HKEYS', call.keys.outboxes_bytes()), ended = ended }

@@ -85,8 +85,8 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
 -- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the other subscribers still get their
--- events. But if the ACL forbade a command, throws the error at the end, so that the script does not forget the events,
--- which some subscribers lack: its caller repeats it when the ACL permits it.
+-- events. But if the ACL forbade a command, some subscribers lack the events, and the error is thrown at the end. The
+-- script then ends before it forgets the events, and its caller repeats it when the ACL permits the command.
 function storing.store(call, uid_seed, taken)
   intake.end_run(taken)
   for _, topic in ipairs(taken.accepted) do

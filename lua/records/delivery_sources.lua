@@ -133,8 +133,8 @@ local function read_single(source)
 end
 
 -- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The source has only
--- this batch. The listing, which goes back in time, reads the batch when it comes to the time of its creation
--- (`place`). It shows the batch only if it is in `state` then.
+-- this batch. The listing goes back in time, and reads the batch when it comes to the time at which the batch was
+-- created (`place`). If the batch is not in `state` then, the listing leaves it out.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
