@@ -39,8 +39,8 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
 }
 
 /**
- * Returns a list with the given id, or an empty one for `--all`. Throws UsageError unless exactly one is given, so that
- * a forgotten id cannot purge everything.
+ * Returns a list with the given id, or an empty one for `--all`. Throws UsageError unless there is either one id or
+ * `--all`, so that a forgotten id cannot purge everything.
  */
 function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))

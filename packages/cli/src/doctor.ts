@@ -56,7 +56,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield workersFinding(figures);
   yield* memoryFindings(figures);
   const away = partitionsAwayOf(figures);
-  // While a partition cannot be reached, the bus shows no lists.
+  // While a partition cannot be reached, the bus answers no listing, so the checks that need one are left out.
   if (away.length > 0) return yield partitionsFinding(away);
   try {
     const role = await roleOf(bus);
@@ -68,7 +68,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   }
 }
 
-/** What a bus answers to `GET /health`. Other servers may answer 200 to everything. */
+/** The answer of a bus to `GET /health`. It is compared, because other servers may answer 200 to everything. */
 const HEALTHY = '{}';
 
 interface Reached {
@@ -132,8 +132,9 @@ function clockFinding({ date }: Reached): Finding {
 }
 
 /**
- * Returns the finding, and the figures of the bus. They are undefined if the bus refuses the credentials, or cannot
- * reach any partition. (`GET /pulse` would fail as soon as it cannot reach one of several.)
+ * Reads the metrics of the bus. Returns the finding, and the figures. The figures are undefined if the bus refuses the
+ * credentials, or cannot reach any partition. (`GET /pulse` would not do: it fails if the bus cannot reach one of
+ * several partitions.)
  */
 async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?: Figures]> {
   const check = 'credentials';
@@ -145,7 +146,7 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?:
   }
 }
 
-/** Returns the finding that the calls of a `check` have failed. Throws errors that are not the bus's. */
+/** Returns the finding that the calls of a `check` have failed. If the error is not from the client library, throws it. */
 function failureFinding(check: string, error: unknown): Finding {
   // After a transient error, the client library repeats the call until its time limit. The `cause` of its
   // TimeLimitError is the last failure, which says what is wrong.
@@ -206,7 +207,7 @@ function workersFinding(figures: Figures): Finding {
   return { check, isWell: false, detail: 'no worker is alive', advice: 'Start a worker process of the bus.' };
 }
 
-/** Yields a finding if Redis is so full that the bus refuses publishes; on a cluster, if one of its masters is. */
+/** Yields a finding if Redis (on a cluster, one of its masters) is so full that the bus refuses publishes. */
 function* memoryFindings(figures: Figures): Generator<Finding> {
   const [used, highMark] = [
     sumOf(figures, 'redis_memory_used_bytes'),

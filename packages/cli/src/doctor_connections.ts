@@ -9,7 +9,7 @@ export interface Finding {
   check: string;
   isWell: boolean;
   detail: string;
-  /** What the user should do about the problem, if there is one. */
+  /** Advice to the user if there is a problem. */
   advice?: string;
 }
 
@@ -63,7 +63,10 @@ export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string
   return `the certificate is not trusted: ${socket.authorizationError}`;
 }
 
-/** Resolves within `timeoutMs`, with a text that says so if a URL is http, but its server speaks TLS. */
+/**
+ * If a URL is http, but its server speaks TLS, resolves with a text that says so. Otherwise resolves with undefined.
+ * Waits for `timeoutMs` at most.
+ */
 export async function tlsInstead(url: string, timeoutMs: number): Promise<string | undefined> {
   const { protocol, hostname, port } = new URL(url);
   if (protocol === 'https:') return undefined;
@@ -93,8 +96,8 @@ class Connection {
     try {
       const [socket]: Socket[] = await once(this.#request, 'socket', { signal });
       this.socket = socket;
-      // Through a proxy, Node hands over the socket only when its TLS handshake is done: `secureConnect` would not
-      // come.
+      // If the connection goes through a proxy, its TLS handshake is done before Node hands over the socket. The event
+      // `secureConnect` would not come any more.
       if (socket instanceof TLSSocket && !socket.getPeerFinished())
         await once(socket, 'secureConnect', { signal });
       else if (socket?.connecting) await once(socket, 'connect', { signal });

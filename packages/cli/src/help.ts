@@ -30,7 +30,7 @@ export function commandHelp(command: Command): string {
   const usage = forms(command).map((form) => `${form} [options]`);
   const { options = {} } = command;
   const own = command.options ? optionLines('Options:', options) : '';
-  // An option of the command may have the name of a common one, such as --secret of verify.
+  // A common option is left out if the command has its own option of the same name, such as --secret of verify.
   const common = Object.entries(COMMON_OPTIONS).filter(([name]) => !Object.hasOwn(options, name));
   const rest = optionLines('Common options:', Object.fromEntries(common));
   return `Usage:\n${usage.join('\n')}\n    ${command.help}\n${own}${rest}`;

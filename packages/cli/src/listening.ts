@@ -83,8 +83,8 @@ async function listenAt(port: number, server: Server): Promise<void> {
 }
 
 /**
- * Where events are forwarded. `authorization` has the user name of the URL in Basic authentication, just as a delivery
- * of the bus has the subscriber's `uuid`.
+ * The receiver to which events are forwarded. `authorization` has the user name of the URL in Basic authentication,
+ * just as a delivery of the bus has the subscriber's `uuid`.
  */
 interface Forwarding {
   url: string;

@@ -5,7 +5,9 @@ const MARK = randomUUID();
 const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, 'g');
 
 const LONG_NUMBER = /\d{16}/;
-/** Matches a quote, an escape, or a whole number of 16 digits or more, the only ones that JavaScript may change. */
+/**
+ * Matches a quote, an escape, or a whole number of 16 digits or more. JavaScript does not change shorter whole numbers.
+ */
 const TOKEN = /"|\\.|(?<![\d.])-?\d{16,}(?![\d.eE])/g;
 
 /**

@@ -8,7 +8,7 @@ import { type Chunk, chunksOf, MAX_LINES, Unreadable } from './event_lines.ts';
 import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
-/** After a request was too large, each accepted one lets the next have this many times as many events. */
+/** After a request was too large, each accepted request lets the next one have this many times as many events. */
 const GROWTH = 1.1;
 /** Time within which a request must succeed, retries included. */
 const PUBLISH_TIMEOUT_MS = 120_000;
@@ -42,7 +42,7 @@ class LinePublisher {
       const problem = await this.#postPart(topic, part);
       if (problem) {
         // For a topic with many subscribers, and for delayed events, the bus accepts fewer than MAX_LINES events at a
-        // time. A router in front of it may take fewer bytes. So the next request has half as many.
+        // time. A router in front of it may take fewer bytes. So the next request has half as many lines.
         if (problem.status !== 413 || to - from === 1) throw new Refused(problem, part);
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
@@ -152,7 +152,7 @@ function failureOf(error: unknown, stored: number): unknown {
  * which event it is.
  */
 function placeOf({ problem, part: { numbers } }: Refused): string {
-  // A request that is too large was halved until it had one line, so this line is the one.
+  // A request that is too large (413) is halved until it has one line. So this line is too large itself.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
   return line === undefined ? '' : `line ${line}: `;

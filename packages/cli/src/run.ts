@@ -75,8 +75,8 @@ function parse(command: Command, args: readonly string[]) {
 }
 
 /**
- * Adds the most similar option to Node's message about an unknown one: `Unknown option '--tokn'. Did you mean --token?`
- * Returns other messages unchanged, and this one if no option is similar.
+ * Adds the most similar option to Node's message about an unknown option: `Unknown option '--tokn'. Did you mean
+ * --token?` Returns the message unchanged if no option is similar, or if it is about something else.
  */
 function withNearest(message: string, names: readonly string[]): string {
   const [beginning, given = ''] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];

@@ -27,8 +27,8 @@ function topicsIn(option: unknown): string[] | undefined {
 }
 
 /**
- * Removes a client. Throws Failure if there is none, so that the user notices a wrong token; the API answers 204 to
- * both.
+ * Removes a client. Throws Failure if there is none, so that the user notices a wrong token. The API does not tell: it
+ * answers 204 whether or not there was such a client.
  */
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;

@@ -13,8 +13,8 @@ const MAX_QUOTED = 200;
 
 /**
  * Returns true if the answer is 2xx and from the bus. Another server, such as the login page of a network, may answer
- * 200 to everything. The bus answers a publish without a body, by 204, or by 200 in compatibility mode. It answers with
- * a web page only to `GET /docs`.
+ * 200 to everything. The bus answers a publish with 204, or with 200 in compatibility mode, and with an empty body. It
+ * answers with a web page only to `GET /docs`.
  */
 export function isDone(
   { status, headers, text }: Answer,

@@ -53,8 +53,8 @@ export class Digest implements Credentials {
 
   /**
    * Keeps the challenge of an answer 401 for the next requests. Returns true if the refused request should be sent
-   * again. If a newer challenge was kept since the request was sent, the repeated request uses that one, and this one
-   * is ignored.
+   * again. If a newer challenge was kept since the request was sent, ignores the challenge of this answer. The repeated
+   * request then uses the newer one.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;

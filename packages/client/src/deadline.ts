@@ -19,7 +19,7 @@ export const MAX_TIMEOUT_MS = 540_000;
 
 /**
  * The functions by which a deadline ends a call: `late` at the time limit, or `aborted` when the signal is aborted. A
- * deadline calls one of them, once, and neither after `clear`.
+ * deadline calls only one of them, and only once. After `clear`, it calls none.
  */
 interface Ending {
   late(timeoutMs: number): void;

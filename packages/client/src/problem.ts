@@ -59,7 +59,10 @@ interface ConnectionFailure {
   cause: unknown;
 }
 
-/** Thrown if there is no answer: no connection, one that ended before the answer, or nothing in time. */
+/**
+ * Thrown if there is no answer: a connection could not be made, it ended before the answer, or the answer did not come
+ * in time.
+ */
 export class ConnectionError extends RoutemasterError {
   /** False if another attempt would fail too, for example because the certificate is not trusted. */
   readonly isTransient: boolean;
