@@ -32,9 +32,9 @@ local function collection(args, closed)
   }
 end
 
--- Collects the record of a finished batch for the delivery log. If the log is on, a batch that the subscriber accepted
--- has an `each.record`. A batch without a record was not sent, because its subscriber had left, so it is recorded as
--- dropped.
+-- Collects the record of a finished batch for the delivery log. If the log is on, each batch that the subscriber
+-- accepted has an `each.record`. If a batch has none, its subscriber had left, and the batch was not sent. It is
+-- recorded as dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records

@@ -123,7 +123,7 @@ function delivery_log.append(call, ending, token, entries, max)
 end
 
 -- Notes in a trail that this script call has appended records to the logs of these subscribers. The trail of an
--- `ending` is a list of times and subscribers. It shows a listing of all subscribers which logs have the newest
+-- `ending` is a list of times and subscribers. A listing of all subscribers finds in it which logs have the newest
 -- records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end

@@ -202,7 +202,7 @@ end
 
 -- Returns one of the sources that a listing merges: the records of a delivery log within the listing's bounds. If
 -- `newest` (ms) is given, newer records are left out. Returns nothing if there are no records. Reads only the time of
--- the newest one, because a bus can have thousands of logs, and a listing needs no more of most of them.
+-- the newest record: a bus can have thousands of logs, and of most logs a listing needs nothing else.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

@@ -11,8 +11,8 @@ const REFRESH_MS = 2000;
 const METRICS_TIMEOUT_MS = 5000;
 /**
  * Time between the two readings of the metrics from which a rate is made. By default, each process of the bus adds to
- * its counters every five seconds, so twice in this time. Four seconds, two refreshes, would hold one addition or none:
- * the rate would be a quarter too high, or 0.
+ * its counters every five seconds, so twice in this time. Two refreshes (four seconds) would be too short: they would
+ * have one addition or none, and the rate would be a quarter too high, or 0.
  */
 const RATES_OVER_MS = 10_000;
 /**
