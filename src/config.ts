@@ -146,8 +146,8 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
 }
 
 /**
- * Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests the setting with the same name without this
- * prefix, or with a similar name.
+ * Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests the setting that has this name without the
+ * prefix, or one with a similar name.
  */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];

@@ -33,7 +33,7 @@ function pieces.add_events(given, list, first, last)
   return #given.pieces - before
 end
 
--- Removes the last `count` pieces (items with events) from the reply. `bytes` is the size of these pieces together.
+-- Removes the last `count` pieces from the reply. `bytes` is the size of these pieces together.
 function pieces.take_back(given, count, bytes)
   for _ = 1, count do given.pieces[#given.pieces] = nil end
   given.bytes = given.bytes - bytes

@@ -54,8 +54,8 @@ local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
 
--- Creates the working state of one script call for a join. `expiry_outlet` is nil if the join has no events for expired
--- join keys.
+-- Creates the working state of one script call for a join. Events about expired join keys are published through
+-- `expiry_outlet`, which is nil if the join publishes no such events.
 function join_work.begin(call, args)
   local counts, taken = {}, intake.begin(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end

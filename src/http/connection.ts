@@ -125,8 +125,8 @@ export class Connection {
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // Otherwise Node would resume the socket when the caller reads the earlier answers. At that time nobody listens to
-    // the socket, so its bytes would be lost.
+    // Node pauses the socket while the client is slow to read earlier answers, and resumes it once they are read. At
+    // that time nobody would listen to the socket, and its bytes would be lost. So it is marked as not paused.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);

@@ -92,8 +92,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
-        // The call waits for its turn before `begin`, which may refuse it. A refusal takes about 0.5 ms, so many of
-        // them in one turn of the event loop would delay other requests.
+        // The call waits for its turn before `begin`, which may refuse it. A refusal takes about 0.5 ms, and
+        // therefore many of them in one turn of the event loop would delay other requests.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
         ended = callLimits?.begin(counted, response);

@@ -102,9 +102,9 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
  *
  * - If `otherBytes` is at most `lowMark`: `lowMark`.
  * - If it is less than `highMark`, above which autodrop starts: halfway from `otherBytes` to `highMark`.
- * - If it is less than `highMark` only without `movingBytes`: halfway from `highMark` to `max`, the memory limit. This
- *   leaves room for `movingBytes`, events on their way to other partitions. They become batches there, which can be
- *   dropped.
+ * - If it is `highMark` or more, but would be less without `movingBytes`: halfway from `highMark` to `max`, the memory
+ *   limit. `movingBytes` are the events on their way to other partitions. The target leaves room for them, because they
+ *   become batches there, which can be dropped.
  * - Otherwise: undefined, because dropping would not help.
  */
 function targetOf(

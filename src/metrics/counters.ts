@@ -74,7 +74,7 @@ export class Counters {
   /** Rounds `by`, and adds it to a counter in memory if it is above 0. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
     const count = Math.round(by);
-    // Skips NaN and Infinity, for example: HINCRBY, with which Redis adds a count, takes only integers.
+    // Counts such as NaN and Infinity are skipped, because HINCRBY, by which Redis adds a count, takes only integers.
     if (Number.isSafeInteger(count) && count > 0) this.#cellOf(name, tags).count += count;
   }
 

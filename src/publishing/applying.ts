@@ -122,9 +122,9 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions. A mark says that this partition has subscribers of the topic, but it has
-    // none. `refresh` removes these marks. The removal is not awaited here: the partition of such a topic may hang, and
-    // the results for the other outboxes must not wait for it.
+    // `unused` has topics of other partitions that have no subscriber in this partition, although a mark says so.
+    // `refresh` removes these marks. The removal is not awaited here: the partition of such a topic may hang, and the
+    // results for the other outboxes must not wait for it.
     const marksRemoved = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     marksRemoved.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, marksRemoved }));

@@ -146,7 +146,10 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?:
   }
 }
 
-/** Returns the finding that the calls of a `check` have failed. Throws an error that is not from the client library. */
+/**
+ * Returns the finding that the calls of a `check` have failed with `error`. If `error` is not from the client library,
+ * throws it again.
+ */
 function failureFinding(check: string, error: unknown): Finding {
   // After a transient error, the client library repeats the call until its time limit. The `cause` of its
   // TimeLimitError is the last failure, which says what is wrong.

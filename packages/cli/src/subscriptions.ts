@@ -6,8 +6,8 @@ import { rubyYaml } from './yaml.ts';
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
- * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` is the client's token, and nothing is printed on
- * stdout. A note on stderr names the topics.
+ * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` of the request is the client's token, and nothing is
+ * printed on stdout. A note on stderr names the topics.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;

@@ -29,8 +29,8 @@ export interface NewEvent<Data = unknown> {
 /**
  * What is known about an event when the caller of `publish` gives it up:
  * - `mayBeDone`: true if the bus may have stored the event.
- * - `lastFailure`: the last failed attempt of the topic's running request, if there is one. The event is in that
- *   request, or waits for its end.
+ * - `lastFailure`: the last failed attempt of the topic's running request, if an attempt has failed. The event is in
+ *   that request, or waits for its end.
  */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 
