@@ -42,7 +42,7 @@ export async function* callbackFindings(
   yield {
     check: 'callbacks',
     isWell: true,
-    detail: `the bus delivers to ${rest} ${rest === 1 ? 'subscriber' : 'subscribers'} without failures`,
+    detail: `no delivery to ${rest} ${rest === 1 ? 'subscriber' : 'subscribers'} fails`,
   };
 }
 

@@ -31,6 +31,8 @@ const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
 
 /** Sends requests by `fetch`, which keeps connections alive. */
 export class Transport {
+  /** The origin of the bus, and below it the path of the bus, without a slash at its end. */
+  readonly #origin: string;
   readonly #base: string;
   readonly #credentials: Credentials;
   readonly #attemptTimeoutMs: number;
@@ -41,6 +43,7 @@ export class Transport {
     const { origin, pathname, username, password } = new URL(url);
     if (username || password) throw new TypeError('the url must have no credentials: give token and secret');
     if (/[?#]/.test(url)) throw new TypeError(`the url must have no query and no fragment: ${url}`);
+    this.#origin = origin;
     this.#base = `${origin}${pathname.replace(/\/$/, '')}`;
     this.#credentials = credentials;
     if (!(attemptTimeoutMs > 0))
@@ -51,13 +54,24 @@ export class Transport {
 
   /** Makes one attempt. Throws ConnectionError if there is no answer. Throws `signal.reason` if `signal` is aborted. */
   async send(request: Request, signal?: AbortSignal): Promise<Answer> {
+    const url = this.#urlOf(request);
     for (let challenges = 0; ; challenges++) {
-      const url = new URL(this.#base + request.path);
       const authorization = this.#credentials.authorization(request.method, url.pathname + url.search);
       const answer = await this.#fetch(url, request, authorization, signal);
       if (answer.status !== 401 || challenges === MAX_CHALLENGES) return answer;
       if (!this.#credentials.renew(answer.headers.get('www-authenticate'), authorization)) return answer;
     }
+  }
+
+  /**
+   * Returns the URL of a request. Throws ConnectionError if it leads to another server. The path can be from the header
+   * Link of a listing, and a path such as `@example.com/` would turn the name of the bus into a user name.
+   */
+  #urlOf({ path }: Request): URL {
+    const url = URL.canParse(this.#base + path) ? new URL(this.#base + path) : undefined;
+    if (url?.origin === this.#origin) return url;
+    const message = `a listing continues at ${path}, which is not on the server of the bus`;
+    throw new ConnectionError(message, { isTransient: false, mayBeDone: false, cause: undefined });
   }
 
   async #fetch(

@@ -55,6 +55,25 @@ test('what stays wrong is not sent again', async () => {
   assert.equal(web.requests.length, 3);
 });
 
+test('a listing that continues on another server is not followed, so no credentials go there', async () => {
+  const [web, other] = [await ScriptedWeb.start(), await ScriptedWeb.start()];
+  const path = `@${other.url.replace('http://', '')}/topics`;
+  const headers = { 'content-type': 'application/json', link: `<${path}>; rel="next"` };
+  web.answers(say(200, headers, '[{"name":"orders"}]'));
+  const names: string[] = [];
+  await assert.rejects(
+    async () => {
+      for await (const { name } of web.client().list('GET /topics', {})) names.push(name);
+    },
+    {
+      name: 'ConnectionError',
+      message: `a listing continues at ${path}, which is not on the server of the bus`,
+    },
+  );
+  assert.deepEqual(names, ['orders']);
+  assert.equal(other.requests.length, 0);
+});
+
 test('pauses grow, and last as long as Retry-After says', async () => {
   const web = await ScriptedWeb.start();
   const bus = web.client();
