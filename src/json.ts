@@ -65,7 +65,7 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 /**
  * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
  * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable. The detail of this error begins
- * with `where`, which names the wrong part of the request. Its problem document gets the `members`.
+ * with `where`, the part of the request from which the text is. The problem document of the error gets the `members`.
  */
 export function parseJson(
   text: string,

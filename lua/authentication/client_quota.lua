@@ -32,7 +32,8 @@ function client_quota.is_empty(quota, client)
   return full_at_us + quota.key_us - quota.now_us > quota.window_us
 end
 
--- Takes one permission for a new key from the client's bucket. The caller must have called `is_empty` for the client.
+-- Takes one permission for a new key (an idempotency key or a nonce) from the client's bucket. The caller must have
+-- called `is_empty` for the client.
 function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end

@@ -105,9 +105,9 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- The finished deliveries may have made waiting jobs instant (ready for any worker). If this call leaves ready jobs,
-  -- other workers are woken for them. A quarantine leaves all jobs that became instant, because it takes only suspects
-  -- (batches that two workers held when they died).
+  -- The finished deliveries may have made waiting jobs instant (ready for any worker). If this call has not
+  -- taken all ready jobs, other workers are woken for them. A quarantine takes only suspects (batches that two workers
+  -- held when they died), and therefore none of the jobs that became instant.
   if became_instant and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

@@ -10,9 +10,8 @@ If a version is stored already, the call changes nothing and returns false. So o
 at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
 -- Returns true if the keys come from the Ruby Routemaster, which never stores when a client was made or when a
--- subscriber subscribed. One client or subscriber without this time is enough. For a client, the function looks for the
--- field `created_at`, because the client's hash may exist without it: this bus may have stored the hash before the
--- operator went back to Ruby.
+-- subscriber subscribed. One client or subscriber without this time is enough. A client of Ruby's usually has no hash.
+-- It has one without `created_at` if this bus stored other fields in it before the operator went back to Ruby.
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do

@@ -97,7 +97,7 @@ export class Authentication {
    * StorageUnavailable.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
-    // The keys of root and viewer change only with a restart, so they need no second check.
+    // The keys of root and viewer change only with a restart, so they are not checked again.
     if (caller.role !== 'client') return caller;
     if (isNow) this.#clients.forget(caller.token);
     const scheme = schemeOf(request);

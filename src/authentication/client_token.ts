@@ -10,7 +10,7 @@ export function maxNameLength(hasSecret: boolean): number {
   return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
 }
 
-/** Makes the token of a client with a secret. The token is unique and public. */
+/** Makes the token of a client that also has a secret. The token is unique, and public: it proves nothing. */
 export function madeToken(name: string): string {
   return `${name}--${tokenSuffix()}`;
 }

@@ -37,7 +37,7 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path of the list at `path`, to show it after a form. If the form was on the list itself, the query keeps
+ * Returns the path to show after a form: `path`, where a list is. If the form was on the list itself, the query keeps
  * the list's filter and page.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {

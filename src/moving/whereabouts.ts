@@ -7,8 +7,8 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 const NOWHERE: readonly Partition[] = [];
 
 /**
- * Finds the partitions of the target to which data of the source (a bus with one partition) is copied. The owner of the
- * data decides.
+ * Finds the partitions of the target to which data of the source (a bus with one partition) is copied. Data of a topic
+ * goes to the topic's home, for example, and data of a subscriber to the subscriber's partition.
  */
 export class Whereabouts {
   readonly #source: Partition;

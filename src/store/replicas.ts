@@ -73,8 +73,9 @@ export class Replicas {
   }
 
   /**
-   * Sends one WAIT for all commands that were sent so far, after the last WAIT has ended. If each partition sent its
-   * own WAIT, Redis would run these in turn: without replicas, publishes to 16 partitions waited for half a minute.
+   * Waits until the previous WAIT has ended. Then sends one WAIT for all commands that were sent until then. If each
+   * partition sent its own WAIT, Redis would run these in turn: without replicas, publishes to 16 partitions waited for
+   * half a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

@@ -15,7 +15,7 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 
 /**
  * The ways to sort subscribers. Each function returns the value to sort by, and the smallest value comes first. Equal
- * subscribers are sorted by token, so `name` gives all the same value.
+ * subscribers are sorted by token, so `name` gives every subscriber the same value.
  */
 const VALUES = {
   name: () => 0,

@@ -152,7 +152,8 @@ function failureOf(error: unknown, stored: number): unknown {
  * which event it is.
  */
 function placeOf({ problem, part: { numbers } }: Refused): string {
-  // A request that is too large (413) is halved until it has one line. So this line is too large itself.
+  // A request that is refused as too large (413) is sent again in halves, unless it has a single line. So this one has
+  // a single line, which is at fault.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
   return line === undefined ? '' : `line ${line}: `;

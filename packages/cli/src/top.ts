@@ -16,8 +16,8 @@ const METRICS_TIMEOUT_MS = 5000;
  */
 const RATES_OVER_MS = 10_000;
 /**
- * Two readings still make a rate if they are up to this much less than RATES_OVER_MS apart, because some answers of the
- * bus take longer than others.
+ * Some answers of the bus take longer than others. So two readings make a rate even if they are closer together than
+ * RATES_OVER_MS, by this time at most.
  */
 const JITTER_MS = 500;
 
@@ -109,8 +109,8 @@ async function* reportsOf(
       // After a failure, the wait of two seconds begins only now, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // The next request is due two seconds after the last one began, not after it ended. Otherwise the durations would
-    // add up, and a rate could span eleven seconds instead of ten.
+    // The next request is due two seconds after the last one began, not after it ended. Otherwise the durations of
+    // the requests would add up, and a rate could span eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});
