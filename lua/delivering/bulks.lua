@@ -7,6 +7,7 @@ A bulk walks through the letters of one queue after another, by the time of thei
 the letters of one subscriber, or of all. The record has the time and the UID of the last letter that was looked at, so
 that the next step continues there.
 ]]
+local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local merging = include('records/merging')
 local bulks = {}
@@ -56,12 +57,31 @@ function bulks.walk(call, args, record)
   local bids = {}
   for _, letter in ipairs(letters) do
     local bid = letter[1]
-    if not record.reason or redis.call('HGET', keys.dead_letter_about(bid), 'reason') == record.reason then
+    if not record.reason or calls.read('HGET', keys.dead_letter_about(bid), 'reason') == record.reason then
       bids[#bids + 1] = bid
     end
   end
   if follow then return bids, 'going', letters[#letters] end
   return bids, args.queue + 1 >= tonumber(record.queue_count) and 'over' or 'next'
+end
+
+local function has_other_type(...)
+  local reply = calls.read(...)
+  return type(reply) == 'table' and reply.err
+end
+
+-- Returns those of these dead letters that a step can handle. Leaves out letters with a key that another program has
+-- written, with a type that this bus does not use for it: each step would fail at such a letter, so that the bulk would
+-- never come to the letters behind it.
+function bulks.readable(call, bids)
+  local keys, readable = call.keys, {}
+  for _, bid in ipairs(bids) do
+    local token = calls.read('LINDEX', keys.dead_letter(bid), 0)
+    local is_unreadable = type(token) == 'table' or has_other_type('LLEN', keys.attempts(bid))
+      or token and has_other_type('ZCARD', keys.batches_queued(token))
+    if not is_unreadable then readable[#readable + 1] = bid end
+  end
+  return readable
 end
 
 -- Stores the place where the next step continues: behind the letter `last`, or in the next queue. A step calls this

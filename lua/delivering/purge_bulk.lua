@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 --[[
-purge_bulk: make a step of a running bulk that purges dead letters: delete the next dead letters, as `purge` does.
+purge_bulk: make a step of a running bulk that purges dead letters: delete the next dead letters, as `purge` does. A
+letter that cannot be read stays, and counts in `left`.
 ]]
 local bulks = include('delivering/bulks')
 local purging = include('delivering/purging')
@@ -10,7 +11,7 @@ return function(call, args)
   if not record then return 'lost' end
   local key = call.keys.bulk(args.owner)
   local bids, state, last = bulks.walk(call, args, record)
-  local purged = purging.purge(call, bids, args.token, args.delivery_log)
+  local purged = purging.purge(call, bulks.readable(call, bids), args.token, args.delivery_log)
   bulks.proceed(call, args, state, last)
   redis.call('HINCRBY', key, 'done', purged)
   redis.call('HINCRBY', key, 'left', #bids - purged)

@@ -1,8 +1,8 @@
 #!lua
 --[[
 retry_bulk: make a step of a running bulk that retries dead letters: retry the next dead letters, as `revive` does. If
-the subscriber of a letter has left, the letter stays, and counts in `left`. Redis refuses this script while memory is
-exhausted, as it refuses `revive`.
+the subscriber of a letter has left, or the letter cannot be read, the letter stays, and counts in `left`. Redis refuses
+this script while memory is exhausted, as it refuses `revive`.
 ]]
 local bulks = include('delivering/bulks')
 local reviving = include('delivering/reviving')
@@ -10,19 +10,15 @@ local reviving = include('delivering/reviving')
 return function(call, args)
   local record = bulks.open(call, args, 'running')
   if not record then return { state = 'lost', revived = {} } end
-  local key, revived, left = call.keys.bulk(args.owner), {}, 0
+  local key, revived = call.keys.bulk(args.owner), {}
   local bids, state, last = bulks.walk(call, args, record)
-  for _, bid in ipairs(bids) do
+  for _, bid in ipairs(bulks.readable(call, bids)) do
     local letter = reviving.revive(call, bid, args.token)
-    if letter.outcome == 'ok' then
-      revived[#revived + 1] = letter
-    else
-      left = left + 1
-    end
+    if letter.outcome == 'ok' then revived[#revived + 1] = letter end
   end
   bulks.proceed(call, args, state, last)
   redis.call('HINCRBY', key, 'done', #revived)
-  redis.call('HINCRBY', key, 'left', left)
+  redis.call('HINCRBY', key, 'left', #bids - #revived)
   if state == 'over' then redis.call('HSET', key, 'state', 'ended', 'ended_ms', call.now_ms) end
   return { state = state, revived = revived }
 end

@@ -190,7 +190,8 @@ function isOver({ state }: Bulk): boolean {
 function outcome({ matched, done, left, beganAtMs, endedAtMs = beganAtMs }: Bulk, nowMs: number): Html {
   const gone = Math.max(0, matched - done - left);
   return html`<p>It took ${duration(endedAtMs - beganAtMs)}, and ended ${ago(endedAtMs, nowMs)}. ${
-    left > 0 && `${exactly(left)} stayed, as their subscriber has left. `
+    left > 0 &&
+    `${exactly(left)} stayed, as their subscriber has left, or another program has written their keys. `
   }${gone > 0 && `${exactly(gone)} of those that were counted were not touched.`}</p>`;
 }
 

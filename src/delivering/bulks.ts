@@ -34,7 +34,7 @@ export interface Bulk extends BulkFilter {
   matched: number;
   /** Number of dead letters that were retried or purged so far. */
   done: number;
-  /** Number of dead letters that could not be retried, because their subscriber has left. */
+  /** Number of dead letters that stayed, because their subscriber has left, or another program has written their keys. */
   left: number;
   beganAtMs: number;
   endedAtMs: number | undefined;

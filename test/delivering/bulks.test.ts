@@ -104,6 +104,42 @@ describe('a bulk', () => {
     assert.equal(await queued('alice'), 250);
   });
 
+  for (const act of ['retry', 'purge'] as const)
+    for (const [name, done] of [
+      ['dead_letter', 149],
+      ['attempts', 149],
+      ['dead_letter_about', 150],
+    ] as const)
+      test(`goes past a letter whose key ${name} another program has written (${act})`, async () => {
+        await deaths('alice', 'a', 150);
+        const bad = (await ids())[20] ?? '';
+        await bulks().begin('root', act, { queues: undefined });
+        await work(5);
+        await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+        const { redis: commands, keys } = redis.store;
+        await commands.del(keys[name](bad));
+        await commands.set(keys[name](bad), 'x');
+        await work(5);
+        const { state, ...ended } = (await bulks().find('root')) ?? assert.fail();
+        assert.deepEqual([state, ended.done, ended.left], ['ended', done, 150 - done]);
+        assert.equal((await ids()).length, 150 - done);
+        await redis.flush();
+      });
+
+  test('passes over a subscriber whose queue another program has written', async () => {
+    await deaths('alice', 'a', 3);
+    await deaths('bob', 'b', 3);
+    await bulks().begin('root', 'retry', { queues: undefined });
+    await work(5);
+    await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+    await redis.store.redis.set(redis.store.keys.batches_queued('alice'), 'x');
+    await work(5);
+    const ended = await bulks().find('root');
+    assert.deepEqual([ended?.state, ended?.done, ended?.left], ['ended', 3, 3]);
+    assert.deepEqual([await queued('bob'), (await dead()).length], [3, 3]);
+    await redis.store.redis.del(redis.store.keys.batches_queued('alice'));
+  });
+
   test('purges the letters of some subscribers alone, however many died in one millisecond', async () => {
     await deaths('alice', 'a', 230);
     await deaths('bob', 'b', 5);
