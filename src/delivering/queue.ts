@@ -150,7 +150,7 @@ export class Queue {
    * lacks a command.
    */
   async #queueSweep(): Promise<void> {
-    await this.#partition.run('try_commands', {});
+    await this.#partition.confirmPermitted();
     const { leaseMs } = this.#settings;
     await this.#partition.run('enqueue', { q: 'aux', job: packJob('sweep'), leaseMs });
     this.#wasForbidden = false;

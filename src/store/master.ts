@@ -80,6 +80,11 @@ export class Master {
     return this.#connection instanceof RedisCluster;
   }
 
+  /** Returns the error of a call that needs a command which the ACL of this Redis forbids. */
+  forbids(cause: Error): StorageForbidden {
+    return new StorageForbidden(cause, this.name, this.address ?? this.name);
+  }
+
   /** Returns the Redis that has `key`, even if no partition has it. On a cluster it may be another master than this. */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);

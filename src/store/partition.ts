@@ -113,7 +113,7 @@ export class Partition {
    * does not run the script again, but throws StorageForbidden until the ACL permits all commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
-    if (this.master.wasForbidden) await this.run('try_commands', {});
+    if (this.master.wasForbidden) await this.confirmPermitted();
     this.master.wasForbidden = false;
     try {
       return await this.run(name, args);
@@ -121,6 +121,12 @@ export class Partition {
       this.master.wasForbidden ||= error instanceof StorageForbidden;
       throw error;
     }
+  }
+
+  /** Throws StorageForbidden if the ACL of Redis forbids a command that scripts need. */
+  async confirmPermitted(): Promise<void> {
+    const { command, error } = await this.run('try_commands', {});
+    if (command !== undefined) throw this.master.forbids(new ReplyError(`NOPERM ${command}: ${error}`));
   }
 
   /** Loads the functions of this release. If Redis permits it, removes the functions of other releases. */

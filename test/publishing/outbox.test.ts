@@ -12,6 +12,7 @@ import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
+import { reasonOf } from '../../src/log.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
@@ -559,7 +560,7 @@ describe('an outbox, while the ACL of Redis forbids a command,', () => {
   const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
   afterEach(() => permit('+@all'));
 
-  for (const command of ['rpush', 'llen', 'hset', 'hincrby', 'zadd', 'hdel'])
+  for (const command of ['rpush', 'llen', 'hset', 'hincrby', 'zadd', 'hdel', 'object'])
     test(`loses no event and repeats none time and again (${command})`, async () => {
       const tokens = [1, 1, 2].map((index, n) => bus.token(index, `alice${n}`));
       for (const [n, token] of tokens.entries()) {
@@ -575,6 +576,9 @@ describe('an outbox, while the ACL of Redis forbids a command,', () => {
         await bus.outbox.flush(bus.homeOfTopic(), bus.partitions.all[1] as Partition).catch(() => {});
         await bus.outbox.flush(bus.homeOfTopic(), bus.partitions.all[2] as Partition).catch(() => {});
       }
+      await assert.rejects((bus.partitions.all[1] as Partition).confirmPermitted(), (error) =>
+        reasonOf(error).toLowerCase().includes(command),
+      );
       await permit('+@all');
       for (const partition of bus.partitions.all) await sweep(partition);
       await bus.runJobs();
