@@ -83,10 +83,16 @@ local function append_from(call, opened, taken, entries, rooms, counts, first)
   end
 end
 
+local function count(call, taken, counts)
+  bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
+end
+
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
 -- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the other subscribers still get their
--- events. But if the ACL forbade a command, some subscribers lack the events, and the error is thrown at the end. The
--- script then ends before it forgets the events, and its caller repeats it when the ACL permits the command.
+-- events. So is an error in what all subscribers share, such as a gauge. The script then goes on to forget the events:
+-- its caller may repeat it, and subscribers would get the events again each time. But if the ACL forbade a command, some
+-- subscribers lack the events, and the error is thrown at the end. The script then ends before it forgets the events,
+-- and its caller repeats it when the ACL permits the command.
 function storing.store(call, uid_seed, taken)
   intake.end_run(taken)
   for _, topic in ipairs(taken.accepted) do
@@ -102,9 +108,9 @@ function storing.store(call, uid_seed, taken)
     if #counts < #taken.tokens then counts[#counts + 1] = 0 end
   end
   -- `enter` is called even after an error, because the batches that were opened so far need their jobs.
-  opening.enter(call, opened)
-  bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
-  if call.failure and not calls.is_wrong_type(call.failure) then error(call.failure) end
+  calls.try(call, opening.enter, opened)
+  calls.try(call, count, taken, counts)
+  if call.failure and calls.is_forbidden(call.failure) then error(call.failure) end
 end
 
 -- Returns, for each topic that got events, their number and the tokens of the topic's subscribers. The tokens are one

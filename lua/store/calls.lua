@@ -54,10 +54,15 @@ function calls.read(...)
   return reply
 end
 
--- Returns true if an error says that another program has written a key, with a type that this bus does not use for it.
--- The error is a text or a table, depending on the version of Redis.
-function calls.is_wrong_type(failure)
-  return tostring(type(failure) == 'table' and failure.err or failure):find('WRONGTYPE', 1, true) ~= nil
+-- Returns the text of an error, which is a text or a table, depending on the version of Redis.
+local function text_of(failure)
+  return tostring(type(failure) == 'table' and failure.err or failure)
+end
+
+-- Returns true if an error says that the ACL forbids a command. Redis 7.0 does not write NOPERM.
+function calls.is_forbidden(failure)
+  local text = text_of(failure)
+  return text:find('NOPERM', 1, true) ~= nil or text:find("The user executing the script can't ", 1, true) ~= nil
 end
 
 -- Runs `step`, and returns its result. Returns nothing if `step` failed because another program has written a key with
@@ -65,7 +70,7 @@ end
 function calls.skip_unreadable(step, ...)
   local ok, result = pcall(step, ...)
   if ok then return result end
-  if not calls.is_wrong_type(result) then error(result) end
+  if not text_of(result):find('WRONGTYPE', 1, true) then error(result) end
 end
 
 function calls.map(list, change)

@@ -591,3 +591,19 @@ describe('an outbox, while the ACL of Redis forbids a command,', () => {
       await assertPartitionsConsistent(bus.partitions);
     });
 });
+
+for (const name of ['gauge_events', 'gauge_batches', 'batches_index'] as const)
+  test(`an outbox entry is applied once, although another program has written the key ${name}`, async () => {
+    const tokens = ['alice', 'bob'].map((stem) => bus.token(1, stem));
+    const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', maxEvents: 1 };
+    for (const token of tokens) await bus.subscriptions.subscribe(token, wanted);
+    await bus.publish('first');
+    await bus.runJobs();
+    await bus.publish('second');
+    const to = bus.partitions.all[1] as Partition;
+    await to.redis.del(to.keys[name]());
+    await to.redis.set(to.keys[name](), 'x');
+    for (let i = 0; i < 3; i++) await bus.outbox.flush(bus.homeOfTopic(), to).catch(() => {});
+    for (const token of tokens) assert.deepEqual(await bus.queued(token), ['first', 'second']);
+    await redis.flush();
+  });
