@@ -40,11 +40,14 @@ interface Counting {
 export class JoinCalls {
   readonly #bus: Bus;
   readonly #client: string;
+  readonly #seed: string;
   #calls = 0;
 
-  constructor(bus: Bus, client = CLIENT) {
+  /** `seed` begins the names of batches. Two objects on one bus need different ones. */
+  constructor(bus: Bus, client = CLIENT, seed = 'j') {
     this.#bus = bus;
     this.#client = client;
+    this.#seed = seed;
   }
 
   async put(name: string, rules: Rules, limits: Partial<typeof LIMITS> = {}): Promise<Reply<'put_join'>> {
@@ -125,7 +128,7 @@ export class JoinCalls {
     const partitions = new Partitions(this.#bus.store);
     return {
       ...joinArguments(join, LIMITS, partitions),
-      uidSeed: seedOf(`j${nthWord(this.#calls++ % 676)}`),
+      uidSeed: seedOf(`${this.#seed}${nthWord(this.#calls++ % 676)}`),
     };
   }
 

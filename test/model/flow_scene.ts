@@ -59,7 +59,9 @@ export class FlowScene {
 
   private constructor(store: Partition) {
     this.#bus = new Bus(() => store);
-    this.#joins = Object.fromEntries(CLIENTS.map((client) => [client, new JoinCalls(this.#bus, client)]));
+    this.#joins = Object.fromEntries(
+      CLIENTS.map((client) => [client, new JoinCalls(this.#bus, client, client)]),
+    );
   }
 
   get #store(): Partition {
