@@ -10,8 +10,8 @@ return function(call, args)
   if not record then return 'lost' end
   local key = call.keys.bulk(args.owner)
   local bids, state, last = bulks.walk(call, args, record)
-  bulks.proceed(call, args, state, last)
   redis.call('HINCRBY', key, 'matched', #bids)
+  bulks.proceed(call, args, state, last)
   if state == 'over' then redis.call('HSET', key, 'state', 'counted') end
   return state
 end

@@ -66,7 +66,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 
   async function step(owner: string, { id, act, state, queue, queues }: Part): Promise<StepState> {
     const asked = { owner, id, queue, token: queues?.[queue] };
-    if (state === 'counting') return partition.run('count_bulk', { ...asked, max: COUNTED });
+    if (state === 'counting') return partition.runPermitted('count_bulk', { ...asked, max: COUNTED });
     const changes = { ...asked, max: CHANGED };
     if (act === 'purge')
       return partition.runPermitted('purge_bulk', { ...changes, deliveryLog: config.deliveryLog });

@@ -104,6 +104,21 @@ describe('a bulk', () => {
     assert.equal(await queued('alice'), 250);
   });
 
+  test('counts all letters although the ACL of Redis forbade a command meanwhile', async () => {
+    await deaths('alice', 'a', 3);
+    await deaths('bob', 'b', 4);
+    await bulks().begin('root', 'retry', { queues: ['alice', 'bob'] });
+    await redis.store.redis.acl('SETUSER', 'default', '-hincrby');
+    const { id } = (await bulks().find('root')) ?? assert.fail();
+    const { signal } = new AbortController();
+    const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal });
+    const grant = { job: { name: 'bulk', args: ['root', id] } } as unknown as Grant;
+    for (let i = 0; i < 3; i++) await assert.rejects(run(grant, signal), StorageForbidden);
+    await redis.store.redis.acl('SETUSER', 'default', '+@all');
+    await work(5);
+    assert.equal((await bulks().find('root'))?.matched, 7);
+  });
+
   for (const act of ['retry', 'purge'] as const)
     for (const [name, done] of [
       ['dead_letter', 149],
