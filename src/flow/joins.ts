@@ -119,12 +119,15 @@ export class Joins {
     return found.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
-  /** Returns the reports of these joins. Joins that do not exist are left out. */
+  /** Returns the reports of these joins. Joins that do not exist, or cannot be read, are left out. */
   async read(tokens: readonly string[]): Promise<JoinReport[]> {
     const reports: (JoinReport | undefined)[] = [];
-    for (const slice of slicesOf(tokens, LISTED_AT_ONCE)) {
-      reports.push(...(await Promise.all(slice.map((token) => this.find(token)))));
-    }
+    const read = (token: string) => {
+      const partition = this.#partitions.ofSubscriber(token);
+      return partition.command((redis, keys) => readReport(redis, keys, token).catch(partition.skip));
+    };
+    for (const slice of slicesOf(tokens, LISTED_AT_ONCE))
+      reports.push(...(await Promise.all(slice.map(read))));
     return reports.filter((each) => each !== undefined);
   }
 

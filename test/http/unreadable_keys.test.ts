@@ -6,6 +6,7 @@ import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { longName } from '../../harness/scripts/names.ts';
 import { putTrigger } from '../../harness/scripts/triggers.ts';
 import { until } from '../../harness/until.ts';
+import { joinToken } from '../../src/ids.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
 import { keyspace } from '../../src/store/keys.ts';
 
@@ -118,6 +119,25 @@ test('a definition of a trigger that cannot be read hides this trigger alone', a
     triggers.map(({ client }) => client),
     ['bob'],
   );
+});
+
+test('a join that cannot be read is hidden from /joins alone', async () => {
+  for (const client of ['alice', 'bob']) {
+    const then = { topic: `joined_of_${client}` };
+    const rules = { sources: [{ topic: 'apples' }], by: 'url', within: 60_000, then };
+    const { status, text } = await api.call('PUT', `/joins/daily?client=${client}`, {
+      as: 'root',
+      body: JSON.stringify(rules),
+    });
+    assert.equal(status, 201, text);
+  }
+  await damage(keys.subscriber(joinToken('daily', 'alice')));
+  const joins: { client: string }[] = JSON.parse(await read('/joins'));
+  assert.deepEqual(
+    joins.map(({ client }) => client),
+    ['bob'],
+  );
+  await api.web.prints(/"skipped":"subscriber:{token}"/);
 });
 
 test('a client that cannot be read stays in /metrics without its name', async () => {
