@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 import { chunksOf } from '../chunks.ts';
-import { sleep } from '../clock.ts';
+import { clock, sleep } from '../clock.ts';
 import { sumOf } from '../sum.ts';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
@@ -16,11 +16,17 @@ const SERIES_PER_TURN = 1000;
  */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
+/**
+ * Time in which the lag of the event loop is surely sampled. Each reading of it discards the samples before, and without
+ * a sample prom-client would show a minimal lag of 292 years.
+ */
+const SAMPLED_MS = 3 * EVENT_LOOP_SAMPLE_MS;
+
 /** The metrics of this process itself, such as its CPU time. */
 const own = new Registry();
 collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
-// Waits for a sample of the event loop's lag. Without one, prom-client would show a minimal lag of 292 years.
-await sleep(2 * EVENT_LOOP_SAMPLE_MS);
+await sleep(SAMPLED_MS);
+let [ownText, ownReadAtMs] = [Promise.resolve(''), Number.NEGATIVE_INFINITY];
 
 /** A series of Prometheus: a value under a name and labels. */
 interface Series {
@@ -88,7 +94,14 @@ export async function exposition(parts: FigureParts): Promise<string> {
   for (const [figure, family] of Object.entries(FAMILIES))
     texts.push(await textOf(await showFamily(family, figures.get(figure) ?? [])));
   for (const histogram of HISTOGRAMS) texts.push(await textOf(showHistogram(histogram, figures)));
-  return texts.join('\n') + (await own.metrics());
+  return texts.join('\n') + (await ownMetrics());
+}
+
+/** Resolves with the text of the metrics of this process, as they were SAMPLED_MS ago at most. */
+function ownMetrics(): Promise<string> {
+  const nowMs = clock.monotonicMs();
+  if (nowMs - ownReadAtMs >= SAMPLED_MS) [ownText, ownReadAtMs] = [own.metrics(), nowMs];
+  return ownText;
 }
 
 /** Returns the text of one family. Lets the event loop do other work first, because a long text takes some ms. */
