@@ -4,6 +4,7 @@ import {
   type Routemaster,
   RoutemasterError,
   TimeLimitError,
+  UnauthenticatedError,
 } from '@routemaster/client';
 import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './bus_report.ts';
 import { type Call, collect, Failure } from './command.ts';
@@ -174,15 +175,18 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
+/** Errors of `GET /jobs` for a client. A bus in compatibility mode answers unauthenticated, others forbidden. */
+const REFUSALS = [ForbiddenError, UnauthenticatedError, NotFoundError];
+
 /**
- * Finds out the role of the credentials by listing jobs, because the bus lets only root and viewers do that. Version
- * 1.0.0 has no such call: there, root counts as a client.
+ * Finds out the role of credentials that the bus knows, by listing jobs: the bus lets only root and viewers do that.
+ * Version 1.0.0 has no such call: there, root counts as a client.
  */
 async function roleOf(bus: Routemaster): Promise<Role> {
   return bus.call('GET /jobs', { query: { limit: 1 } }).then(
     () => 'watcher',
     (error) => {
-      if (error instanceof ForbiddenError || error instanceof NotFoundError) return 'client';
+      if (REFUSALS.some((refusal) => error instanceof refusal)) return 'client';
       throw error;
     },
   );

@@ -306,3 +306,11 @@ test('doctor and the other commands say that a port is not for HTTP', async () =
   const { stderr } = await terminal.rtm('topic list -b localhost:1 -t x');
   assert.equal(stderr, `no_connection: no answer: ${why}\n`);
 });
+
+test('doctor takes a client for a client in compatibility mode too', async (t) => {
+  const { token, secret } = (await bus.scene(t)).subscriber;
+  await bus.start('web', { ROUTEMASTER_COMPATIBILITY: 'routemaster' });
+  const { stdout, status } = await terminal.rtm(`doctor -b ${bus.url} -t ${token}:${secret}`);
+  assert.match(stdout, /^ok +topics +nobody has published to \w+ yet/m);
+  assert.equal(status, 0, stdout);
+});
