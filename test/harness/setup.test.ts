@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -15,6 +15,25 @@ test('bin/setup is silent and changes nothing when nothing is missing', async ()
   assert.equal(await setup.exitCode, 0);
   assert.equal(setup.output, '');
   assert.equal(readFileSync(join(root, 'package-lock.json'), 'utf8'), lock);
+});
+
+test('bin/setup does not wait for ever in a folder where it may not write', () => {
+  const folder = withoutNode24();
+  try {
+    writeFileSync(join(folder, 'old/node'), '#!/bin/sh\necho v24.0.0\n');
+    chmodSync(folder, 0o555);
+    const { stderr, status } = spawnSync(join(folder, 'bin/setup'), ['--no-redis'], {
+      env: { PATH: `${join(folder, 'old')}:${process.env.PATH}` },
+      // Root may write anywhere.
+      ...(process.getuid?.() === 0 && { uid: 65_534 }),
+      timeout: 10_000,
+      encoding: 'utf8',
+    });
+    assert.deepEqual([stderr, status], ['', 0]);
+  } finally {
+    chmodSync(folder, 0o755);
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('the lock file holds every package of every platform, so that npm ci works on each', () => {
