@@ -23,7 +23,7 @@ function readOptions() {
   try {
     const options = parseArgs({ options: OPTIONS }).values;
     if (options.help) endWithUsage('move');
-    if (options.to === undefined && !options['delete-source']) endWithUsage('move', '--to is missing');
+    if (!options.to && !options['delete-source']) endWithUsage('move', '--to is missing');
     return options;
   } catch (error) {
     return endWithUsage('move', reasonOf(error));

@@ -105,12 +105,13 @@ describe('a move', () => {
       ROUTEMASTER_REDIS_URL: redis.redis.url,
       ROUTEMASTER_REDIS_PREFIX: redis.store.prefix,
     };
-    const moving = new PrintingProcess(process.execPath, ['src/move.ts', '--ignore-connections'], {
-      cwd: root,
-      env,
-    });
-    assert.equal(await moving.exitCode, 2, moving.output);
-    assert.match(moving.output, /^move: --to is missing\n\nUsage: /);
+    // A script may give a variable that is empty.
+    for (const to of [[], ['--to', '']]) {
+      const args = ['src/move.ts', '--ignore-connections', ...to];
+      const moving = new PrintingProcess(process.execPath, args, { cwd: root, env });
+      assert.equal(await moving.exitCode, 2, moving.output);
+      assert.match(moving.output, /^move: --to is missing\n\nUsage: /);
+    }
     assert.equal(await redis.store.redis.exists(redis.store.keys.move()), 0);
   });
 
