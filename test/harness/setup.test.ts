@@ -17,17 +17,25 @@ test('bin/setup is silent and changes nothing when nothing is missing', async ()
   assert.equal(readFileSync(join(root, 'package-lock.json'), 'utf8'), lock);
 });
 
-test('bin/setup does not wait for ever in a folder where it may not write', () => {
-  const folder = withoutNode24();
+test('bin/setup takes a lock that has its own id: a setup before had it in another container', () => {
+  const setup = 'ln -s $$ .setup.lock && exec bin/setup --no-redis';
+  const folder = withNode24();
   try {
-    writeFileSync(join(folder, 'old/node'), '#!/bin/sh\necho v24.0.0\n');
+    const { stderr, status } = spawnSync('sh', ['-c', setup], { ...silently(folder), cwd: folder });
+    assert.deepEqual([stderr, status], ['', 0]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('bin/setup does not wait for ever in a folder where it may not write', () => {
+  const folder = withNode24();
+  try {
     chmodSync(folder, 0o555);
     const { stderr, status } = spawnSync(join(folder, 'bin/setup'), ['--no-redis'], {
-      env: { PATH: `${join(folder, 'old')}:${process.env.PATH}` },
+      ...silently(folder),
       // Root may write anywhere.
       ...(process.getuid?.() === 0 && { uid: 65_534 }),
-      timeout: 10_000,
-      encoding: 'utf8',
     });
     assert.deepEqual([stderr, status], ['', 0]);
   } finally {
@@ -104,6 +112,20 @@ function withoutNode24(): string {
   writeFileSync(join(folder, 'old/node'), node, { mode: 0o755 });
   return folder;
 }
+
+/** Makes a folder in which bin/setup misses nothing. */
+function withNode24(): string {
+  const folder = withoutNode24();
+  writeFileSync(join(folder, 'old/node'), '#!/bin/sh\necho v24.0.0\n');
+  return folder;
+}
+
+/** Options with which bin/setup of a folder should soon end. */
+const silently = (folder: string) => ({
+  env: { PATH: `${join(folder, 'old')}:${process.env.PATH}` },
+  timeout: 10_000,
+  encoding: 'utf8' as const,
+});
 
 for (const name of ['setup', 'start', 'receive', 'move', 'takeover', 'test']) {
   test(`bin/${name} --help says how to use it`, async () => {
