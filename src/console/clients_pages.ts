@@ -202,7 +202,7 @@ function creation(call: PageCall, nowMs: number) {
   return html`<h2>New client</h2><div class="card">${form(call, {
     action: PATH,
     does: 'Make it',
-    content: html`${commonField('was', nowMs)}<div class="fields"><label>Name <input name="name" required pattern="[a-z0-9_\\-]+" autocapitalize="none" spellcheck="false"></label></div>
+    content: html`${commonField('was', nowMs)}<div class="fields"><label>Name <input name="name" required pattern="[a-z0-9_\\-]+" title="a-z, 0-9, _ and -" autocapitalize="none" spellcheck="false"></label></div>
 ${limitFields({})}`,
   })}</div>`;
 }

@@ -56,7 +56,7 @@ function sourcesOf({ sources }: JoinReport): Content {
 function shown(join: Join, _acts: Content, nowMs: number): Html {
   const shown: [string, Content][] = [
     ['Open keys', number(join.open)],
-    ['Oldest', ago(join.oldest, nowMs)],
+    ['Oldest', join.oldest === null ? '–' : ago(join.oldest, nowMs)],
     ['Completed', number(join.completed)],
     ['Expired', number(join.expired)],
     ['Events without a key', number(join.unkeyed)],
@@ -79,7 +79,8 @@ function shown(join: Join, _acts: Content, nowMs: number): Html {
   return html`<h1 class="mono">${join.name}</h1>
 ${boxes(shown)}
 <h2>Rules</h2>
-<dl class="settings card"><dt>Waits for</dt><dd>${sourcesOf(join)}</dd><dt>By</dt><dd class="mono">${join.by}</dd>
-<dt>Within</dt><dd>${exactDuration(join.within)}</dd><dt>Publishes to</dt><dd class="mono">${join.then.topic}</dd></dl>
+<dl class="settings card"><dt>Client</dt><dd class="mono">${join.client}</dd><dt>Waits for</dt><dd>${sourcesOf(join)}</dd><dt>By</dt><dd class="mono">${join.by}</dd>
+<dt>Within</dt><dd>${exactDuration(join.within)}</dd><dt>Publishes to</dt><dd class="mono">${join.then.topic}</dd>
+${join.on_expiry && html`<dt>On expiry to</dt><dd class="mono">${join.on_expiry.topic}</dd>`}</dl>
 <h2>Oldest open keys</h2>${keys}`;
 }

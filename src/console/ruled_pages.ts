@@ -190,7 +190,7 @@ function naming({ caller }: PageCall): Html {
   const owner =
     caller?.role === 'root' &&
     html`<label>Token of its client <input name="client" required autocapitalize="none" spellcheck="false"></label>`;
-  return html`<input type="hidden" name="is_new" value="yes">${owner}<label>Name <input name="name" required pattern="[a-z0-9_]+" autocapitalize="none" spellcheck="false"></label>`;
+  return html`<input type="hidden" name="is_new" value="yes">${owner}<label>Name <input name="name" required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>`;
 }
 
 function rulesForm(call: PageCall, { path, what }: Kind, rules: object, fields: Html, name?: string): Html {

@@ -40,17 +40,18 @@ export function subscribersPages(api: ApiCalls): Route[] {
           }),
         );
         const isFiltered = state !== undefined || name !== undefined;
+        const isClient = call.caller.role === 'client';
         const empty = isFiltered
           ? html`No subscriber is like this. <a href="${PATH}">Show all</a>.`
-          : html`There is no subscriber yet. A client subscribes by <code>POST /subscription</code>.`;
+          : html`${isClient ? 'You have not subscribed' : 'There is no subscriber'} yet. A client subscribes by <code>POST /subscription</code>.`;
         return {
           title: 'Subscribers',
           current: PATH,
           body: [
             html`<h1>Subscribers</h1>`,
-            call.caller.role !== 'client' && filter(call.query),
+            !isClient && filter(call.query),
             live('subscribers', path({ after: call.query.after }), [
-              call.caller.role !== 'client' && choices(STATES, state ?? '', (each) => path({ state: each })),
+              !isClient && choices(STATES, state ?? '', (each) => path({ state: each })),
               table(columns, body, empty),
               nextPage(PATH, next),
               computedAt(body, nowMs),

@@ -28,7 +28,7 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
 <label>Callback <input name="callback" type="url" required size="48" value="${callback}"></label>
 <div class="filter">${NUMBERS.map(([field, name, member]) => html`<label>${name} <input name="${field}" type="number" min="0" required value="${report[member]}"></label>`)}</div>
 <label><input type="checkbox" name="ordered" value="yes"${ordered && html` checked`}> Keep the order across batches</label>
-<p class="hint">A topic that is taken out of the list brings no more events. A pause of its own ends.</p>
+<p class="hint">A topic that you take out of the list brings no more events. If you paused the deliveries, they go on.</p>
 ${wasField(settingsOf(report))}`;
   return html`<details class="confirm wide"><summary>Change the subscription…</summary><div class="card">${form(
     call,

@@ -123,7 +123,7 @@ ${boxes(shown)}
 <h2>Next times</h2>
 ${trigger.preview?.length ? html`<ol>${trigger.preview.map((at) => html`<li>${ago(at, nowMs)} <span class="hint">${new Date(at).toISOString()}</span></li>`)}</ol>` : html`<p class="none">none</p>`}
 <h2>Rules</h2>
-<dl class="settings card"><dt>When</dt><dd>${scheduleOf(trigger)}</dd><dt>Publishes to</dt><dd class="mono">${trigger.topic}</dd>
+<dl class="settings card">${trigger.client && html`<dt>Client</dt><dd class="mono">${trigger.client}</dd>`}<dt>When</dt><dd>${scheduleOf(trigger)}</dd><dt>Publishes to</dt><dd class="mono">${trigger.topic}</dd>
 <dt>After an outage</dt><dd>${trigger.catch_up}</dd></dl>
 <h2>Its event</h2><pre tabindex="0">${readableJson(trigger.event)}</pre>
 <div class="acts">${acts}</div>`;

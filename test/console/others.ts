@@ -130,6 +130,12 @@ describe('a client', () => {
     }
   });
 
+  test('without a subscription is told so, although others have one', async () => {
+    const { token, secret } = await bus.client('idler');
+    const visit = await as({ user: token, password: secret }, '/console/subscribers');
+    assert.match(await visit.text('main'), /You have not subscribed yet/);
+  });
+
   test('changes a trigger whose numbers keep their digits, and whose texts keep invisible characters', async () => {
     const { topic, publisher, receiver } = await bus.scene({ after: (end) => ends.push(end) });
     const data = { id: JSON.rawJSON('12345678901234567890'), note: 'a\u202eb\u007fc' };
@@ -142,6 +148,15 @@ describe('a client', () => {
     await publisher.call('POST', '/triggers/precise/fire');
     await until(() => receiver.deliveries.length > 0);
     assert.match(receiver.deliveries[0]?.body ?? '', /"id":12345678901234567890,"note":"a\u202eb\u007fc"\}/);
+  });
+
+  test('sees where a join publishes the keys that expire', async () => {
+    const client = await bus.client('expirer');
+    const [sources, by, then] = [[{ topic: 'cash' }, { topic: 'boxes' }], 'url', { topic: 'sent' }];
+    await client.call('PUT', '/joins/late', { sources, by, then, on_expiry: { topic: 'stuck' } });
+    const visit = await as({ user: client.token, password: client.secret }, '/console/joins/late');
+    assert.match(await visit.text('dl.settings'), /Publishes tosent\s*On expiry tostuck/);
+    assert.match(await visit.text('main'), /Oldest–/);
   });
 
   test('sees that its join counted a batch, which nobody answered', async () => {

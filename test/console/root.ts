@@ -191,6 +191,26 @@ describe('root', () => {
     }
   });
 
+  test('sees whose a trigger and a join are', async () => {
+    const { publisher, subscriber } = scene;
+    const visit = await as(root);
+    for (const [path, { token }] of [
+      ['triggers/nightly', publisher],
+      ['joins/ready', subscriber],
+    ] as const) {
+      await visit.page.goto(`${bus.url}/console/${path}?client=${token}`);
+      assert.match(await visit.text('dl.settings'), new RegExp(`^Client${token}`), path);
+    }
+  });
+
+  test('reads what a name may consist of, where the browser checks it', async () => {
+    const visit = await as(root);
+    for (const list of ['clients', 'triggers', 'joins', 'tail']) {
+      await visit.page.goto(`${bus.url}/console/${list}`);
+      assert.match(await visit.page.$eval('input[pattern]', ({ title }) => title), /^a-z, 0-9/, list);
+    }
+  });
+
   test('makes a client, and sees its secret once', async () => {
     const visit = await as(root, '/console/clients');
     await visit.page.type('[name=name]', 'made_here');
