@@ -62,7 +62,7 @@ function ofBus({ ageMs, memory, missing, replicas, processes, client }: State): 
   if (missing.length > 0)
     found.push({
       text: `${numbered('Partition', missing)} cannot be reached.`,
-      advice: `Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. ${advise('Look after its Redis.')}`,
+      advice: `Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. ${advise('Start the Redis that has them, or wait for its replica.')}`,
     });
   if (replicas && replicas.fewest < replicas.min)
     found.push({

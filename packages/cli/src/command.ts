@@ -72,7 +72,7 @@ export function textOption({ options }: Call, name: string): string | undefined 
 export function numberOption(call: Call, name: string): number | undefined {
   const text = textOption(call, name);
   if (text === undefined) return undefined;
-  if (!/^\d+$/.test(text)) throw new UsageError(`--${name} is a whole number, not ${text}`);
+  if (!/^\d+$/.test(text)) throw new UsageError(`--${name} must be a whole number, not ${text}`);
   return Number(text);
 }
 

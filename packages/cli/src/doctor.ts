@@ -230,7 +230,7 @@ function* memoryFindings(figures: Figures): Generator<Finding> {
 
 function partitionsFinding(away: readonly number[]): Finding {
   const advice =
-    'Look after its Redis; the log of the bus says its address. Until then publishes to topics there are answered 503, ' +
-    'and deliveries there wait.';
+    'Start the Redis that has them, or wait for its replica; the log of the bus says its address. Until then ' +
+    'publishes to topics there are answered 503, and deliveries there wait.';
   return { check: 'partitions', isWell: false, detail: partitionsAwayText(away), advice };
 }

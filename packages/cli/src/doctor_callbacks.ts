@@ -50,7 +50,8 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   const { subscriber, callback, health_points, paused_at, paused_by, last_attempted_at } = subscription;
   const check = 'callback';
   const unreached = await reach(callback);
-  const here = unreached === undefined ? 'this machine reaches it' : `from here: ${unreached}`;
+  const here =
+    unreached === undefined ? 'this machine reaches it' : `this machine does not reach it (${unreached})`;
   const detail = `${subscriber} at ${callback}: ${here}`;
   if (paused_at !== null) {
     const advice = adviceWhenPaused(paused_by, role === 'client' ? '' : ` ${subscriber}`);

@@ -74,7 +74,7 @@ async function listenAt(port: number, server: Server): Promise<void> {
     await once(server.listen(port, '127.0.0.1'), 'listening');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ERR_SOCKET_BAD_PORT') throw new UsageError(`--port is at most 65535, not ${port}`);
+    if (code === 'ERR_SOCKET_BAD_PORT') throw new UsageError(`--port must be at most 65535, not ${port}`);
     if (code !== 'EADDRINUSE') throw error;
     const who = port === PORT ? ', perhaps by bin/receive' : '';
     const advice = 'stop what listens there, or give --port one of ROUTEMASTER_CALLBACK_PORTS of the bus';
@@ -94,7 +94,9 @@ interface Forwarding {
 function targetOf(text: string | undefined): Forwarding | undefined {
   if (text === undefined) return undefined;
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text))
-    throw new UsageError(`--forward-to is a URL, such as http://UUID@localhost:3000/events, not ${text}`);
+    throw new UsageError(
+      `--forward-to must be a URL, such as http://UUID@localhost:3000/events, not ${text}`,
+    );
   const url = new URL(text);
   const user = decodeURIComponent(url.username);
   // `fetch` refuses a URL with a user name, so the Authorization header carries it.

@@ -15,7 +15,7 @@ type EventType = (typeof TYPES)[keyof typeof TYPES];
 /** Returns the event type for a word of the command line: the name in the Ruby tool, or that in the API. */
 function typeOf(word: string): EventType {
   for (const [name, type] of Object.entries(TYPES)) if (word === name || word === type) return type;
-  throw new UsageError(`The first argument is ${Object.keys(TYPES).join(', ')}, not ${word}`);
+  throw new UsageError(`The first argument must be one of ${Object.keys(TYPES).join(', ')}, not ${word}`);
 }
 
 export async function publish(call: Call): Promise<void> {

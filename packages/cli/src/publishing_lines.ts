@@ -137,8 +137,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
 /** Returns an error that says how many events are stored, so that the user can go on with the rest of the file. */
 function failureOf(error: unknown, stored: number): unknown {
   const before = `${number(stored)} events before are stored`;
-  if (error instanceof Refused)
-    return new Failure(error.problem.code, `${placeOf(error)}${error.problem.detail} (${before})`);
+  if (error instanceof Refused) return new Failure(error.problem.code, `${refusalOf(error)} (${before})`);
   if (error instanceof Error && error.name === 'AbortError')
     return new Failure('interrupted', `not all lines were sent (${before})`);
   if (error instanceof Unreadable) return new Failure(error.code, `${error.message} (${before})`);
@@ -147,14 +146,13 @@ function failureOf(error: unknown, stored: number): unknown {
   return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
 }
 
-/**
- * Returns the line number of the refused event as text, such as `line 7: `. The text is empty if the bus has not told
- * which event it is.
- */
-function placeOf({ problem, part: { numbers } }: Refused): string {
+/** Returns why the bus has refused a request, with the line of the event to blame if the bus has told which it is. */
+function refusalOf({ problem, part: { numbers } }: Refused): string {
   // A request that is refused as too large (413) is sent again in halves, unless it has a single line. So this one has
   // a single line, which is at fault.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
-  return line === undefined ? '' : `line ${line}: `;
+  if (line === undefined) return problem.detail;
+  // The bus counts the events of the request, from 0, which would be a second number beside that of the line.
+  return `line ${line}: ${problem.detail.replace(/^event \d+: /, '')}`;
 }

@@ -46,14 +46,14 @@ function urlOf(bus: string): string {
   const isUrl = bus.includes('://');
   const text = isUrl ? bus : `http://${bus}`;
   if (!URL.canParse(text) || !/^https?:\/\//i.test(text))
-    throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);
+    throw new UsageError(`--bus must be a domain, or @NAME of .rtmrc, not ${bus}`);
   const url = new URL(text);
   // A path in the URL is kept, because a proxy may serve the bus under one. The address of a console page is refused.
   const page = /\/console(?:\/.*)?$/.exec(url.pathname)?.[0] ?? '';
   const extra = page + url.search + url.hash;
-  if (extra !== '') throw new UsageError(`--bus is the address of the bus alone: leave out ${extra}`);
+  if (extra !== '') throw new UsageError(`--bus must be the address of the bus alone: leave out ${extra}`);
   if (LOOPBACK.test(url.hostname)) return text;
   if (isUrl && url.protocol === 'http:')
-    throw new UsageError('a bus elsewhere than on this machine is called by https');
+    throw new UsageError('plain http is only for a bus on this machine: write https:// before the host');
   return text.replace(/^http:/, 'https:');
 }

@@ -1,5 +1,5 @@
 import type { Calls } from '@routemaster/client';
-import { type Call, collect } from './command.ts';
+import { type Call, collect, Failure, textOption } from './command.ts';
 import { table, timeOf } from './tables.ts';
 
 type Trigger = Calls['GET /triggers']['answer'][number];
@@ -17,9 +17,12 @@ export async function listTriggers(call: Call): Promise<void> {
 /** Publishes the event of a trigger now, and prints the id of the event. */
 export async function fireTrigger(call: Call): Promise<void> {
   const [name = ''] = call.args;
-  const { client } = call.options;
-  const options = typeof client === 'string' ? { client } : {};
-  const answer = await call.connect().fireTrigger(name, options);
+  const client = textOption(call, 'client');
+  const fired = call.connect().fireTrigger(name, { client });
+  const answer = await fired.catch((error) => {
+    if (client !== undefined || error.code !== 'bad_query') throw error;
+    throw new Failure(error.code, 'root must say whose trigger it is: give --client TOKEN');
+  });
   call.print(answer, [answer.id]);
 }
 

@@ -156,25 +156,40 @@ test('wrong usage ends with 1, and says how it is right', async () => {
       /\nrtm dead purge ID \[options\]\nrtm dead purge --all \[--subscriber TOKEN\] \[options\]\n/,
     ],
     ['sub add https://a.example.com/', /^Wrong number of arguments\./],
-    ['sub add https://a.example.com/ t --latency soon -b localhost -t x', /^--latency is a whole number/],
+    [
+      'sub add https://a.example.com/ t --latency soon -b localhost -t x',
+      /^--latency must be a whole number/,
+    ],
     [
       'pub made orders https://a.example.com/ -b localhost -t x',
-      /^The first argument is created, updated, deleted, noop, not made\n/,
+      /^The first argument must be one of created, updated, deleted, noop, not made\n/,
     ],
     ['token list --colour', /^Unknown option '--colour'/],
     ['pub noop orders https://a.example.com/ --dta {}', /^Unknown option '--dta'\. Did you mean --data\?\n/],
     ['top --onec', /^Unknown option '--onec'\. Did you mean --once\?\n/],
-    ['listen orders --forward-to localhost -b localhost -t x', /^--forward-to is a URL, .*, not localhost\n/],
+    [
+      'listen orders --forward-to localhost -b localhost -t x',
+      /^--forward-to must be a URL, .*, not localhost\n/,
+    ],
     ['token list', /^No bus given/],
     ['token list -b localhost', /^No token given/],
-    ['token list -b http://bus.example.com -t x', /^a bus elsewhere than on this machine is called by https/],
-    ['token list -b HTTP://bus.example.com -t x', /^a bus elsewhere than on this machine is called by https/],
-    ['token list -b ftp://bus.example.com -t x', /^--bus is a domain, or @NAME of .rtmrc, not ftp:/],
+    [
+      'token list -b http://bus.example.com -t x',
+      /^plain http is only for a bus on this machine: write https:/,
+    ],
+    [
+      'token list -b HTTP://bus.example.com -t x',
+      /^plain http is only for a bus on this machine: write https:/,
+    ],
+    ['token list -b ftp://bus.example.com -t x', /^--bus must be a domain, or @NAME of .rtmrc, not ftp:/],
     [
       'token list -b http://127.0.0.1:1/console/topics -t x',
-      /^--bus is the address of the bus alone: leave out \/console\/topics\n/,
+      /^--bus must be the address of the bus alone: leave out \/console\/topics\n/,
     ],
-    ['token list -b bus.example.com/?a=1 -t x', /^--bus is the address of the bus alone: leave out \?a=1\n/],
+    [
+      'token list -b bus.example.com/?a=1 -t x',
+      /^--bus must be the address of the bus alone: leave out \?a=1\n/,
+    ],
   ];
   for (const [line, expected] of usages) {
     const { stderr, status } = await terminal.rtm(line);
