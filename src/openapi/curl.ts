@@ -1,3 +1,4 @@
+import { SHOP } from './examples.ts';
 import type { Operation } from './openapi.ts';
 
 /** The line of VARIABLES that sets the address of the bus. `GET /docs` replaces this line if the address is known. */
@@ -29,7 +30,8 @@ export function curlOf(method: string, path: string, operation: Operation): stri
   if (roles.length > 0) parts.push(`-u "${roles.includes('client') ? '$SHOP' : '$ROOT_KEY:'}"`);
   const usual = body === undefined ? 'GET' : 'POST';
   if (method !== usual) parts.push(`-X ${method}`);
-  if (body !== undefined) parts.push(`-d '${JSON.stringify(body)}'`);
+  // The token of the example is no client of the reader's bus. In single quotes, the shell would not fill in `$TOKEN`.
+  if (body !== undefined) parts.push(`-d '${JSON.stringify(body).replaceAll(SHOP, `'"$TOKEN"'`)}'`);
   return [...parts, `"$BUS${filled}"`].join(' ');
 }
 
