@@ -44,7 +44,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
       if (client === undefined) return joinToken(name, caller.token);
       throw badParameter('client', 'is for root; leave it out, and your own join is meant');
     }
-    if (client === undefined) throw badParameter('client', 'is missing: say whose join it is');
+    if (client === undefined)
+      throw badParameter('client', 'is missing: say whose join it is, as ?client=token');
     if (caller.role === 'root') return joinToken(name, client);
     const owners = async () => new Set((await joins.tokens()).map(ownerOf));
     return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');

@@ -73,7 +73,8 @@ export async function subscribersAsked(
   const { token, calls } = await clientAsked(parts, caller, subscriber, what);
   if (token !== undefined) return { tokens: await subscribersOf(parts, token, join), calls };
   if (subscriber !== undefined) return { tokens: [], calls };
-  if (join !== undefined) throw badParameter('subscriber', 'is missing: say whose join it is');
+  if (join !== undefined)
+    throw badParameter('subscriber', 'is missing: say whose join it is, as ?subscriber=token');
   return { tokens: undefined, calls };
 }
 
