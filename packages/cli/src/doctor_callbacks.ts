@@ -12,11 +12,10 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * A callback that this machine does not reach is still fine if the bus has attempted a delivery within this time, and
- * no delivery fails: perhaps only the bus reaches it. If the last attempt is older, the receiver may have stopped
- * since.
+ * A callback that this machine does not reach is still fine if the bus has delivered to it within this time, and no
+ * delivery fails: perhaps only the bus reaches it. If the last delivery is older, the receiver may have stopped since.
  */
-const ATTEMPTED_WITHIN_MS = 60_000;
+const DELIVERED_WITHIN_MS = 60_000;
 
 /** Maximum characters of a callback's answer that are shown. */
 const MAX_SHOWN = 100;
@@ -47,7 +46,7 @@ export async function* callbackFindings(
 }
 
 async function findingOf(bus: Routemaster, subscription: Subscription, role: Role): Promise<Finding> {
-  const { subscriber, callback, health_points, paused_at, paused_by, last_attempted_at } = subscription;
+  const { subscriber, callback, health_points, paused_at, paused_by } = subscription;
   const check = 'callback';
   const unreached = await reach(callback);
   const here =
@@ -62,11 +61,25 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   if (adviceOnFailures !== undefined)
     return { check, isWell: false, detail: health, advice: adviceOnFailures };
   const found = `${health}${stateOf(subscription)}`;
-  const isTriedLately = Date.now() - (last_attempted_at ?? 0) < ATTEMPTED_WITHIN_MS;
-  if (unreached === undefined || isTriedLately) return { check, isWell: true, detail: found };
+  if (unreached === undefined || (await isDeliveredLately(bus, subscription, role)))
+    return { check, isWell: true, detail: found };
   const path = role === 'client' ? '/subscriber/test' : `/subscribers/${subscriber}/test`;
   const advice = `Start the receiver. If the bus alone reaches it, send a test event by POST ${path}, and look again within a minute.`;
   return { check, isWell: false, detail: found, advice };
+}
+
+/** Whether the bus has delivered to a subscriber lately. An old release, which does not tell, is believed to. */
+async function isDeliveredLately(
+  bus: Routemaster,
+  { subscriber, health_points, last_attempted_at }: Subscription,
+  role: Role,
+): Promise<boolean> {
+  const since = Date.now() - DELIVERED_WITHIN_MS;
+  if ((last_attempted_at ?? 0) < since) return false;
+  // A failure costs health. So at full health, the last attempt was accepted.
+  if (health_points === 100) return true;
+  const taken = await deliveries(bus, { state: 'taken', since }, subscriber, role);
+  return taken === undefined || taken.length > 0;
 }
 
 /** Says how the deliveries to a subscriber go, if none of them fails now. */
@@ -128,14 +141,9 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An
   // attempt can end between two calls, so `retrying` is asked for twice.
   for (const state of ['retrying', 'in_flight', 'retrying', 'dead'] as const) {
-    const query = { state, limit: 100, ...(role === 'watcher' && { subscriber }) };
-    const deliveries = await bus.call('GET /deliveries', { query }).catch((error) => {
-      if (error instanceof RoutemasterError) return undefined;
-      throw error;
-    });
-    if (!deliveries) return undefined;
-    // Batches of the client's joins are left out, because joins are subscribers without a callback.
-    const attempts = deliveries.flatMap((each) => (each.join === undefined ? each.attempts.slice(-1) : []));
+    const found = await deliveries(bus, { state }, subscriber, role);
+    if (!found) return undefined;
+    const attempts = found.flatMap((each) => each.attempts.slice(-1));
     const last = attempts.filter(({ reason }) => reason !== null).sort((one, other) => other.at - one.at)[0];
     if (last) {
       const answer = last.answer ? `, ${JSON.stringify(last.answer.slice(0, MAX_SHOWN))}` : '';
@@ -143,4 +151,19 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
     }
   }
   return '';
+}
+
+type Asked = Pick<NonNullable<Calls['GET /deliveries']['query']>, 'state' | 'since'>;
+
+/**
+ * Returns up to 100 batches of a subscriber, without those of its joins, which have no callback. Returns undefined if
+ * the bus does not tell.
+ */
+async function deliveries(bus: Routemaster, asked: Asked, subscriber: string, role: Role) {
+  const query = { ...asked, limit: 100, ...(role === 'watcher' && { subscriber }) };
+  const found = await bus.call('GET /deliveries', { query }).catch((error) => {
+    if (error instanceof RoutemasterError) return undefined;
+    throw error;
+  });
+  return found?.filter((each) => each.join === undefined);
 }

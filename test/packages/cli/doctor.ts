@@ -146,6 +146,27 @@ test('doctor finds a callback that nobody serves, unless the bus delivered to it
   await subscriber.call('DELETE', '/subscriber');
 });
 
+test('doctor finds a callback to which only failures went within the last minute, and nothing waits', async (t) => {
+  bus.announceError(/it is a dead letter now/);
+  const { receiver, publisher, topic, subscriber } = await bus.scene(t);
+  const { callback } = receiver;
+  const subscription = { topics: [topic], callback, timeout: 0, max_attempts: 1 };
+  await subscriber.call('POST', '/subscription', subscription);
+  await receiver.stop();
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+  await subscriber.call('DELETE', '/dead_letters');
+  const own = `-b ${bus.url} -t ${subscriber.token}:${subscriber.secret}`;
+  for (const options of [own, asRoot()]) {
+    const { stdout } = await terminal.rtm(`doctor ${options}`);
+    assert.match(
+      stdout,
+      /^BAD +callback .*ECONNREFUSED.* after failures; nothing waits\n +Start the receiver/m,
+    );
+  }
+  await subscriber.call('DELETE', '/subscriber');
+});
+
 test('doctor says to which topics nobody has published, and if there are no topics', async (t) => {
   const { receiver, topic, publisher, subscriber } = await bus.scene(t);
   const { token, secret } = subscriber;
