@@ -257,6 +257,27 @@ describe('plots', () => {
     assert.equal(await visit.page.$eval('figure canvas', ({ dataset }) => dataset.mark), 'same');
   });
 
+  test('show a value whose neighbours are unknown, as a dot', async () => {
+    const visit = await as(root, '/console');
+    await visit.page.waitForSelector('figure canvas');
+    const inked = (values: string) =>
+      visit.page.evaluate(`{
+        const figure = document.querySelector('figure');
+        const lines = [{ name: 'published', values: ${values} }];
+        figure.dataset.plot = JSON.stringify({ start: 0, step: 10000, unit: 'events/s', lines });
+        drawAnew();
+        const ink = colour(figure.querySelector('.plot'), '--accent').match(/[0-9]+/g).join();
+        new Promise(requestAnimationFrame).then(() => {
+          const { width, height } = figure.querySelector('canvas');
+          const { data } = figure.querySelector('canvas').getContext('2d').getImageData(0, 0, width, height);
+          const pixels = Array.from({ length: width * height }, (_, index) => data.slice(4 * index, 4 * index + 3));
+          return pixels.filter((each) => each.join() === ink).length;
+        });
+      }`) as Promise<number>;
+    assert.equal(await inked('Array(360).fill(null)'), 0);
+    assert.ok((await inked('Array(360).fill(null).with(200, 5)')) > 4);
+  });
+
   test('write times as people do', async () => {
     const visit = await as(root, '/console');
     const written = await visit.page.evaluate(

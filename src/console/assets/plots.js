@@ -69,6 +69,19 @@ function dataOf({ start, step, lines }) {
   return [times, ...lines.map(({ values }) => values)];
 }
 
+/**
+ * Returns the indices of the values that uPlot is to draw as dots: those whose neighbours are unknown, which no line
+ * touches. Returns null if uPlot draws all values as dots, or if there are no such values.
+ */
+function lonely({ data }, line, isEachDrawn) {
+  const values = data[line];
+  const isKnown = (index) => (values[index] ?? null) !== null;
+  const found = [...values.keys()].filter(
+    (index) => isKnown(index) && !isKnown(index - 1) && !isKnown(index + 1),
+  );
+  return isEachDrawn || found.length === 0 ? null : found;
+}
+
 /** Returns a colour of the style sheet as an RGB value, because a canvas does not know CSS properties. */
 function colour(place, name) {
   place.style.color = `var(${name})`;
@@ -85,12 +98,13 @@ function draw(figure) {
     ...{ ...axis, size: 75, values: (_, ticks) => ticks.map((each) => written(each, given.unit)) },
     ...(DISTANCES[given.unit] && { incrs: DISTANCES[given.unit] }),
   };
-  const series = given.lines.map(({ name }) => ({
-    label: name,
-    stroke: colour(place, COLOURS[name] ?? '--accent'),
-    width: 1.5,
-    value: (_, value) => (value === null ? '–' : written(value, given.unit)),
-  }));
+  const series = given.lines.map(({ name }) => {
+    const stroke = colour(place, COLOURS[name] ?? '--accent');
+    return {
+      ...{ label: name, stroke, width: 1.5, points: { fill: stroke, filter: lonely } },
+      value: (_, value) => (value === null ? '–' : written(value, given.unit)),
+    };
+  });
   place.replaceChildren();
   const plot = new window.uPlot(
     {
