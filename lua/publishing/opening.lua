@@ -128,6 +128,9 @@ end
 function opening.enter(call, opened)
   local new, keys = opened.new, call.keys
   if not new then return end
+  -- What was collected is written once, even if a command fails. Otherwise the next call of this function, for example
+  -- for the next subscriber, would put the same jobs into the queue again.
+  opened.new = false
   bulk.command('ZADD', keys.batches_index(), new.index)
   bulk.command('SADD', keys.jobs_index('main'), new.jobs)
   bulk.command('LPUSH', keys.jobs_instant('main'), new.instant)
@@ -137,7 +140,6 @@ function opening.enter(call, opened)
   bulk.set_fields(keys.batches_open(), new.entries)
   bulk.set_fields(keys.batches_room(), new.rooms)
   bulk.add_to_gauge(keys.gauge_batches(), new.tokens, new.counts)
-  opened.new = false
 end
 
 return opening

@@ -38,6 +38,20 @@ describe('many at once', () => {
     await redis.flush();
   });
 
+  test('subscribers: each job enters the queue once, although another program has written the gauge of batches', async () => {
+    const { redis: commands, keys } = bus.store;
+    const write = commands.pipeline();
+    for (let n = 0; n < MANY; n++) {
+      write.sadd(keys.topic_subscribers('widgets'), `s${n}`);
+      write.hset(keys.subscriber(`s${n}`), { callback: 'https://s.example/', max_events: 1 });
+    }
+    await write.exec();
+    await commands.set(keys.gauge_batches(), 'x');
+    await assert.rejects(bus.publish('a', 'widgets', ['e1']), /WRONGTYPE/);
+    assert.equal(await commands.llen(keys.jobs_instant('main')), MANY);
+    await redis.flush();
+  });
+
   test('events of one subscriber, in their order: one long batch, of which each delivery takes what it may', async () => {
     await bus.subscribe('alice', { max: 1, ordered: 1 });
     await bus.publish('a', 'widgets', events);
