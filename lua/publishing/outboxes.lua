@@ -23,6 +23,7 @@ have applied lost entries with the next numbers, and would ignore the new entrie
 after the last one, and numbers are `ahead` of the clock from then on. The same happens after a clock was set back.
 ]]
 local bulk = include('store/bulk')
+local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')
 local outboxes = {}
@@ -119,8 +120,15 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Appends the collected work of a script call to the outbox. If the job that empties the outbox is not queued, queues
--- it.
+-- Queues the job that empties the outbox, unless it is queued already.
+local function put_job(call)
+  local job = job_for()
+  if redis.call('SADD', call.keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
+end
+
+-- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
+-- cannot be queued, for example because a key has another type, the error is kept in `call.failure`, and a sweep
+-- queues the job later. A caller that repeated the script would append the same entries each time.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -133,8 +141,7 @@ function outboxes.store(call, outgoing)
   end
   bulk.command('RPUSH', keys.outbox(), entries)
   redis.call('HSET', keys.outboxes_sent(), 'last', string.format('%d', number), 'bytes', string.format('%d', bytes))
-  local job = job_for()
-  if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
+  calls.try(call, put_job)
 end
 
 -- Stores the number of the last outbox entry as that of the last `end` entry. An `end` entry ends all subscriptions to

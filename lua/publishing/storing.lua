@@ -95,13 +95,15 @@ end
 -- and its caller repeats it when the ACL permits the command.
 function storing.store(call, uid_seed, taken)
   intake.end_run(taken)
+  -- The open batches are read before anything is written. If they cannot be read, a caller that repeats the script
+  -- would otherwise append the same entries to the outbox each time.
+  local entries = #taken.tokens > 0 and bulk.get_fields(call.keys.batches_open(), taken.tokens)
   for _, topic in ipairs(taken.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
   end
   outboxes.store(call, taken.outgoing)
-  if #taken.tokens == 0 then return end
+  if not entries then return end
   local opened, counts = opening.begin(uid_seed), {}
-  local entries = bulk.get_fields(call.keys.batches_open(), taken.tokens)
   local rooms = calls.try(call, take_room, taken, entries) or {}
   while #counts < #taken.tokens do
     calls.try(call, append_from, opened, taken, entries, rooms, counts, #counts + 1)

@@ -20,7 +20,7 @@ local function announce(channel)
 end
 
 -- Runs a script and returns its result. At the end, publishes each announcement that the script made, once. Then throws
--- the first error that `calls.try` caught.
+-- the error that `calls.try` has kept.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local now_us = time[1] * 1000000 + time[2]
@@ -37,12 +37,14 @@ function calls.run(script, keys, args)
   return result
 end
 
--- Runs `step`, a part of a script. Returns its result, or nothing if it threw an error. The first such error is thrown
--- again when the script has ended, so that an error at one subscriber does not stop the work for others.
+-- Runs `step`, a part of a script. Returns its result, or nothing if it threw an error. The error is kept in
+-- `call.failure` and thrown again when the script has ended, so that an error at one subscriber does not stop the work
+-- for others. Of several errors, the first is kept, but one that says that the ACL forbids a command comes before all
+-- others.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end
-  call.failure = call.failure or result
+  if not call.failure or calls.is_forbidden(result) then call.failure = result end
 end
 
 -- Runs a command that reads a key, whatever the type of the key is. Returns the reply, or an error table if the command

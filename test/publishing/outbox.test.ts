@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
+import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
@@ -11,19 +11,23 @@ import { slicesOf } from '../../src/chunks.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
-import { StorageUnavailable } from '../../src/errors.ts';
+import { StorageForbidden, StorageUnavailable } from '../../src/errors.ts';
+import { uidSeed } from '../../src/ids.ts';
 import { reasonOf } from '../../src/log.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { sweepCrossing } from '../../src/maintenance/sweep_crossing.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
 import type { ApplyingParts } from '../../src/publishing/applying.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
 import type { Reply, ScriptName } from '../../src/store/contracts.ts';
 import { packJob } from '../../src/store/job.ts';
+import type { Keyspace } from '../../src/store/keys.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { msOf } from '../../src/store/replies.ts';
+import { isWrongType } from '../../src/store/wrong_type.ts';
 import { Subscriptions } from '../../src/subscribing/subscription.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 import { marksIn, TopicMarks } from '../../src/subscribing/topic_marks.ts';
@@ -560,6 +564,23 @@ describe('an outbox, while the ACL of Redis forbids a command,', () => {
   const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
   afterEach(() => permit('+@all'));
 
+  test('loses no event either if another program has written a key too', async () => {
+    const token = bus.token(1);
+    const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', maxEvents: 2 };
+    await bus.subscriptions.subscribe(token, wanted);
+    await bus.publish('first');
+    await bus.runJobs();
+    await bus.publish('second');
+    const to = bus.partitions.all[1] as Partition;
+    await to.redis.set(to.keys.batches_room(), 'x');
+    await permit('-rpushx');
+    await assert.rejects(bus.outbox.flush(bus.homeOfTopic(), to), StorageForbidden);
+    await permit('+@all');
+    await to.redis.del(to.keys.batches_room());
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['first', 'second']);
+  });
+
   for (const command of ['rpush', 'llen', 'hset', 'hincrby', 'zadd', 'hdel', 'object'])
     test(`loses no event and repeats none time and again (${command})`, async () => {
       const tokens = [1, 1, 2].map((index, n) => bus.token(index, `alice${n}`));
@@ -606,4 +627,41 @@ for (const name of ['gauge_events', 'gauge_batches', 'batches_index'] as const)
     for (let i = 0; i < 3; i++) await bus.outbox.flush(bus.homeOfTopic(), to).catch(() => {});
     for (const token of tokens) assert.deepEqual(await bus.queued(token), ['first', 'second']);
     await redis.flush();
+  });
+
+for (const [what, broken] of [
+  ['batches_open', (keys: Keyspace) => keys.batches_open()],
+  ['jobs_index', (keys: Keyspace) => keys.jobs_index('aux')],
+] as const)
+  test(`a delayed event enters the outbox once, although another program has written the key ${what}`, async () => {
+    const tokens = [bus.token(0), bus.token(1)];
+    for (const token of tokens) await bus.subscribe(token, bus.topic);
+    await bus.publish('first');
+    await bus.runJobs();
+    const home = bus.homeOfTopic();
+    const events = [{ id: 'e1', text: 'second', rest: undefined, delay: 1, at: undefined }];
+    const publication = {
+      topic: bus.topic,
+      client: 'shop',
+      events,
+      digest: undefined,
+      fingerprint: undefined,
+    };
+    await home.run('delay', { ...DELAY_LIMITS, uidSeed: uidSeed(), publications: [publication] });
+    const broke = broken(home.keys);
+    await home.redis.del(broke);
+    await home.redis.set(broke, 'x');
+    const publish = (turn: number) =>
+      home.runPermitted('publish_delayed', { uidSeed: uidSeed(), turn, maxOutboxBytes: 1_000_000 });
+    const isRefused = (turn: number) => publish(turn).then(() => false, isWrongType);
+    await until(() => isRefused(0), { what: 'the event is due' });
+    for (let turn = 1; turn < 4; turn++) await isRefused(turn);
+    await home.redis.del(broke);
+    await sweep(home);
+    const crossing = { partition: home, partitions: bus.partitions, leaseMs: LEASE_MS };
+    await sweepCrossing(crossing, new AbortController().signal);
+    await publish(4);
+    await bus.runJobs();
+    for (const token of tokens) assert.deepEqual(await bus.queued(token), ['first', 'second']);
+    await assertPartitionsConsistent(bus.partitions);
   });
