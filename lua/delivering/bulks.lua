@@ -15,13 +15,16 @@ local bulks = {}
 -- Redis deletes the hash of a bulk (the retry or purge of many dead letters) this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
+local FIELDS = {
+  'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id', 'matched', 'done', 'left',
+}
+
 -- Returns the hash of a bulk, or nothing if the caller must not make its step. That is so in three cases: another bulk
 -- has replaced this one, the bulk's state is not `state`, or another worker has already gone on to the next queue. A
 -- queue (`args.queue` is its number) has the dead letters of one subscriber, or of all.
 function bulks.open(call, args, state)
-  local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
-  local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
-  for i, field in ipairs(fields) do record[field] = values[i] or nil end
+  local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
+  for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end
   if record.id == args.id and record.state == state and tonumber(record.queue) == args.queue then return record end
 end
 
@@ -30,16 +33,21 @@ end
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
+  -- If another program has written the index of a subscriber, the bulk passes over the subscriber.
+  local function read(...)
+    if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
+    local reply = calls.read('ZRANGEBYSCORE', ...)
+    return reply.err and {} or reply
+  end
   local found = {}
   -- The last step stopped within the dead letters of the millisecond `at_ms`. They are few, so they are read without a
   -- limit: Redis runs only a few script calls in a millisecond. A call of the sweep can make some 300 dead letters, any
   -- other call only one.
-  for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
+  for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
   local from = record.at_ms and '(' .. record.at_ms or record.from_ms or '-inf'
-  local range = { index, from, record.until_ms, 'WITHSCORES', 'LIMIT', 0, args.max + 1 }
-  local more = redis.call('ZRANGEBYSCORE', unpack(range))
+  local more = read(index, from, record.until_ms, 'WITHSCORES', 'LIMIT', 0, args.max + 1)
   for i = 1, #more, 2 do found[#found + 1] = { more[i], more[i + 1] } end
   local letters = {}
   for i = 1, math.min(#found, args.max) do letters[i] = found[i] end
@@ -72,29 +80,39 @@ end
 
 -- Returns those of these dead letters that a step can handle. Leaves out letters with a key that another program has
 -- written, with a type that this bus does not use for it: each step would fail at such a letter, so that the bulk would
--- never come to the letters behind it.
-function bulks.readable(call, bids)
+-- never come to the letters behind it. `retries` says that the step retries letters, which takes more keys.
+function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
   for _, bid in ipairs(bids) do
     local token = calls.read('LINDEX', keys.dead_letter(bid), 0)
     local is_unreadable = type(token) == 'table' or has_other_type('LLEN', keys.attempts(bid))
-      or token and has_other_type('ZCARD', keys.batches_queued(token))
+      or token and has_other_type('ZCARD', keys.dead_letters_of(token))
+      or token and retries and has_other_type('ZCARD', keys.batches_queued(token))
+      or token and retries and has_other_type('HLEN', keys.subscriber(token))
     if not is_unreadable then readable[#readable + 1] = bid end
   end
   return readable
 end
 
--- Stores the place where the next step continues: behind the letter `last`, or in the next queue. A step calls this
--- function after its other changes. So if the step fails half-way, the next step finds the letters that are left.
-function bulks.proceed(call, args, state, last)
-  local key = call.keys.bulk(args.owner)
+-- Stores the progress of a step: `counts` (new values of fields of the record), and the place where the next step
+-- continues, behind the letter `last` or in the next queue. A step calls this function after its other changes. So if
+-- the step fails half-way, the next step finds the letters that are left. A single command writes all of it. Otherwise a
+-- step that failed between two commands would have counted letters that the next step counts again.
+function bulks.proceed(call, args, record, state, last, counts)
+  local key, values = call.keys.bulk(args.owner), {}
+  -- A queue begins before its first letter: before all letters with the time `at_ms`, as their UIDs are larger than ''.
+  counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
+  if not last then counts.queue = state == 'over' and 0 or args.queue + 1 end
+  for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end
   redis.call('PEXPIRE', key, EXPIRY_MS)
-  if last then
-    redis.call('HSET', key, 'at_ms', last[2], 'at_id', last[1])
-  else
-    redis.call('HDEL', key, 'at_ms', 'at_id')
-    redis.call('HSET', key, 'queue', state == 'over' and 0 or args.queue + 1)
-  end
+  redis.call('HSET', key, unpack(values))
+end
+
+-- Stores the progress of a step that looked at `looked` dead letters, and retried or purged `done` of them.
+function bulks.note_handled(call, args, record, state, last, looked, done)
+  local counts = { done = record.done + done, left = record.left + looked - done }
+  if state == 'over' then counts.state, counts.ended_ms = 'ended', call.now_ms end
+  bulks.proceed(call, args, record, state, last, counts)
 end
 
 -- Adds the job of a bulk to the queue `aux`, unless the job is already there.

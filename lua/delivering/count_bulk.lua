@@ -8,10 +8,9 @@ local bulks = include('delivering/bulks')
 return function(call, args)
   local record = bulks.open(call, args, 'counting')
   if not record then return 'lost' end
-  local key = call.keys.bulk(args.owner)
   local bids, state, last = bulks.walk(call, args, record)
-  redis.call('HINCRBY', key, 'matched', #bids)
-  bulks.proceed(call, args, state, last)
-  if state == 'over' then redis.call('HSET', key, 'state', 'counted') end
+  local counts = { matched = record.matched + #bids }
+  if state == 'over' then counts.state = 'counted' end
+  bulks.proceed(call, args, record, state, last, counts)
   return state
 end

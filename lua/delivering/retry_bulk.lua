@@ -10,15 +10,12 @@ local reviving = include('delivering/reviving')
 return function(call, args)
   local record = bulks.open(call, args, 'running')
   if not record then return { state = 'lost', revived = {} } end
-  local key, revived = call.keys.bulk(args.owner), {}
+  local revived = {}
   local bids, state, last = bulks.walk(call, args, record)
-  for _, bid in ipairs(bulks.readable(call, bids)) do
+  for _, bid in ipairs(bulks.readable(call, bids, true)) do
     local letter = reviving.revive(call, bid, args.token)
     if letter.outcome == 'ok' then revived[#revived + 1] = letter end
   end
-  bulks.proceed(call, args, state, last)
-  redis.call('HINCRBY', key, 'done', #revived)
-  redis.call('HINCRBY', key, 'left', #bids - #revived)
-  if state == 'over' then redis.call('HSET', key, 'state', 'ended', 'ended_ms', call.now_ms) end
+  bulks.note_handled(call, args, record, state, last, #bids, #revived)
   return { state = state, revived = revived }
 end

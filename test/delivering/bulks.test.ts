@@ -104,20 +104,21 @@ describe('a bulk', () => {
     assert.equal(await queued('alice'), 250);
   });
 
-  test('counts all letters although the ACL of Redis forbade a command meanwhile', async () => {
-    await deaths('alice', 'a', 3);
-    await deaths('bob', 'b', 4);
-    await bulks().begin('root', 'retry', { queues: ['alice', 'bob'] });
-    await redis.store.redis.acl('SETUSER', 'default', '-hincrby');
-    const { id } = (await bulks().find('root')) ?? assert.fail();
-    const { signal } = new AbortController();
-    const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal });
-    const grant = { job: { name: 'bulk', args: ['root', id] } } as unknown as Grant;
-    for (let i = 0; i < 3; i++) await assert.rejects(run(grant, signal), StorageForbidden);
-    await redis.store.redis.acl('SETUSER', 'default', '+@all');
-    await work(5);
-    assert.equal((await bulks().find('root'))?.matched, 7);
-  });
+  for (const command of ['hset', 'pexpire', 'hmget', 'zrangebyscore'])
+    test(`counts each letter once although the ACL of Redis forbade ${command} meanwhile`, async () => {
+      await deaths('alice', 'a', 3);
+      await deaths('bob', 'b', 4);
+      await bulks().begin('root', 'retry', { queues: ['alice', 'bob'] });
+      await redis.store.redis.acl('SETUSER', 'default', `-${command}`);
+      const { id } = (await bulks().find('root')) ?? assert.fail();
+      const { signal } = new AbortController();
+      const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal });
+      const grant = { job: { name: 'bulk', args: ['root', id] } } as unknown as Grant;
+      for (let i = 0; i < 3; i++) await assert.rejects(run(grant, signal), StorageForbidden);
+      await redis.store.redis.acl('SETUSER', 'default', '+@all');
+      await work(5);
+      assert.equal((await bulks().find('root'))?.matched, 7);
+    });
 
   for (const act of ['retry', 'purge'] as const)
     for (const [name, done] of [
@@ -141,18 +142,53 @@ describe('a bulk', () => {
         await redis.flush();
       });
 
-  test('passes over a subscriber whose queue another program has written', async () => {
+  for (const [act, name] of [
+    ['retry', 'batches_queued'],
+    ['retry', 'subscriber'],
+    ['retry', 'dead_letters_of'],
+    ['purge', 'dead_letters_of'],
+  ] as const)
+    for (const queues of [undefined, ['alice', 'bob']])
+      test(`passes over a subscriber whose key ${name} another program has written (${act} ${queues ?? 'all'})`, async () => {
+        await deaths('alice', 'a', 3);
+        await deaths('bob', 'b', 3);
+        await bulks().begin('root', act, { queues });
+        await work(5);
+        await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
+        const { redis: commands, keys } = redis.store;
+        await commands.del(keys[name]('alice'));
+        await commands.set(keys[name]('alice'), 'x');
+        await work(5);
+        const ended = await bulks().find('root');
+        assert.deepEqual([ended?.state, ended?.done], ['ended', 3]);
+        assert.equal((await dead()).length, 3);
+        await redis.flush();
+      });
+
+  test('purges letters of a subscriber whose queue another program has written', async () => {
     await deaths('alice', 'a', 3);
-    await deaths('bob', 'b', 3);
-    await bulks().begin('root', 'retry', { queues: undefined });
+    await bulks().begin('root', 'purge', { queues: undefined });
     await work(5);
     await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
     await redis.store.redis.set(redis.store.keys.batches_queued('alice'), 'x');
     await work(5);
-    const ended = await bulks().find('root');
-    assert.deepEqual([ended?.state, ended?.done, ended?.left], ['ended', 3, 3]);
-    assert.deepEqual([await queued('bob'), (await dead()).length], [3, 3]);
+    assert.deepEqual([(await bulks().find('root'))?.done, await dead()], [3, []]);
     await redis.store.redis.del(redis.store.keys.batches_queued('alice'));
+  });
+
+  test('counts only letters that died at the time where its filter begins, or later', async () => {
+    await deaths('alice', 'a', 3);
+    await deaths('bob', 'b', 3);
+    const { redis: commands, keys } = redis.store;
+    for (const [n, id] of (await ids()).entries()) {
+      const token = String(await commands.lindex(keys.dead_letter(id), 0));
+      for (const index of [keys.dead_letters_index(), keys.dead_letters_of(token)])
+        await commands.zadd(index, 1_600_000_000_000 + n, id);
+    }
+    await bulks().begin('root', 'retry', { queues: ['alice', 'bob'], fromMs: 1_600_000_000_001 });
+    await work(5);
+    assert.equal((await bulks().find('root'))?.matched, 5);
+    await redis.flush();
   });
 
   test('purges the letters of some subscribers alone, however many died in one millisecond', async () => {

@@ -4,8 +4,10 @@ import { write, writesOf } from '../../harness/redis/append_only_file.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import type { Published } from '../../harness/scripts/bus_inputs.ts';
+import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
+import { packNamed } from '../../harness/scripts/names.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'no' });
@@ -120,6 +122,82 @@ describe('a join of which Redis kept the first writes of a script', () => {
       await assertAllPublished(['paid']);
     }
   });
+});
+
+describe('a bulk of which Redis kept the first writes of a step', () => {
+  const step = { owner: 'root', id: 'x', queue: 0, token: 'alice', max: 1 };
+  const begin = async (act: 'retry' | 'purge') => {
+    await fill();
+    await bus.publish('b', 'gadgets', Array<string>(200).fill('e'));
+    await buryAll(redis.store);
+    const [job, run] = [packNamed('count'), packNamed('run')];
+    const filter = { reason: undefined, fromMs: undefined, untilMs: undefined };
+    await bus.store.run('begin_bulk', {
+      ...{ ...filter, owner: 'root', id: 'x', act, job, queues: '["alice","bob"]', queueCount: 2 },
+    });
+    return () => bus.store.run('confirm_bulk', { owner: 'root', id: 'x', job: run });
+  };
+  const record = () => redis.store.redis.hgetall(redis.store.keys.bulk('root'));
+  /** Makes all steps that are left, as a worker does, and returns the counts of the bulk. */
+  const goOn = async (run: (at: typeof step) => Promise<'going' | 'next' | 'over' | 'lost'>) => {
+    for (let state = 'going'; state !== 'over'; ) {
+      const queue = Number((await record()).queue);
+      state = await run({ ...step, queue, token: ['alice', 'bob'][queue] as string });
+      assert.notEqual(state, 'lost');
+    }
+    return record();
+  };
+  const count = (at: typeof step) => bus.store.run('count_bulk', at);
+  const handle = {
+    retry: async (at: typeof step) => (await bus.store.run('retry_bulk', at)).state,
+    purge: (at: typeof step) => bus.store.run('purge_bulk', { ...at, deliveryLog: 10 }),
+  };
+
+  test('counts each letter once', async () => {
+    await begin('retry');
+    const letters = Number(await redis.store.redis.zcard(redis.store.keys.dead_letters_index()));
+    for (let steps = 0; ; steps++) {
+      const prepare = async () => {
+        await begin('retry');
+        for (let n = 0; n < steps; n++) {
+          const queue = Number((await record()).queue);
+          await count({ ...step, queue, token: ['alice', 'bob'][queue] as string });
+        }
+      };
+      await prepare();
+      const queue = Number((await record()).queue);
+      const next = { ...step, queue, token: ['alice', 'bob'][queue] as string };
+      let state = '';
+      const writes = await writesOf(redis.redis, async () => {
+        state = await count(next);
+      });
+      for (let kept = 1; kept < writes.length; kept++) {
+        await prepare();
+        await write(redis.store, writes.slice(0, kept));
+        assert.equal((await goOn(count)).matched, String(letters));
+      }
+      if (state === 'over') break;
+    }
+  });
+
+  for (const act of ['retry', 'purge'] as const)
+    test(`leaves no letter (${act})`, async () => {
+      const prepare = async () => {
+        const confirm = await begin(act);
+        await goOn(count);
+        await confirm();
+      };
+      await prepare();
+      const writes = await writesOf(redis.redis, () => handle[act](step));
+      for (let kept = 1; kept < writes.length; kept++) {
+        await prepare();
+        await write(redis.store, writes.slice(0, kept));
+        await goOn(handle[act]);
+        await sweep(redis.store);
+        await assertConsistent(redis.store);
+        assert.equal(await redis.store.redis.zcard(redis.store.keys.dead_letters_index()), 0);
+      }
+    });
 });
 
 test('the deletion of a topic of which Redis kept the first writes ends the subscriptions elsewhere too', async () => {
