@@ -37,9 +37,15 @@ end
 --   late_ms     how late each of these events is (only events that have a text)
 --   bytes       the bytes of their texts
 --   held_bytes  the memory that they took while they were delayed
+--   subscribers how many subscribers the topic has in this partition
+-- Throws if another program has written one of the topic's keys that publishing takes. Otherwise the script would fail
+-- later, and events of other topics would have to wait.
 local function begin_topic(call, about)
+  local keys = call.keys
+  redis.call('HLEN', keys.delayed_events(about.name))
   local topic = {
-    about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),
+    about = about, due = keys.delayed_due(about.name), hash = keys.delayed_events(about.name),
+    subscribers = redis.call('SCARD', keys.topic_subscribers(about.name)),
     entries = {}, at = 0, read = 0,
     taken = {}, ids = {}, late_ms = {}, bytes = 0, held_bytes = 0,
   }

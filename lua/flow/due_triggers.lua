@@ -10,7 +10,8 @@ A trigger whose topic takes no events now, because `max_outbox_bytes` wait for a
 out. It stays due, and comes again after a second.
 
 If the time of an entry in `triggers:due` differs from that of its trigger, the entry is corrected. An entry without a
-readable trigger is removed. Otherwise the scheduler would find such entries due for ever.
+readable trigger is removed. Otherwise the scheduler would find such entries due for ever. So is the entry of a trigger
+whose topic cannot be read; a sweep enters it again.
 
 `moving` has triggers that the caller is to bring to the partition of their topic. They come again after a second.
 ]]
@@ -34,6 +35,13 @@ local function read(call, client, name)
   if type(definition) ~= 'string' or state.err then return nil end
   local due_ms = tonumber(state[1] or nil)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
+end
+
+-- Returns the topic of a trigger. Throws if another program has written a key of the topic that firing takes. Otherwise
+-- fire_triggers would fail, and other triggers would have to wait.
+local function read_topic(call, taken, name)
+  redis.call('SCARD', call.keys.topic_subscribers(name))
+  return intake.topic(call, taken, name)
 end
 
 -- Chooses at most `limit` of the due triggers in `entries`. Clients take turns, so that no client keeps others waiting.
@@ -69,14 +77,15 @@ return function(call, args)
     local name, client = triggers.parts(member)
     local trigger, due_ms, length, is_moving
     if name then trigger, due_ms, length, is_moving = read(call, client, name) end
-    if not trigger then
+    local topic = trigger and not is_moving and calls.try(call, read_topic, taken, trigger.topic)
+    if not trigger or not is_moving and not topic then
       redis.call('ZREM', keys.triggers_due(), member)
     elseif is_moving then
       moving[#moving + 1] = { client = client, name = name }
       agenda.postpone(call, keys.triggers_due(), member)
     elseif not agenda.is_placed(call, score, due_ms) then
       triggers.enter(call, client, name, due_ms)
-    elseif intake.judge_outboxes(call, taken, intake.topic(call, taken, trigger.topic)) then
+    elseif intake.judge_outboxes(call, taken, topic) then
       agenda.postpone(call, keys.triggers_due(), member)
     else
       due[#due + 1] = {

@@ -16,6 +16,7 @@ the caller counts it from 0 while more events are due.
 each line, and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
 removed.
 ]]
+local calls = include('store/calls')
 local delayed = include('flow/delayed')
 local due_topics = include('flow/due_topics')
 local intake = include('publishing/intake')
@@ -58,16 +59,15 @@ end
 -- The first topic of a call is always accepted. If it costs more than half of the maximum, the maximum becomes twice
 -- its cost, to leave room for its events. Example: a topic with 1,000 subscribers costs 12,012 µs, so the maximum
 -- becomes 24,024 µs.
-local function begin_work(call, progress, client, topic)
-  if topic.subscribers then return true end
-  local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
-  local work = WORK_OF.topic + subscribers * WORK_OF.subscriber
+local function begin_work(progress, client, topic)
+  if topic.is_begun then return true end
+  local work = WORK_OF.topic + topic.subscribers * WORK_OF.subscriber
   if progress.work == 0 then
     progress.max_work = math.max(MAX_WORK, 2 * work)
   elseif progress.work + work > progress.max_work then
     return false
   end
-  topic.subscribers = subscribers
+  topic.is_begun = true
   progress.topics[#progress.topics + 1] = topic
   count_work(progress, client, work)
   return true
@@ -78,7 +78,7 @@ end
 -- left for any client.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
-  if not begin_work(call, progress, client, topic) then return false end
+  if not begin_work(progress, client, topic) then return false end
   local part = progress.max_work / progress.clients
   repeat
     local text = take_entry(call, progress, topic)
@@ -150,7 +150,8 @@ return function(call, args)
   local published = {}
   for i, topic in ipairs(progress.topics) do
     local about = topic.about
-    delayed.remove(call, about.publisher, about.name, topic.taken, topic.ids, topic.held_bytes)
+    -- If the events of one topic cannot be removed, those of the others are. They would be published again otherwise.
+    calls.try(call, delayed.remove, about.publisher, about.name, topic.taken, topic.ids, topic.held_bytes)
     published[i] = {
       topic = about.name, events = about.events, bytes = topic.bytes,
       subscribers = table.concat(about.subscribers or {}, '\n'), late_ms = topic.late_ms,

@@ -7,6 +7,7 @@ import { readDelayed } from '../../harness/scripts/delayed.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
 import { StorageForbidden, StorageFull } from '../../src/errors.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -40,6 +41,38 @@ describe('what is due', () => {
     await permit('+llen');
     assert.deepEqual((await bus.publishDelayed('c')).published, { widgets: 2 });
     assert.deepEqual(await delivered(), ['now', 'e0', 'e1']);
+  });
+
+  for (const name of ['topic', 'topic_subscribers', 'delayed_due', 'delayed_events'] as const)
+    test(`does not wait for a topic whose key ${name} another program has written`, async () => {
+      await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+      await bus.delay('a', 'widgets', [event('e1')]);
+      await bus.delay('b', 'gadgets', [event('e2', 1000)]);
+      await hasten();
+      const { redis: commands, keys } = redis.store;
+      const key = keys[name]('widgets');
+      await commands.rename(key, 'kept');
+      await commands.set(key, 'x');
+      for (const seed of ['c', 'd', 'e']) await bus.publishDelayed(seed).catch(() => {});
+      assert.deepEqual(await delivered(), ['e2']);
+      await commands.rename('kept', key);
+      await sweep(redis.store);
+      await bus.publishDelayed('f');
+      assert.deepEqual((await delivered()).sort(), ['e1', 'e2']);
+    });
+
+  test('is published once, although another program has written what its client holds', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+    await bus.delay('a', 'widgets', [event('e1')]);
+    await bus.delay('b', 'gadgets', [event('e2', 1000)]);
+    await hasten();
+    const { redis: commands, keys } = redis.store;
+    await commands.del(keys.delayed_held('shop'));
+    await commands.set(keys.delayed_held('shop'), 'x');
+    for (const seed of ['c', 'd', 'e']) await bus.publishDelayed(seed).catch(() => {});
+    assert.deepEqual(await delivered(), ['e1', 'e2']);
+    await commands.del(keys.delayed_held('shop'));
+    await sweep(redis.store);
   });
 
   test('is published to those who are subscribed then, and counted as a publish', async () => {

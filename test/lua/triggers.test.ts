@@ -4,6 +4,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { EVERY_SECOND, type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { Listener } from './listener.ts';
 
 const redis = new TestStore();
@@ -176,6 +177,22 @@ describe('a trigger that fires', () => {
     const ids = (await bus.state()).batches.a1?.events.map((event) => JSON.parse(event).id);
     assert.deepEqual(ids, [`a@${PAST}`, `a@${PAST + 1000}`, `b@${PAST + 500}`]);
   });
+
+  for (const name of ['topic', 'topic_subscribers'] as const)
+    test(`does not wait for one whose topic has a key ${name} that another program has written`, async () => {
+      await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+      await put('bad', { topic: 'widgets', nextAt: PAST });
+      await put('good', { topic: 'gadgets', nextAt: PAST });
+      const { redis: commands, keys } = redis.store;
+      const key = keys[name]('widgets');
+      await commands.rename(key, 'kept');
+      await commands.set(key, 'x');
+      await assert.rejects(due(), /WRONGTYPE/);
+      assert.deepEqual(await fire('a', await firingOf('good')), [1]);
+      await commands.rename('kept', key);
+      await sweep(redis.store);
+      assert.deepEqual(await fire('b', await firingOf('bad')), [1]);
+    });
 
   test('without a next time stays, and fires no more', async () => {
     await put('once', { nextAt: PAST });
