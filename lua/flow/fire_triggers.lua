@@ -20,12 +20,14 @@ charges in the control partition what each client has `spent`.
 A call does a bounded amount of work. When that is used up, the first of `times` that has not fired is stored as the
 next due time, and firings that were not begun have the outcome `left`. If storing fails for a subscriber, for example
 because of a key of the wrong type, the due times still count as fired: otherwise the other subscribers would get their
-events again and again.
+events again and again. If a firing cannot be judged, for example because the rate of its client cannot be read, the
+others fire all the same, and it stays due.
 
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
 bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
 ]]
 local agenda = include('flow/agenda')
+local calls = include('store/calls')
 local copies = include('publishing/copies')
 local intake = include('publishing/intake')
 local rates = include('publishing/rates')
@@ -42,6 +44,8 @@ local ERRORS = {
   claimed_by_other = 'topic_claimed', no_room = 'limit_reached', owns_too_many = 'limit_reached',
   rate_limited = 'rate_limited',
 }
+
+local LEFT = { outcome = 'left', fired = 0 }
 
 -- Reads the trigger of a firing. Returns its definition, and a table with its stored `fired`, `missed` and `error`.
 -- Returns nil if the trigger is paused. Also returns nil if it has another definition or another due time than when a
@@ -114,28 +118,28 @@ local function settle(call, settlement)
   if firing.error then agenda.postpone(call, due, member) end
 end
 
--- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. Does
--- not store the result in the trigger, but adds it to `progress.settlements`: the script must store the events first.
+-- Publishes the events of a trigger, if it may publish. Returns a table with the outcome and the number of published
+-- events. Does not store the result in the trigger, but adds it to `progress.settlements`: the script must store the
+-- events first.
 local function fire(call, progress, firing)
-  if progress.left <= 0 then return 'left', 0 end
+  if progress.left <= 0 then return LEFT end
   local trigger, state = read(call, firing)
-  if not trigger then return 'changed', 0 end
+  if not trigger then return { outcome = 'changed', fired = 0 } end
   progress.left = progress.left - 1
   local times = firing.times
-  local settlement = { firing = firing, state = state, fired = 0, missed = firing.missed, next_at = firing.next_at }
-  progress.settlements[#progress.settlements + 1] = settlement
+  local settlement = {
+    firing = firing, state = state, fired = 0, missed = firing.missed, next_at = firing.next_at, error = firing.error,
+  }
   local publication = { topic = trigger.topic, client = firing.client }
   local refusal = #times > 0 and judge(call, progress, publication)
   if refusal then
     settlement.missed, settlement.error = firing.missed + #times, ERRORS[refusal]
-    return refusal, 0
-  end
-  settlement.error = firing.error
-  if #times > 0 then
+  elseif #times > 0 then
     settlement.fired = publish(call, progress, firing, trigger, publication)
     settlement.next_at = times[settlement.fired + 1] or firing.next_at
   end
-  return 'settled', settlement.fired
+  progress.settlements[#progress.settlements + 1] = settlement
+  return { outcome = refusal or 'settled', fired = settlement.fired }
 end
 
 return function(call, args)
@@ -145,8 +149,7 @@ return function(call, args)
   }
   for _, client in ipairs(args.waiting) do progress.waiting[client] = true end
   for i, firing in ipairs(args.firings) do
-    local outcome, fired = fire(call, progress, firing)
-    outcomes[i] = { outcome = outcome, fired = fired }
+    outcomes[i] = calls.try(call, fire, progress, firing) or LEFT
   end
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)

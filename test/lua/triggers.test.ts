@@ -194,6 +194,24 @@ describe('a trigger that fires', () => {
       assert.deepEqual(await fire('b', await firingOf('bad')), [1]);
     });
 
+  test('does not wait for one whose client has a rate that another program has written', async () => {
+    await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
+    await put('bad', { topic: 'widgets', nextAt: PAST, client: 'mill' });
+    await put('good', { topic: 'gadgets', nextAt: PAST });
+    const firings = [await firingOf('bad'), await firingOf('good')];
+    await redis.store.redis.set(redis.store.keys.rate('mill'), 'x');
+    const limits = { eventsPerSecond: 10, bytesPerSecond: 10_000 };
+    for (const seed of ['a', 'b'])
+      await assert.rejects(fireTriggers(redis.store, seed, firings, limits), /WRONGTYPE/);
+    assert.equal((await state('good')).fired, '1');
+    assert.deepEqual(await state('bad', 'mill'), { fired: '0', missed: '0', next_at: String(PAST) });
+    await redis.store.redis.del(redis.store.keys.rate('mill'));
+    await fireTriggers(redis.store, 'c', firings, limits);
+    assert.equal((await state('bad', 'mill')).fired, '1');
+    const { batches } = await bus.state();
+    assert.equal(Object.values(batches).flatMap(({ events }) => events).length, 2);
+  });
+
   test('without a next time stays, and fires no more', async () => {
     await put('once', { nextAt: PAST });
     assert.deepEqual(await fire('a', await firingOf('once', { nextAt: undefined })), [1]);
