@@ -27,6 +27,7 @@ events now, because an outbox is full (outboxes.lua), so the batch must wait. `e
 events about expired join keys could not be published.
 ]]
 local batches = include('delivering/batches')
+local calls = include('store/calls')
 local finishing = include('delivering/finishing')
 local join_work = include('flow/join_work')
 local key_records = include('flow/key_records')
@@ -155,7 +156,8 @@ return function(call, args)
   local taken, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
-  open_keys.schedule(call, args.token, args.within_ms)
+  -- An error is kept, because the events are counted and must leave the batch. Otherwise they would be counted again.
+  calls.try(call, open_keys.schedule, args.token, args.within_ms)
   return {
     outcome = 'counted', taken = taken, is_done = take_from_batch(call, args, taken), published = published,
     completed = work.completed, expired = work.expired, evicted = work.evicted, unkeyed = unkeyed,

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { joinToken } from '../../src/ids.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import {
   bus,
   joins,
@@ -54,6 +55,19 @@ describe('a join', () => {
     assert.deepEqual([queued[TOKEN], main.pending, gauges.events], [undefined, {}, { office: 1 }]);
     const { sent, completed: total } = await bus.subscriber(TOKEN);
     assert.deepEqual([sent, total], ['4', '1']);
+  });
+
+  test('counts the events of a batch once, although another program has written the key joins:expiring', async () => {
+    await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] });
+    await publish('a', joinEvent('paid', 'A', 'p1'));
+    const { redis: commands, keys } = redis.store;
+    await commands.del(keys.joins_expiring());
+    await commands.set(keys.joins_expiring(), 'x');
+    await assert.rejects(joins.work('order'), /WRONGTYPE/);
+    await commands.del(keys.joins_expiring());
+    await sweep(redis.store);
+    assert.deepEqual((await bus.acquire(['w1'])).grants, []);
+    assert.deepEqual(await publishedFor(), [['A', 'p1']]);
   });
 
   test('keeps what is more than a count for the next time', async () => {
