@@ -7,7 +7,8 @@ import type { Published } from '../../harness/scripts/bus_inputs.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
-import { packNamed } from '../../harness/scripts/names.ts';
+import { packNamed, seedOf } from '../../harness/scripts/names.ts';
+import { type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'no' });
@@ -122,6 +123,74 @@ describe('a join of which Redis kept the first writes of a script', () => {
       await assertAllPublished(['paid']);
     }
   });
+});
+
+describe('a script that publishes what waits, and of which Redis kept the first writes, is completed by its repeat:', () => {
+  const LIMITS = { maxTopics: 100, maxClientTopics: 100 };
+  const PAST = 1_700_000_000_000;
+  let entries: Buffer[] = [];
+  let firings: Firing[] = [];
+  const texts = async () => {
+    const { batches } = await bus.state();
+    return Object.values(batches).flatMap(({ token, events }) => events.map((text) => `${token} ${text}`));
+  };
+
+  for (const [what, prepare, call, expected] of [
+    [
+      'apply_outbox',
+      async () => {
+        const { redis: commands, keys } = redis.store;
+        await commands.hset(keys.topic('gadgets'), { publisher: 'shop', elsewhere: '1:1:1' });
+        await bus.publish('b', 'gadgets', ['e2']);
+        entries = await commands.lrangeBuffer(keys.outbox(), 0, -1);
+        await fill();
+      },
+      () =>
+        bus.store.run('apply_outbox', {
+          ...{ ...LIMITS, maxOutboxBytes: undefined, uidSeed: seedOf('c') },
+          sources: [{ source: '1', entries }],
+        }),
+      (text: string) => text === 'alice e2',
+    ],
+    [
+      'publish_delayed',
+      async () => {
+        await bus.delay('b', 'widgets', [{ id: 'e2', delay: 1000 }]);
+        await bus.delay('b', 'gadgets', [{ id: 'e3', delay: 1000 }]);
+        for (const topic of ['widgets', 'gadgets']) await bus.hasten(topic, 2000);
+      },
+      () => bus.publishDelayed('c'),
+      (text: string) => /e[23]$/.test(text),
+    ],
+    [
+      'fire_triggers',
+      async () => {
+        for (const topic of ['widgets', 'gadgets'])
+          await putTrigger(bus.store, topic, { topic, nextAt: PAST, revision: topic });
+        firings = ['widgets', 'gadgets'].map((name) => ({
+          ...{ client: 'shop', name, revision: name, dueAt: PAST, times: [PAST], missed: 0 },
+          nextAt: undefined,
+        }));
+      },
+      () => fireTriggers(bus.store, 'c', firings),
+      (text: string) => text.includes('@'),
+    ],
+  ] as const)
+    test(what, async () => {
+      await prepare();
+      const writes = await writesOf(redis.redis, call);
+      const found = (await texts()).filter(expected);
+      assert.ok(found.length > 0);
+      for (let kept = 1; kept < writes.length; kept++) {
+        await fill();
+        await prepare();
+        await write(redis.store, writes.slice(0, kept));
+        await call();
+        await sweep(redis.store);
+        await assertConsistent(redis.store);
+        assert.deepEqual(new Set((await texts()).filter(expected)), new Set(found), `${kept} writes`);
+      }
+    });
 });
 
 describe('a bulk of which Redis kept the first writes of a step', () => {
