@@ -54,10 +54,11 @@ export class Bulks {
 
   /**
    * Begins a bulk, which replaces the owner's last one: counts the dead letters that match the filter, and changes none
-   * yet. If the last bulk is running, returns false and changes nothing.
+   * yet. If a part of the last bulk is running, returns false and changes nothing. If the bulk cannot begin in one of its
+   * partitions, it is cancelled in the others, because it would look as if it were whole.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
-    if ((await this.find(owner))?.state === 'running') return false;
+    if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
     const id = uid();
     const { queues, ...rest } = filter;
     const parts = queues
@@ -74,18 +75,28 @@ export class Bulks {
         job: packJob(BULK_JOB, [owner, id, 'count']),
       }),
     );
-    return (await Promise.all(begun)).every(Boolean);
+    const outcomes = await Promise.allSettled(begun);
+    if (outcomes.every((each) => each.status === 'fulfilled' && each.value)) return true;
+    await Promise.allSettled(parts.map(([partition]) => partition.run('cancel_bulk', { owner, id })));
+    await Promise.all(begun); // throws the error, if there is one
+    return false;
   }
 
   /** Returns the newest bulk of an owner, if there is one. A bulk is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
+    const parts = await this.#parts(owner);
+    return parts.length > 0 ? parts.reduce(together) : undefined;
+  }
+
+  /** Returns the parts of the newest bulk of an owner, one for each of its partitions. */
+  async #parts(owner: string): Promise<Bulk[]> {
     const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
     const parts = records.flatMap((record) => readBulk(record) ?? []);
     const newest = parts.reduce<Bulk | undefined>(
       (last, each) => (last && last.beganAtMs >= each.beganAtMs ? last : each),
       undefined,
     );
-    return newest && parts.filter(({ id }) => id === newest.id).reduce(together);
+    return parts.filter(({ id }) => id === newest?.id);
   }
 
   /**

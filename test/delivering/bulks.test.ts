@@ -8,9 +8,11 @@ import { readConfig } from '../../src/config.ts';
 import { Bulks } from '../../src/delivering/bulks.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
-import { StorageForbidden } from '../../src/errors.ts';
+import { StorageForbidden, StorageUnavailable } from '../../src/errors.ts';
 import { bulkJob } from '../../src/maintenance/bulk_job.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { packJob } from '../../src/store/job.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
@@ -270,6 +272,35 @@ describe('a bulk', () => {
     assert.equal((await all.find('root'))?.state, 'running');
     assert.ok(await all.cancel('root', id));
     assert.equal((await all.find('root'))?.state, 'cancelled');
+    await redis.flush();
+  });
+
+  test('that is confirmed in one partition only is not replaced, and can be confirmed again', async () => {
+    const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+    const all = new Bulks(partitions);
+    await all.begin('root', 'purge', { queues: undefined });
+    const { id = '' } = (await all.find('root')) ?? {};
+    const step = { owner: 'root', id, queue: 0, token: undefined, max: 100 };
+    for (const partition of partitions.all) await partition.run('count_bulk', step);
+    await partitions.control.run('confirm_bulk', { owner: 'root', id, job: packJob('bulk', []) });
+    assert.equal(await all.begin('root', 'retry', { queues: undefined }), false);
+    assert.equal((await all.find('root'))?.id, id);
+    assert.ok(await all.confirm('root', id));
+    assert.equal((await all.find('root'))?.state, 'running');
+    await redis.flush();
+  });
+
+  test('that cannot begin in a partition that is away is cancelled in the others', async () => {
+    const partitions = Partitions.on(redis.store.redis, { partitions: 3 });
+    const [first, second, third] = partitions.all as [Partition, Partition, Partition];
+    const away = { run: { value: () => Promise.reject(new StorageUnavailable(new Error('away'))) } };
+    const some = new Bulks(new Partitions(first, Object.create(second, away), third));
+    await assert.rejects(some.begin('root', 'purge', { queues: undefined }), StorageUnavailable);
+    const found = await new Bulks(partitions).find('root');
+    assert.equal(found?.state, 'cancelled');
+    assert.equal(await new Bulks(partitions).confirm('root', found?.id ?? ''), false);
+    assert.ok(await new Bulks(partitions).begin('root', 'purge', { queues: undefined }));
+    assert.equal((await new Bulks(partitions).find('root'))?.state, 'counting');
     await redis.flush();
   });
 
