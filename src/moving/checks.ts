@@ -1,4 +1,4 @@
-import { BootError } from '../errors.ts';
+import { BootError, StorageForbidden } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { checkServer, SCHEMA } from '../maintenance/schema.ts';
 import { keyspace } from '../store/keys.ts';
@@ -6,6 +6,8 @@ import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { countProcesses } from '../store/presence.ts';
+import { scanned } from './scanning.ts';
 import type { Side } from './side.ts';
 import type { StoredMove } from './stored_move.ts';
 
@@ -28,8 +30,17 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
   await refuseRunning(source, leaseMs);
 }
 
-/** Throws BootError if a worker gave a sign of life within the last `leaseMs`, because the bus may still be running. */
+/**
+ * Throws BootError if processes of the bus are alive, or if a worker gave a sign of life within the last `leaseMs`: it
+ * may have been killed a moment ago, or hang.
+ */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
+  const running = await runningProcesses(source);
+  if (running)
+    throw new BootError(
+      `${running} of the bus are alive. Stop all web and worker processes, and try again. ` +
+        'Processes of a bus with the same prefix in another database of this Redis count too.',
+    );
   const [seconds, micros] = await source.command((redis) => redis.time());
   const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
   const heard = await source.command((redis, keys) => redis.hvals(keys.workers()));
@@ -42,28 +53,69 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
 }
 
 /**
- * Returns the addresses of connections whose last command was a script call or WAIT. They may belong to web processes
- * of the bus, which leave no other trace in Redis. Returns an empty list if CLIENT LIST fails, perhaps because the ACL
- * forbids it.
+ * Returns the numbers of living processes as a text, such as `1 web and 0 worker processes`. Returns undefined if there
+ * are none, or if the ACL forbids to count them.
  */
-export async function scriptCallers({ control: source }: Partitions): Promise<string[]> {
-  try {
-    const { own, list } = await source.command(async (redis) => ({
-      own: await redis.client('ID'),
-      list: String(await redis.client('LIST')),
-    }));
-    return list.split('\n').flatMap((line) => {
-      const { id, addr = '', cmd } = Object.fromEntries(line.split(' ').map((each) => each.split('=', 2)));
-      return Number(id) !== own && /^(?:fcall|evalsha|eval|wait)$/.test(cmd ?? '') ? [addr] : [];
-    });
-  } catch {
-    return [];
-  }
+export async function runningProcesses(source: Partition): Promise<string | undefined> {
+  const { web, worker } = (await countProcesses(source)) ?? { web: 0, worker: 0 };
+  return web + worker > 0 ? `${web} web and ${worker} worker processes` : undefined;
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty. Data that an earlier run of the same move has written
- * is no error.
+ * Returns the addresses of connections whose last command was a script call or WAIT. They may belong to web processes
+ * that could not be counted. Returns an empty list if the ACL forbids CLIENT LIST.
+ */
+export async function scriptCallers({ control }: Partitions): Promise<string[]> {
+  const others = await otherConnections(control);
+  return others.flatMap(({ addr = '', cmd = '' }) =>
+    /^(?:fcall|evalsha|eval|wait)$/.test(cmd) ? [addr] : [],
+  );
+}
+
+/**
+ * Throws BootError if another run moves the same bus. Each run would delete and write keys that the other has copied,
+ * perhaps after the target is in use. Does nothing if the ACL forbids CLIENT LIST or CLIENT SETNAME.
+ */
+export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
+  const name = `move:${encodeURIComponent(source.keys.move())}`;
+  // The name is set before the list is read. So of two runs that begin at the same moment, at least one sees the other.
+  const named = await unlessForbidden(source.command((redis) => redis.client('SETNAME', name)));
+  const others = named ? await otherConnections(source) : [];
+  const runs = others.filter(
+    (each) => each.name === name && each.db === String(source.redis.options.db ?? 0),
+  );
+  if (runs.length > 0)
+    throw new BootError(
+      `Another bin/move of this bus runs, with a connection from ${runs.map(({ addr }) => addr).join(', ')}. ` +
+        'Wait until it ends, or end it.',
+    );
+}
+
+/** Returns the other connections to the Redis of this partition, each with the fields of CLIENT LIST. */
+async function otherConnections(source: Partition): Promise<Partial<Record<string, string>>[]> {
+  const all = source.command(async (redis) => ({
+    own: await redis.client('ID'),
+    list: String(await redis.client('LIST')),
+  }));
+  const { own, list } = (await unlessForbidden(all)) ?? { own: 0, list: '' };
+  return list
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => Object.fromEntries(line.split(' ').map((each) => each.split('=', 2))))
+    .filter(({ id }) => Number(id) !== own);
+}
+
+/** Resolves as `reply` does, or with undefined if the ACL forbids the command. */
+function unlessForbidden<T>(reply: Promise<T>): Promise<T | undefined> {
+  return reply.catch((error: unknown) => {
+    if (error instanceof StorageForbidden) return undefined;
+    throw error;
+  });
+}
+
+/**
+ * Throws BootError unless the target can hold a bus and is empty: a move adds to the keys that it finds. Data that an
+ * earlier run of the same move has written is no error.
  */
 export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
@@ -77,13 +129,16 @@ export async function checkTarget(source: Side, target: Side, stored: StoredMove
     );
   if ((await hasPlainBus(target)) && !(await isSame(source, target)))
     throw new BootError('The target has a bus already, with one partition. Choose another --to-prefix.');
-  for (const partition of target.partitions.all) {
-    const any = await partition.command((redis, keys) =>
-      redis.exists(keys.schema(), keys.topics(), keys.subscribers(), keys.api_tokens()),
-    );
-    if (any > 0)
+  for (const partitions of target.partitions.byRedis())
+    if (await hasKeys(partitions))
       throw new BootError('The target has data of a bus already. Empty it, or choose another --to-prefix.');
-  }
+}
+
+/** True if any of these partitions, which are in the same Redis, has a key of the bus. */
+async function hasKeys(partitions: readonly [Partition, ...Partition[]]): Promise<boolean> {
+  const prefixes = partitions.map(({ prefix }) => prefix);
+  for await (const { keys } of scanned(partitions[0], prefixes)) if (keys.length > 0) return true;
+  return false;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { BootError, StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { SCHEMA } from '../maintenance/schema.ts';
+import type { Partition } from '../store/partition.ts';
 import { refuse } from '../store/refusal.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { type Census, countKeys, countsIn } from './census.ts';
@@ -9,7 +10,9 @@ import {
   checkTarget,
   fillingText,
   readCount,
+  refuseSecondRun,
   runIdOf,
+  runningProcesses,
   scriptCallers,
   storeCount,
 } from './checks.ts';
@@ -75,6 +78,7 @@ function explain(error: unknown, { partitions }: Side): Promise<never> {
 async function moveAll(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
   if (target.partitions.all.length === 1) throw new BootError('--partitions must be 2 or more.');
+  await refuseSecondRun(source.partitions);
   await checkSource(source, leaseMs);
   if (!ignoresCallers) await refuseCallers(source);
   const { control } = source.partitions;
@@ -92,15 +96,24 @@ async function moveAll(parts: Move): Promise<Comparison> {
   await storeCount(target, fillingText(stored));
   const before = await countKeys([control]);
   await copy(parts, stored, (done) => progress(done, before.keys));
-  for (const { what, source: was, target: is } of compare(before, await countKeys([control])))
-    if (was !== is)
-      throw new BootError(
-        `The bus changed while it was moved: ${what} were ${was} and are ${is}. A process still uses it. ` +
-          `Stop it, empty the target, delete ${control.keys.move()} and move again.`,
-      );
+  const change = await changeOf(control, before);
+  if (change !== undefined)
+    throw new BootError(
+      `The bus changed while it was moved: ${change}. A process still uses it. ` +
+        `Stop it, empty the target, delete ${control.keys.move()} and move again.`,
+    );
   const comparison = compare(before, await countTarget(target));
   if (comparison.every((each) => each.source === each.target)) await finish(parts, stored);
   return comparison;
+}
+
+/** Says how the source has changed since it was counted, or which processes run there. Undefined if neither is so. */
+async function changeOf(control: Partition, before: Census): Promise<string | undefined> {
+  const changed = compare(before, await countKeys([control])).find((each) => each.source !== each.target);
+  if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
+  // A process may have begun to start just before the move did.
+  const running = await runningProcesses(control);
+  return running && `${running} have started`;
 }
 
 async function refuseCallers(source: Side): Promise<void> {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
+import { Redis } from 'ioredis';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
@@ -240,6 +241,35 @@ describe('a move is refused', () => {
     await refused(move({ ...parts(), ignoresCallers: false }), /run scripts in the Redis of the bus/);
   });
 
+  test('while a web or worker process is alive, whatever its last command was', async (t) => {
+    const listening = new Redis(redis.redis.url);
+    t.after(() => listening.disconnect());
+    await listening.subscribe(store().keys.processes('web'));
+    await refused(move(parts()), /^1 web and 0 worker processes of the bus are alive\. Stop all/);
+    assert.equal(await store().redis.exists(store().keys.move()), 0);
+    await listening.unsubscribe();
+    const progress = () => void listening.subscribe(store().keys.processes('worker'));
+    await refused(
+      move({ ...parts(), progress }),
+      /changed while it was moved: 0 web and 1 worker processes have started/,
+    );
+  });
+
+  test('while another run moves the same bus', async (t) => {
+    const other = await open(1);
+    t.after(() => other.redis.disconnect());
+    await fillBus(store(), SIZES);
+    const refusals: Promise<void>[] = [];
+    const progress = () => {
+      const second = move({ ...parts(), source: other });
+      refusals.push(refused(second, /^Another bin\/move of this bus runs, with a connection from /));
+    };
+    await move({ ...parts(), progress });
+    assert.ok(refusals.length > 0);
+    await Promise.all(refusals);
+    await assertMoved(target);
+  });
+
   test('into a bus, into what another move has begun, and into a Redis that deletes', async (t) => {
     const other = await open(FOUR, 'other:');
     t.after(() => other.redis.disconnect());
@@ -252,7 +282,9 @@ describe('a move is refused', () => {
     await store().redis.set('other:partitions', '4, being filled by the move of somebody');
     await refused(into(), /Another move has begun/);
     await store().redis.del('other:partitions');
-    await store().redis.sadd(other.partitions.all[2]?.keys.topics() ?? '', 'widgets');
+    // A move that was given up soon has left whichever keys its scan found first.
+    const { keys = store().keys } = other.partitions.all[2] ?? {};
+    await store().redis.hset(keys.subscriber('client1'), 'paused_at', 1);
     await refused(into(), /target has data of a bus/);
     assert.equal(await store().redis.exists(store().keys.move()), 0);
     await store().redis.config('SET', 'maxmemory-policy', 'allkeys-lru');
