@@ -121,8 +121,11 @@ export class Mover {
   ): void {
     if (elements.length === 0) return;
     const key = this.#nameIn(partition, found);
-    for (const command of writing(type, key, elements)) add(writes, partition, command);
-    if (expiresMs >= 0) add(writes, partition, ['PEXPIREAT', key, expiresMs]);
+    const commands = writing(type, key, elements);
+    // A key that expires gets its end in the same transaction. If the move was cut off between the two, and the source's
+    // key expired before it went on, a former secret would stay valid for ever.
+    const transaction = [['MULTI'], ...commands, ['PEXPIREAT', key, expiresMs], ['EXEC']];
+    for (const command of expiresMs >= 0 ? transaction : commands) add(writes, partition, command);
   }
 
   async #copySums(found: FoundKey, sums: Sums): Promise<void> {
@@ -134,10 +137,12 @@ export class Mover {
 
   async #send(writes: Writes): Promise<void> {
     for (const [partition, commands] of writes)
-      await partition.command((redis) => {
+      await partition.command(async (redis) => {
         const pipeline = redis.pipeline();
         for (const [verb, ...args] of commands) pipeline.call(String(verb), ...args);
-        return replies(pipeline);
+        // The reply to EXEC has the errors of its commands.
+        const failed = (await replies(pipeline)).flat().find((reply) => reply instanceof Error);
+        if (failed) throw failed;
       });
   }
 

@@ -3,6 +3,7 @@ import { after, beforeEach, describe, test } from 'node:test';
 import { Redis } from 'ioredis';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
+import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
@@ -149,6 +150,20 @@ describe('a move', () => {
     await refused(move(parts()), /was moved to .* already/);
   });
 
+  test('leaves no key without its end if it is cut off before it has set the end', async (t) => {
+    const { redis: commands, keys } = redis.store;
+    await commands.set(keys.session('digest'), '{}', 'PX', 60_000);
+    const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
+    t.after(() => proxy.stop());
+    const into = await open(FOUR, redis.store.prefix, proxy.url);
+    t.after(() => into.redis.disconnect());
+    proxy.splitNext('*3\r\n$9\r\nPEXPIREAT', async () => proxy.stop());
+    await refused(move({ ...parts(), target: into }), /Redis went away/);
+    // The session ends before the move goes on, so the move does not find it again.
+    await commands.del(keys.session('digest'));
+    assert.deepEqual(await commands.keys('*session:digest'), []);
+  });
+
   test('copies all again if its end was cut off, and the target is empty now', async () => {
     await fillBus(redis.store, SIZES);
     await move(parts());
@@ -216,6 +231,16 @@ describe('a move is refused', () => {
       move(parts()),
       /Another program .*session:\{digest\} is a hash instead of a string \(2 keys\)\. Find/,
     );
+  });
+
+  test('if another program writes keys that expire into the target', async () => {
+    const { redis: commands, keys } = store();
+    await commands.hset(keys.former_secret('shop'), 'ha1_md5', 'a');
+    await commands.pexpire(keys.former_secret('shop'), 60_000);
+    await assert.rejects(move({ ...parts(), progress: () => assert.fail('cut off') }), /cut off/);
+    const { control } = target.partitions;
+    await commands.set(control.keys.former_secret('shop'), 'of another program');
+    await assert.rejects(move(parts()), /WRONGTYPE/);
   });
 
   test('if a Redis is full or away, or does not permit a command', async (t) => {
