@@ -2,6 +2,7 @@ import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
+import { isWrongType } from '../store/wrong_type.ts';
 import { readScopes, scopeList } from './scope.ts';
 
 /** About how many clients `repairCopies` compares at a time. Reading 300 takes Redis about 1 ms. */
@@ -31,30 +32,43 @@ export function registerIn(
 }
 
 /**
- * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Resolves with the
- * tokens of the joins that ended, because the scopes of their client do not permit them.
+ * Makes the copies of clients in the partition `other` equal to the clients in the control partition. A client with a
+ * key of another type, as another program may have written it, is skipped; `error` is the first error about such a key.
+ * `ended` has the tokens of the joins that ended, because the scopes of their client do not permit them.
  */
 export async function repairCopies(
   control: Partition,
   other: Partition,
   signal: AbortSignal,
-): Promise<string[]> {
+): Promise<{ ended: string[]; error: unknown }> {
   const ended: string[] = [];
-  for await (const tokens of tokensOf(control, signal)) {
+  let error: unknown;
+  const skipping = async (tokens: string[], repair: (tokens: string[]) => Promise<void>) => {
+    try {
+      await repair(tokens);
+    } catch (thrown) {
+      if (!isWrongType(thrown)) throw thrown;
+      error ??= thrown;
+      for (const token of tokens.length > 1 ? tokens : []) await skipping([token], repair);
+    }
+  };
+  const copy = async (tokens: string[]) => {
     const [clients, copies] = await Promise.all([readKnown(control, tokens), readKnown(other, tokens)]);
     for (const token of tokens) {
       if (isSame(clients.get(token), copies.get(token))) continue;
       const now = (await readKnown(control, [token])).get(token);
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
-  }
+  };
   // A client is registered in the control partition first. So if that partition lacks the client of a copy, the client
   // was removed.
-  for await (const tokens of tokensOf(other, signal)) {
+  const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
-  }
-  return ended;
+  };
+  for await (const tokens of tokensOf(control, signal)) await skipping(tokens, copy);
+  for await (const tokens of tokensOf(other, signal)) await skipping(tokens, removeOthers);
+  return { ended, error };
 }
 
 /**

@@ -95,9 +95,10 @@ async function repairClients(
   { partition, partitions, config }: JobParts,
   signal: AbortSignal,
 ): Promise<void> {
-  const ended = await repairCopies(partitions.control, partition, signal);
+  const { ended, error } = await repairCopies(partitions.control, partition, signal);
   const deadLetters = new DeadLetters(partitions, config, () => {});
   for (const join of ended) await deadLetters.purgeAll(join);
+  if (error !== undefined) throw error;
 }
 
 async function promoteAllDue(partition: Partition): Promise<void> {

@@ -225,9 +225,26 @@ describe('with several partitions', () => {
     await changing().register('removed', 'removed--1');
     await putTrigger(far, 'hourly', { client: 'removed--1' });
     await cutOff.remove('removed--1');
-    assert.deepEqual(await repairCopies(partitions.control, far, all), []);
+    assert.deepEqual((await repairCopies(partitions.control, far, all)).ended, []);
     assert.deepEqual(await known(far), { [made.token]: 'made', 'narrowed--1': 'narrowed' });
     assert.equal(await far.redis.hget(far.keys.api_token('narrowed--1'), 'publish'), 'a');
     assert.equal(await far.redis.zcard(far.keys.triggers_due()), 0);
+  });
+
+  test('a sweep repairs all clients but those of which another program has written a key', async () => {
+    const [near] = others as [Partition];
+    const all = new AbortController().signal;
+    const cutOff = new Clients(partitions.control, []);
+    for (const token of ['narrowed--1', 'removed--1', 'spoiled--1']) await changing().register('old', token);
+    await cutOff.remove('removed--1');
+    await cutOff.register('narrowed', 'narrowed--1', { publish: ['a'] });
+    for (const { redis, keys } of [partitions.control, near]) {
+      await redis.set(keys.api_token('spoiled--1'), 'not a hash');
+      const { error } = await repairCopies(partitions.control, near, all);
+      assert.match(String(error), /WRONGTYPE/);
+      assert.deepEqual(await known(near), { 'narrowed--1': 'narrowed', 'spoiled--1': 'old' });
+      await redis.del(keys.api_token('spoiled--1'));
+      await near.redis.hset(near.keys.api_tokens(), 'narrowed--1', 'other', 'removed--1', 'old');
+    }
   });
 });
