@@ -161,14 +161,18 @@ export class Triggers {
     }
   }
 
-  /** Returns the names of the triggers of a client, or of all clients, sorted by name, then client. */
+  /**
+   * Returns the names of the triggers of a client, or of all clients, sorted by name, then client. A trigger that is
+   * being moved, so that two partitions have it, comes once.
+   */
   async names(client?: string): Promise<TriggerName[]> {
     const names = await Promise.all(
       this.#partitions.all.map((partition) =>
         client === undefined ? allNames(partition) : namesOf(partition, client),
       ),
     );
-    return names.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
+    const byPlace = new Map(names.flat().map((each) => [placeOf(each), each]));
+    return [...byPlace.values()].sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
   /** Returns the triggers with these names, in this order. Leaves out those that do not exist or cannot be read. */

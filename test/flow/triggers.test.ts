@@ -115,6 +115,18 @@ describe('a trigger whose new topic is in another partition', () => {
     assert.deepEqual(await dueTimes(), [[0, String(AHEAD + 1000)]]);
   });
 
+  test('is listed once while both partitions have it', async () => {
+    const [from] = partitions.all as [Partition];
+    const listed = async () =>
+      Promise.all(
+        [TRIGGER.client, undefined].map((client) => new Triggers(partitions, LIMITS).names(client)),
+      );
+    let during: Promise<unknown> | undefined;
+    beforeScript(from, 'remove_trigger', () => (during = listed()));
+    assert.equal(await put(2), 'changed');
+    assert.deepEqual(await during, [[TRIGGER], [TRIGGER]]);
+  });
+
   for (const isPaused of [false, true])
     test(`goes on in one partition wherever its move is cut off, ${isPaused ? '' : 'not '}paused`, async () => {
       const seen: (string | undefined)[] = [];
