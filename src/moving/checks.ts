@@ -1,4 +1,4 @@
-import { BootError, StorageForbidden } from '../errors.ts';
+import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { checkServer, SCHEMA } from '../maintenance/schema.ts';
 import { keyspace } from '../store/keys.ts';
@@ -63,7 +63,7 @@ export async function runningProcesses(source: Partition): Promise<string | unde
 
 /**
  * Returns the addresses of connections whose last command was a script call or WAIT. They may belong to web processes
- * that could not be counted. Returns an empty list if the ACL forbids CLIENT LIST.
+ * that could not be counted.
  */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);
@@ -74,14 +74,14 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
 
 /**
  * Throws BootError if another run moves the same bus. Each run would delete and write keys that the other has copied,
- * perhaps after the target is in use. Does nothing if the ACL forbids CLIENT LIST or CLIENT SETNAME.
+ * perhaps after the target is in use. Other runs are refused until this connection is closed. Sees no other run if CLIENT
+ * LIST or CLIENT SETNAME fails, perhaps because the ACL forbids it.
  */
 export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
   // The name is set before the list is read. So of two runs that begin at the same moment, at least one sees the other.
-  const named = await unlessForbidden(source.command((redis) => redis.client('SETNAME', name)));
-  const others = named ? await otherConnections(source) : [];
-  const runs = others.filter(
+  await source.command((redis) => redis.client('SETNAME', name)).catch(() => {});
+  const runs = (await otherConnections(source)).filter(
     (each) => each.name === name && each.db === String(source.redis.options.db ?? 0),
   );
   if (runs.length > 0)
@@ -91,26 +91,21 @@ export async function refuseSecondRun({ control: source }: Partitions): Promise<
     );
 }
 
-/** Returns the other connections to the Redis of this partition, each with the fields of CLIENT LIST. */
+/**
+ * Returns the other connections to the Redis of this partition, each with the fields of CLIENT LIST. Returns an empty
+ * list if CLIENT LIST fails, perhaps because the ACL forbids it.
+ */
 async function otherConnections(source: Partition): Promise<Partial<Record<string, string>>[]> {
   const all = source.command(async (redis) => ({
     own: await redis.client('ID'),
     list: String(await redis.client('LIST')),
   }));
-  const { own, list } = (await unlessForbidden(all)) ?? { own: 0, list: '' };
+  const { own, list } = await all.catch(() => ({ own: 0, list: '' }));
   return list
     .split('\n')
     .filter(Boolean)
     .map((line) => Object.fromEntries(line.split(' ').map((each) => each.split('=', 2))))
     .filter(({ id }) => Number(id) !== own);
-}
-
-/** Resolves as `reply` does, or with undefined if the ACL forbids the command. */
-function unlessForbidden<T>(reply: Promise<T>): Promise<T | undefined> {
-  return reply.catch((error: unknown) => {
-    if (error instanceof StorageForbidden) return undefined;
-    throw error;
-  });
 }
 
 /**
