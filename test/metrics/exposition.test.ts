@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeEach, describe, test } from 'node:test';
+import { root } from '../../harness/processes/command.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Clients } from '../../src/authentication/client.ts';
@@ -77,6 +80,31 @@ test('an empty bus shows every family, and the metrics of the process', async ()
     'routemaster_jobs{queue="main",state="scheduled"}': 0,
     'routemaster_jobs{queue="main",state="waiting"}': 0,
   });
+});
+
+test('docs/operating.md has every family in its table, and no other there or in an alert', async () => {
+  const document = readFileSync(join(root, 'docs/operating.md'), 'utf8');
+  const section = (heading: string) =>
+    document.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ??
+    assert.fail(`there is no section ${heading}`);
+  const families = await show();
+  const ours = [...families.keys()].filter((name) => name.startsWith('routemaster_'));
+  const inTable = section('Metrics')
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .slice(1)
+    .map((line) => line.split(' | ').at(-1) ?? '')
+    // Labels stand behind the names, such as "`jobs` by `queue`, `state`".
+    .map((names) => names.replace(/ by `\w+`(?:, `\w+`)*/g, ''))
+    .flatMap((names) => [...names.matchAll(/`(\w+)`/g)].map(([, name]) => `routemaster_${name}`));
+  assert.deepEqual(inTable.sort(), ours.sort());
+  const inAlerts = section('Alerts').match(/\broutemaster_\w+/g) ?? [];
+  const known = new Set(ours);
+  const familyOf = (name: string) => (known.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, ''));
+  assert.deepEqual(
+    inAlerts.filter((name) => !known.has(familyOf(name))),
+    [],
+  );
 });
 
 test('names follow the conventions of Prometheus', async () => {
