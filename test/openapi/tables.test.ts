@@ -36,6 +36,11 @@ const names = (heading: string) =>
 const fields = ({ properties = {} }: JsonSchema = {}) => Object.keys(properties).sort();
 const { schemas } = document.components;
 
+/** Returns the schema itself in place of a reference to it. */
+function resolved(schema: JsonSchema = {}): JsonSchema {
+  return (schema.$ref && schemas[schema.$ref.split('/').at(-1) ?? '']) || schema;
+}
+
 describe('the tables of docs/api.md have', () => {
   const calls = rows('Calls').flatMap(([call = '', who = '', answers = '']) => {
     const [, method = '', path, other] = /^`([A-Z]+) ([^`]+)`(?:, or `([^`]+)`)?/.exec(call) ?? [];
@@ -66,6 +71,25 @@ describe('the tables of docs/api.md have', () => {
       const found = find(`${method} ${path}`)?.answers ?? '';
       for (const status of Object.keys(answers))
         assert.ok(found.includes(status), `${method} ${path}: ${status}`);
+    }
+  });
+
+  test('the members of the answers that they list: all that are always there, and no unknown one', () => {
+    const named = calls.flatMap(({ call, answers }) => {
+      const [, status = '', list = ''] = /(\d+) `\[?\{("\w+"(?:,"\w+")*)\}/.exec(answers) ?? [];
+      return status === '' ? [] : [{ call, status, members: list.replaceAll('"', '').split(',') }];
+    });
+    assert.ok(named.length > 10, 'they are found in the table');
+    for (const { call, status, members } of named) {
+      const [method = '', path = ''] = call.split(' ');
+      const operation = document.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()];
+      const answer = resolved(operation?.responses[status]?.content?.['application/json']?.schema);
+      const { required = [], properties = {} } = resolved(answer.items ?? answer);
+      const [missing, unknown] = [
+        required.filter((each) => !members.includes(each)),
+        members.filter((each) => !(each in properties)),
+      ];
+      assert.deepEqual({ missing, unknown }, { missing: [], unknown: [] }, call);
     }
   });
 
