@@ -9,7 +9,7 @@ import { type ApiCalls, charge, type PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
 import { ago, count } from './format.ts';
-import { linkToOwner } from './links.ts';
+import { linkToSubscriber } from './links.ts';
 import { action, page } from './page.ts';
 import { ANY_QUERY, backTo, boxes, form, nextPage, ownFields, pathParameter, table } from './parts.ts';
 
@@ -88,7 +88,7 @@ ${
   html`<div class="acts">${form(call, { action: `${PATH}/selected`, does: 'Retry', content: html`${id}<input type="hidden" name="do" value="retry">` })}
 ${form(call, { action: `${PATH}/selected`, does: 'Purge', isDangerous: true, content: html`${id}<input type="hidden" name="do" value="purge">` })}</div>`
 }
-<dl class="settings card"><dt>Subscriber</dt><dd>${linkToOwner(letter)}</dd>
+<dl class="settings card"><dt>Subscriber</dt><dd>${linkToSubscriber(letter)}</dd>
 <dt>Reason</dt><dd class="mono">${letter.reason}</dd></dl>
 <h2>Attempts</h2>
 ${attemptsTable(letter.history, nowMs, letter.join)}
@@ -119,7 +119,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
             name: 'Died',
             cell: ({ id, died_at }) => html`<a href="${PATH}/${id}">${ago(died_at, nowMs)}</a>`,
           },
-          { name: 'Subscriber', cell: linkToOwner },
+          { name: 'Subscriber', cell: linkToSubscriber },
           { name: 'Reason', cell: ({ reason }) => html`<span class="mono">${reason}</span>` },
           { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
           { name: 'Events', isAmount: true, cell: ({ event_count }) => event_count },

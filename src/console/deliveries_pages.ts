@@ -5,7 +5,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { outcomeShown } from './batch_parts.ts';
 import { nameOf, PATH, stateOf } from './delivery_page.ts';
 import { ago, number } from './format.ts';
-import { linkToOwner } from './links.ts';
+import { linkToSubscriber } from './links.ts';
 import { listingPage } from './listing_page.ts';
 import { type Column, choices, pathWith } from './parts.ts';
 
@@ -34,7 +34,7 @@ export function linkToDeliveries(subscriber: string): string {
   return pathWith(PATH, { subscriber });
 }
 
-const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToOwner };
+const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToSubscriber };
 
 /** Returns the columns of a table of batches. `isOfOneSubscriber` leaves out the subscriber. */
 export function deliveryColumns(nowMs: number, { isOfOneSubscriber = false } = {}): Column<Delivery>[] {

@@ -15,7 +15,13 @@ export function linkToQueue(queue: string): Html {
  * Returns a link to the subscriber of a batch. For the batch of a join, returns the token of the join's client and a
  * link to the join.
  */
-export function linkToOwner({ subscriber, join }: { subscriber: string; join?: string | undefined }): Html {
+export function linkToSubscriber({
+  subscriber,
+  join,
+}: {
+  subscriber: string;
+  join?: string | undefined;
+}): Html {
   return join === undefined
     ? html`<a class="mono" href="/console/subscribers/${encodeURIComponent(subscriber)}">${subscriber}</a>`
     : html`<span class="mono">${subscriber}</span> ${linkToQueue(joinToken(join, subscriber))}`;
