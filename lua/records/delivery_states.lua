@@ -105,10 +105,10 @@ end
 
 -- Adds further fields to the entry of a batch or dead letter:
 -- - for all: the number of events, when the batch was closed (missing if it is open, or was never open because its
---   first events filled it), the first failed attempt, and up to `max_attempts` of the latest failed ones
+--   first events filled it), the first failed attempt, and up to `max_shown` of the latest failed ones
 -- - for a batch in flight: when its present attempt began
 -- - for a dead letter: why and when the batch died
-function delivery_states.describe(call, seen, entry, max_attempts)
+function delivery_states.describe(call, seen, entry, max_shown)
   local keys, bid = call.keys, entry.id
   local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)
   entry.events = redis.call('LLEN', list) - batches.HEADER
@@ -121,7 +121,7 @@ function delivery_states.describe(call, seen, entry, max_attempts)
     entry.reason, entry.died_ms = reason or nil, tonumber(died_ms)
   end
   entry.first_attempt = redis.call('LINDEX', keys.attempts(bid), 0) or nil
-  entry.last_attempts = entry.first_attempt and redis.call('LRANGE', keys.attempts(bid), -max_attempts, -1) or {}
+  entry.last_attempts = entry.first_attempt and redis.call('LRANGE', keys.attempts(bid), -max_shown, -1) or {}
   return entry
 end
 
