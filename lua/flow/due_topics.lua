@@ -59,7 +59,7 @@ end
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1
-  local topic = calls.try(call, begin_topic, about)
+  local topic = calls.try_keys(call, begin_topic, about)
   if not topic then
     redis.call('ZREM', call.keys.delayed_topics(), about.name)
   elseif topic.due_ms > call.now_ms then
@@ -106,7 +106,7 @@ function due_topics.clients(call, taken)
     'ZRANGE', call.keys.delayed_topics(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_TOPICS, 'WITHSCORES'
   )
   for i = 1, #due, 2 do
-    local about = calls.try(call, intake.topic, taken, due[i])
+    local about = calls.try_keys(call, intake.topic, taken, due[i])
     local token = about and about.publisher
     if token and intake.judge_outboxes(call, taken, about) then
       agenda.postpone(call, call.keys.delayed_topics(), about.name)

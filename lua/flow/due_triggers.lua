@@ -77,7 +77,7 @@ return function(call, args)
     local name, client = triggers.parts(member)
     local trigger, due_ms, length, is_moving
     if name then trigger, due_ms, length, is_moving = read(call, client, name) end
-    local topic = trigger and not is_moving and calls.try(call, read_topic, taken, trigger.topic)
+    local topic = trigger and not is_moving and calls.try_keys(call, read_topic, taken, trigger.topic)
     if not trigger or not is_moving and not topic then
       redis.call('ZREM', keys.triggers_due(), member)
     elseif is_moving then

@@ -20,8 +20,9 @@ charges in the control partition what each client has `spent`.
 A call does a bounded amount of work. When that is used up, the first of `times` that has not fired is stored as the
 next due time, and firings that were not begun have the outcome `left`. If storing fails for a subscriber, for example
 because of a key of the wrong type, the due times still count as fired: otherwise the other subscribers would get their
-events again and again. If a firing cannot be judged, for example because the rate of its client cannot be read, the
-others fire all the same, and it stays due.
+events again and again. If another program has written a key that a firing reads, for example the rate of its client,
+the others fire all the same. Its trigger leaves `triggers:due`, and a sweep enters it again: each call would fail
+otherwise, and the scheduler waits after a call that failed.
 
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
 bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
@@ -149,7 +150,11 @@ return function(call, args)
   }
   for _, client in ipairs(args.waiting) do progress.waiting[client] = true end
   for i, firing in ipairs(args.firings) do
-    outcomes[i] = calls.try(call, fire, progress, firing) or LEFT
+    outcomes[i] = calls.try_keys(call, fire, progress, firing)
+    if not outcomes[i] then
+      redis.call('ZREM', call.keys.triggers_due(), triggers.member(firing.client, firing.name))
+      outcomes[i] = LEFT
+    end
   end
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)

@@ -9,6 +9,16 @@ outlives a call.
 ]]
 local calls = {}
 
+-- Returns the text of an error, which is a text or a table, depending on the version of Redis.
+local function text_of(failure)
+  return tostring(type(failure) == 'table' and failure.err or failure)
+end
+
+-- Returns true if an error says that another program has written a key with a type that this bus does not use for it.
+local function is_wrong_type(failure)
+  return text_of(failure):find('WRONGTYPE', 1, true) ~= nil
+end
+
 -- Publishes an announcement on a channel. On a cluster, PUBLISH sends it to all nodes, and SPUBLISH only to the shard
 -- of the hash tag (a part in braces) in the channel's name.
 local function announce(channel)
@@ -47,6 +57,16 @@ function calls.try(call, step, ...)
   if not call.failure or calls.is_forbidden(result) then call.failure = result end
 end
 
+-- Runs `step`. Returns its result, or nothing if `step` failed because another program has written a key with a type
+-- that this bus does not use for it. Such an error is kept, as by `calls.try`. All other errors are thrown at once,
+-- because they say nothing about the key: the ACL may forbid a command.
+function calls.try_keys(call, step, ...)
+  local ok, result = pcall(step, call, ...)
+  if ok then return result end
+  if not is_wrong_type(result) then error(result) end
+  call.failure = call.failure or result
+end
+
 -- Runs a command that reads a key, whatever the type of the key is. Returns the reply, or an error table if the command
 -- cannot read a key of this type. Throws all other errors, because they say nothing about the key: the ACL may forbid
 -- the command.
@@ -54,11 +74,6 @@ function calls.read(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err and not reply.err:find('^WRONGTYPE') then error(reply) end
   return reply
-end
-
--- Returns the text of an error, which is a text or a table, depending on the version of Redis.
-local function text_of(failure)
-  return tostring(type(failure) == 'table' and failure.err or failure)
 end
 
 -- Returns true if an error says that the ACL forbids a command. Redis 7.0 does not write NOPERM.
@@ -72,7 +87,7 @@ end
 function calls.skip_unreadable(step, ...)
   local ok, result = pcall(step, ...)
   if ok then return result end
-  if not text_of(result):find('WRONGTYPE', 1, true) then error(result) end
+  if not is_wrong_type(result) then error(result) end
 end
 
 function calls.map(list, change)

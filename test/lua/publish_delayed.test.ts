@@ -43,6 +43,18 @@ describe('what is due', () => {
     assert.deepEqual(await delivered(), ['now', 'e0', 'e1']);
   });
 
+  for (const command of ['hmget', 'scard', 'hlen', 'zrange'])
+    test(`stays due if the ACL of Redis forbids ${command}`, async () => {
+      await bus.subscribe('alice');
+      await bus.delay('a', 'widgets', [event('e1')]);
+      await hasten();
+      const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
+      await permit(`-${command}`);
+      await assert.rejects(bus.publishDelayed('b'), StorageForbidden);
+      await permit(`+${command}`);
+      assert.deepEqual((await bus.publishDelayed('c')).published, { widgets: 1 });
+    });
+
   for (const name of ['topic', 'topic_subscribers', 'delayed_due', 'delayed_events'] as const)
     test(`does not wait for a topic whose key ${name} another program has written`, async () => {
       await bus.subscribe('alice', { topics: ['widgets', 'gadgets'] });
