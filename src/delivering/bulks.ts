@@ -11,7 +11,7 @@ export const BULK_JOB = 'bulk';
 
 /**
  * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk may have a part in each
- * partition, with a state of its own. The state of the bulk is the first in this list that one of its parts has.
+ * partition, with a state of its own. `stateOf` tells the state of the bulk.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -85,7 +85,8 @@ export class Bulks {
   /** Returns the newest bulk of an owner, if there is one. A bulk is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
-    return parts.length > 0 ? parts.reduce(together) : undefined;
+    const state = stateOf(parts);
+    return state && { ...parts.reduce(together), state };
   }
 
   /** Returns the parts of the newest bulk of an owner, one for each of its partitions. */
@@ -145,12 +146,19 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
   };
 }
 
+/**
+ * Returns the state of a bulk: the first in the list BULK_STATES that one of its parts has. But if a part is cancelled
+ * and none runs, the bulk is cancelled: another part was not cancelled because its partition was away or hung.
+ */
+function stateOf(parts: readonly Bulk[]): BulkState | undefined {
+  const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);
+  return has('cancelled') && !has('running') ? 'cancelled' : BULK_STATES.find(has);
+}
+
 function together(one: Bulk, other: Bulk): Bulk {
-  const first = (state: BulkState) => BULK_STATES.indexOf(state);
   return {
     ...one,
     queues: one.queues && other.queues ? [...one.queues, ...other.queues] : undefined,
-    state: first(one.state) <= first(other.state) ? one.state : other.state,
     matched: one.matched + other.matched,
     done: one.done + other.done,
     left: one.left + other.left,

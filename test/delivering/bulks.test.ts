@@ -304,6 +304,25 @@ describe('a bulk', () => {
     await redis.flush();
   });
 
+  test('that begins late in a partition that hung stays cancelled', async () => {
+    const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+    const [first, second] = partitions.all as [Partition, Partition];
+    // The partition gets the command, but answers too late. The connection to it is then closed.
+    const run = async (...call: Parameters<Partition['run']>) => {
+      if (call[0] === 'begin_bulk') await second.run(...call);
+      throw new StorageUnavailable(new Error('no answer'));
+    };
+    const some = new Bulks(new Partitions(first, Object.create(second, { run: { value: run } })));
+    await assert.rejects(some.begin('root', 'purge', { queues: undefined }), StorageUnavailable);
+    const all = new Bulks(partitions);
+    const { id = '', state } = (await all.find('root')) ?? {};
+    assert.equal(state, 'cancelled');
+    await second.run('count_bulk', { owner: 'root', id, queue: 0, token: undefined, max: 100 });
+    assert.equal((await all.find('root'))?.state, 'cancelled');
+    assert.equal(await all.confirm('root', id), false);
+    await redis.flush();
+  });
+
   test('cannot be confirmed any more if another one has begun in another partition', async () => {
     const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
     const all = new Bulks(partitions);
