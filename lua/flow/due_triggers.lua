@@ -78,11 +78,11 @@ return function(call, args)
     local trigger, due_ms, length, is_moving
     if name then trigger, due_ms, length, is_moving = read(call, client, name) end
     local topic = trigger and not is_moving and calls.try_keys(call, read_topic, taken, trigger.topic)
-    if not trigger or not is_moving and not topic then
-      redis.call('ZREM', keys.triggers_due(), member)
-    elseif is_moving then
+    if trigger and is_moving then
       moving[#moving + 1] = { client = client, name = name }
       agenda.postpone(call, keys.triggers_due(), member)
+    elseif not topic then
+      redis.call('ZREM', keys.triggers_due(), member)
     elseif not agenda.is_placed(call, score, due_ms) then
       triggers.enter(call, client, name, due_ms)
     elseif intake.judge_outboxes(call, taken, topic) then

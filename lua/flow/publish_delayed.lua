@@ -16,7 +16,6 @@ the caller counts it from 0 while more events are due.
 each line, and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
 removed.
 ]]
-local calls = include('store/calls')
 local delayed = include('flow/delayed')
 local due_topics = include('flow/due_topics')
 local intake = include('publishing/intake')
@@ -150,8 +149,7 @@ return function(call, args)
   local published = {}
   for i, topic in ipairs(progress.topics) do
     local about = topic.about
-    -- If the events of one topic cannot be removed, those of the others are. They would be published again otherwise.
-    calls.try(call, delayed.remove, about.publisher, about.name, topic.taken, topic.ids, topic.held_bytes)
+    delayed.remove(call, about.publisher, about.name, topic.taken, topic.ids, topic.held_bytes)
     published[i] = {
       topic = about.name, events = about.events, bytes = topic.bytes,
       subscribers = table.concat(about.subscribers or {}, '\n'), late_ms = topic.late_ms,

@@ -81,8 +81,10 @@ describe('what is due', () => {
     const { redis: commands, keys } = redis.store;
     await commands.del(keys.delayed_held('shop'));
     await commands.set(keys.delayed_held('shop'), 'x');
-    for (const seed of ['c', 'd', 'e']) await bus.publishDelayed(seed).catch(() => {});
+    assert.deepEqual((await bus.publishDelayed('c')).published, { widgets: 1, gadgets: 1 });
+    assert.deepEqual((await bus.publishDelayed('d')).published, {});
     assert.deepEqual(await delivered(), ['e1', 'e2']);
+    await assert.rejects(sweep(redis.store), /WRONGTYPE/);
     await commands.del(keys.delayed_held('shop'));
     await sweep(redis.store);
   });
