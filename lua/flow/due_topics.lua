@@ -32,14 +32,14 @@ function due_topics.go_on(topic)
 end
 
 -- Creates the table with which a script call reads the delayed events of a topic. Some fields:
---   taken       the entries of the events that the call takes in order to publish them
---   ids         the ids of these events
---   late_ms     how late each of these events is (only events that have a text)
---   bytes       the bytes of their texts
---   held_bytes  the memory that they took while they were delayed
---   subscribers how many subscribers the topic has in this partition
--- Throws if another program has written one of the topic's keys that publishing takes. Otherwise the script would fail
--- later, and events of other topics would have to wait.
+--   taken        the entries of the events that the call takes in order to publish them
+--   ids          the ids of these events
+--   late_ms      how late each of these events is (only events that have a text)
+--   bytes        the bytes of their texts
+--   held_bytes   the memory that they took while they were delayed
+--   subscribers  how many subscribers the topic has in this partition
+-- Throws if another program has written one of the topic's keys that the script needs to publish these events. Otherwise
+-- the script would fail later, and events of other topics would have to wait.
 local function begin_topic(call, about)
   local keys = call.keys
   redis.call('HLEN', keys.delayed_events(about.name))

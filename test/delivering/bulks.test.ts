@@ -65,6 +65,17 @@ beforeEach(async () => {
 });
 afterEach(() => assertConsistent(redis.store));
 
+/** Begins a purge in two partitions, and counts its letters. `step` has the arguments of its next step. */
+async function countedInTwo() {
+  const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+  const all = new Bulks(partitions);
+  await all.begin('root', 'purge', { queues: undefined });
+  const { id = '' } = (await all.find('root')) ?? {};
+  const step = { owner: 'root', id, queue: 0, token: undefined, max: 100 };
+  for (const partition of partitions.all) await partition.run('count_bulk', step);
+  return { partitions, all, id, step };
+}
+
 describe('a bulk', () => {
   test('counts first, waits, and then retries exactly what matched', async () => {
     await deaths('alice', 'a', 250);
@@ -261,12 +272,7 @@ describe('a bulk', () => {
   });
 
   test('that is stopped after it has ended in one of several partitions is cancelled', async () => {
-    const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
-    const all = new Bulks(partitions);
-    await all.begin('root', 'purge', { queues: undefined });
-    const { id = '' } = (await all.find('root')) ?? {};
-    const step = { owner: 'root', id, queue: 0, token: undefined, max: 100 };
-    for (const partition of partitions.all) await partition.run('count_bulk', step);
+    const { partitions, all, id, step } = await countedInTwo();
     assert.ok(await all.confirm('root', id));
     await partitions.control.run('purge_bulk', { ...step, deliveryLog: 0 });
     assert.equal((await all.find('root'))?.state, 'running');
@@ -276,12 +282,7 @@ describe('a bulk', () => {
   });
 
   test('that is confirmed in one partition only is not replaced, and can be confirmed again', async () => {
-    const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
-    const all = new Bulks(partitions);
-    await all.begin('root', 'purge', { queues: undefined });
-    const { id = '' } = (await all.find('root')) ?? {};
-    const step = { owner: 'root', id, queue: 0, token: undefined, max: 100 };
-    for (const partition of partitions.all) await partition.run('count_bulk', step);
+    const { partitions, all, id } = await countedInTwo();
     await partitions.control.run('confirm_bulk', { owner: 'root', id, job: packJob('bulk', []) });
     assert.equal(await all.begin('root', 'retry', { queues: undefined }), false);
     assert.equal((await all.find('root'))?.id, id);
