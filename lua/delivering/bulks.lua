@@ -100,7 +100,8 @@ end
 -- step that failed between two commands would have counted letters that the next step counts again.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
-  -- A queue begins before its first letter: before all letters with the time `at_ms`, as their UIDs are larger than ''.
+  -- Without `last`, the next step is at the start of a queue. That place is the time `from_ms` (or -inf) with the UID
+  -- '', which comes before all letters of that time.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
   if not last then counts.queue = state == 'over' and 0 or args.queue + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end

@@ -38,8 +38,8 @@ end
 --   bytes        the bytes of their texts
 --   held_bytes   the memory that they took while they were delayed
 --   subscribers  how many subscribers the topic has in this partition
--- Throws if another program has written one of the topic's keys that the script needs to publish these events. Otherwise
--- the script would fail later, and events of other topics would have to wait.
+-- Throws if another program has written one of the topic's keys that the script needs to publish these events.
+-- Otherwise the script would fail later, and events of other topics would have to wait.
 local function begin_topic(call, about)
   local keys = call.keys
   redis.call('HLEN', keys.delayed_events(about.name))

@@ -156,7 +156,8 @@ return function(call, args)
   local taken, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
-  -- An error is kept, because the events are counted and must leave the batch. Otherwise they would be counted again.
+  -- An error here must not end the script: the events are counted, but have not left the batch, so they would be
+  -- counted again. `calls.try` keeps the error until the end.
   calls.try(call, open_keys.schedule, args.token, args.within_ms)
   return {
     outcome = 'counted', taken = taken, is_done = take_from_batch(call, args, taken), published = published,

@@ -128,7 +128,8 @@ end
 
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
 -- cannot be queued, for example because a key has another type, the error is kept in `call.failure`, and a sweep
--- queues the job later. A caller that repeated the script would append the same entries each time.
+-- queues the job later. The error is not thrown at once, because the entries are appended already: if the script ended
+-- here, a caller that repeats it would append them again.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)

@@ -89,10 +89,12 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
 -- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the other subscribers still get their
--- events. So is an error in what all subscribers share, such as a gauge. The script then goes on to forget the events:
--- its caller may repeat it, and subscribers would get the events again each time. But if the ACL forbade a command, some
--- subscribers lack the events, and the error is thrown at the end. The script then ends before it forgets the events,
--- and its caller repeats it when the ACL permits the command.
+-- events. An error while jobs or gauges are written for all subscribers is kept too. The script then goes on and
+-- forgets the events. If it ended before that, a caller that repeats it would give subscribers the events again.
+--
+-- The exception is a command that the ACL forbids: some subscribers then lack the events. So this function throws the
+-- error at its end, before the script forgets the events, and the caller repeats the script when the ACL permits the
+-- command.
 function storing.store(call, uid_seed, taken)
   intake.end_run(taken)
   -- The open batches are read before anything is written. If they cannot be read, a caller that repeats the script

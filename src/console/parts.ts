@@ -37,8 +37,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path to show after a form: `path`, where a list is. If the form was on the list itself, the query keeps
- * the list's filter and page.
+ * Returns the path of the page to show after a form: `path`, the path of a list. If the form was on that list, its
+ * query is added, so that the list keeps its filter and page.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');

@@ -55,7 +55,8 @@ export class Bulks {
   /**
    * Begins a bulk, which replaces the owner's last one: counts the dead letters that match the filter, and changes none
    * yet. If a part of the last bulk is running, returns false and changes nothing. If the bulk cannot begin in one of its
-   * partitions, it is cancelled in the others, because it would look as if it were whole.
+   * partitions, its parts in all partitions are cancelled. Otherwise the parts that began would look like a whole bulk.
+   * Then throws the error, or returns false if there was none.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
@@ -147,8 +148,9 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk: the first in the list BULK_STATES that one of its parts has. But if a part is cancelled
- * and none runs, the bulk is cancelled: another part was not cancelled because its partition was away or hung.
+ * Returns the state of a bulk: `cancelled` if a part is cancelled and none is running, and otherwise the first of
+ * BULK_STATES that a part has. A part can still be `counting` or `counted` after the others were cancelled, if its
+ * partition was away or hung then.
  */
 function stateOf(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

@@ -98,13 +98,13 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 
 /**
  * Returns the size (bytes) to which autodrop should reduce the stored data. The size depends on `otherBytes`, the bytes
- * of the data that cannot be dropped. A part of them are `movingBytes`, the events on their way to other partitions.
- * They can be dropped later, because they become batches in those partitions.
+ * of the data that cannot be dropped now. They include `movingBytes`, the events on their way to other partitions,
+ * which can be dropped once they have become batches there.
  *
  * - If `otherBytes` is at most `lowMark`: `lowMark`.
  * - If it is less than `highMark`, above which autodrop starts: halfway from `otherBytes` to `highMark`.
- * - If it would be less than `highMark` without `movingBytes`: halfway from `highMark` to `max`, the memory limit. This
- *   leaves room for `movingBytes`.
+ * - If it is `highMark` or more, but would be less without `movingBytes`: halfway from `highMark` to `max`, the memory
+ *   limit. This leaves room for `movingBytes`.
  * - Otherwise: undefined, because dropping would not help.
  */
 function targetOf(

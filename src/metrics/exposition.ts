@@ -17,8 +17,8 @@ const SERIES_PER_TURN = 1000;
 const EVENT_LOOP_SAMPLE_MS = 100;
 
 /**
- * Time in which the lag of the event loop is surely sampled. Each reading of it discards the samples before, and without
- * a sample prom-client would show a minimal lag of 292 years.
+ * Time in which the lag of the event loop is surely sampled at least once. Each reading of it discards the samples
+ * before, and without a sample prom-client would show a minimal lag of 292 years.
  */
 const SAMPLED_MS = 3 * EVENT_LOOP_SAMPLE_MS;
 
@@ -97,7 +97,7 @@ export async function exposition(parts: FigureParts): Promise<string> {
   return texts.join('\n') + (await ownMetrics());
 }
 
-/** Resolves with the text of the metrics of this process, as they were SAMPLED_MS ago at most. */
+/** Resolves with the text of the metrics of this process, which is about SAMPLED_MS old at most. */
 function ownMetrics(): Promise<string> {
   const nowMs = clock.monotonicMs();
   if (nowMs - ownReadAtMs >= SAMPLED_MS) [ownText, ownReadAtMs] = [own.metrics(), nowMs];

@@ -111,7 +111,7 @@ async function moveAll(parts: Move): Promise<Comparison> {
 async function changeOf(control: Partition, before: Census): Promise<string | undefined> {
   const changed = compare(before, await countKeys([control])).find((each) => each.source !== each.target);
   if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
-  // A process may have begun to start just before the move did.
+  // A process that was still starting when the move began was not counted then, and may not have changed data yet.
   const running = await runningProcesses(control);
   return running && `${running} have started`;
 }

@@ -122,8 +122,9 @@ export class Mover {
     if (elements.length === 0) return;
     const key = this.#nameIn(partition, found);
     const commands = writing(type, key, elements);
-    // A key that expires gets its end in the same transaction. If the move was cut off between the two, and the source's
-    // key expired before it went on, a former secret would stay valid for ever.
+    // A key that expires is written in one transaction with the time at which it expires. Suppose that the move stopped
+    // between the two, and the source's key expired before another run. That run would not copy the key again, so the
+    // copy would never expire: a former secret, for example, would stay valid for ever.
     const transaction = [['MULTI'], ...commands, ['PEXPIREAT', key, expiresMs], ['EXEC']];
     for (const command of expiresMs >= 0 ? transaction : commands) add(writes, partition, command);
   }
