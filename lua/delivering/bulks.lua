@@ -96,8 +96,8 @@ end
 
 -- Stores the progress of a step: `counts` (new values of fields of the record), and the place where the next step
 -- continues, behind the letter `last` or in the next queue. A step calls this function after its other changes. So if
--- the step fails half-way, the next step finds the letters that are left. A single command writes all of it. Otherwise a
--- step that failed between two commands would have counted letters that the next step counts again.
+-- the step fails half-way, the next step finds the letters that are left. A single command writes all of it. Otherwise
+-- a step that failed between two commands would have counted letters that the next step counts again.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
   -- Without `last`, the next step is at the start of a queue. That place is the time `from_ms` (or -inf) with the UID

@@ -129,8 +129,8 @@ function opening.enter(call, opened)
   local new, keys = opened.new, call.keys
   if not new then return end
   -- What was collected is forgotten before it is written. So if a command fails, the commands after it are left out,
-  -- and nothing is written twice. Otherwise the next call of this function, for example for the next subscriber, would put
-  -- the same jobs into the queue again.
+  -- and nothing is written twice. Otherwise the next call of this function, for example for the next subscriber, would
+  -- put the same jobs into the queue again.
   opened.new = false
   bulk.command('ZADD', keys.batches_index(), new.index)
   bulk.command('SADD', keys.jobs_index('main'), new.jobs)

@@ -34,7 +34,7 @@ export interface Bulk extends BulkFilter {
   matched: number;
   /** Number of dead letters that were retried or purged so far. */
   done: number;
-  /** Number of dead letters that stayed, because their subscriber has left, or another program has written their keys. */
+  /** Number of dead letters that stayed: their subscriber has left, or another program has written their keys. */
   left: number;
   beganAtMs: number;
   endedAtMs: number | undefined;
@@ -54,9 +54,9 @@ export class Bulks {
 
   /**
    * Begins a bulk, which replaces the owner's last one: counts the dead letters that match the filter, and changes none
-   * yet. If a part of the last bulk is running, returns false and changes nothing. If the bulk cannot begin in one of its
-   * partitions, its parts in all partitions are cancelled. Otherwise the parts that began would look like a whole bulk.
-   * Then throws the error, or returns false if there was none.
+   * yet. If a part of the last bulk is running, returns false and changes nothing. If the bulk cannot begin in one of
+   * its partitions, its parts in all partitions are cancelled. Otherwise the parts that began would look like a whole
+   * bulk. Then throws the error, or returns false if there was none.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;

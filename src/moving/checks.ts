@@ -74,8 +74,8 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
 
 /**
  * Throws BootError if another run moves the same bus. Each run would delete and write keys that the other has copied,
- * perhaps after the target is in use. Other runs are refused until this connection is closed. Sees no other run if CLIENT
- * LIST or CLIENT SETNAME fails, perhaps because the ACL forbids it.
+ * perhaps after the target is in use. Other runs are refused until this connection is closed. Sees no other run if
+ * CLIENT LIST or CLIENT SETNAME fails, perhaps because the ACL forbids it.
  */
 export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;

@@ -3,8 +3,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Maximum script calls that count the batches of one subscriber. Each counts 2,000. The gauges of a subscriber with more
- * batches than these calls count stay uncorrected.
+ * Maximum script calls that count the batches of one subscriber. Each counts 2,000. The gauges of a subscriber with
+ * more batches than these calls count stay uncorrected.
  */
 const MAX_CALLS = 1000;
 
