@@ -74,8 +74,8 @@ Options:
   --json FILE        write the result as JSON to FILE; \`-\` prints it on stdout in place of the tables
   --ignore-targets   exit with 0 though targets are missed; --quick implies it
   --aof              Redis writes an AOF, fsynced every second, as with bin/start; without, it keeps nothing
-  --against DIR      measure the bus of another checkout too, in the same run (publish, bulk, deliver, end-to-end,
-                     idle, memory, rivals); DIR needs its node_modules
+  --against DIR      measure the bus of another checkout too, in the same run (publish, bulk, client, deliver,
+                     end-to-end, idle, memory, rivals); DIR needs its node_modules
   --profile DIR      write CPU profiles of web and worker to DIR, and print which functions took the time.
                      Profiled processes are slower: ignore the figures of such a run
   -h, --help         this text
