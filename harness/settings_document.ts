@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { OF_BIN_START, SECTIONS } from '../src/config/settings.ts';
 
 const COLUMNS = 120;
@@ -19,31 +19,5 @@ export function envExample(): string {
   ].join('\n\n')}\n`;
 }
 
-/** Returns the settings in `docs/operating.md`: for each subject a heading, and a table of variable, default, help. */
-export function settingsTables(): string {
-  const sections = Object.entries(SECTIONS).map(([title, settings]) => {
-    const rows = Object.values(settings).map(({ variable, unset, help }) => {
-      const cell = unset ? `\`${unset}\`` : '';
-      return `| \`${variable}\` | ${cell} | ${help.replaceAll('|', '\\|')} |`;
-    });
-    return [
-      `### ${title}`,
-      '',
-      '| variable | default | what it sets |',
-      '| --- | --- | --- |',
-      ...rows,
-      '',
-    ].join('\n');
-  });
-  return sections.join('\n');
-}
-
-// `npm run settings` writes both documents. In docs/operating.md the settings are the first headings of the third level.
-if (import.meta.main) {
-  writeFileSync('.env.example', envExample());
-  const page = readFileSync('docs/operating.md', 'utf8');
-  writeFileSync(
-    'docs/operating.md',
-    page.replace(/^### .*?(?=^## )/ms, () => `${settingsTables()}\n`),
-  );
-}
+// `npm run settings` writes it.
+if (import.meta.main) writeFileSync('.env.example', envExample());
