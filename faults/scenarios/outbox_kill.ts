@@ -34,12 +34,12 @@ const is =
   (message: Message): boolean =>
     message.at === at && message.call.script === script;
 
-/** True for a read_outbox that also removes applied entries. The first read of an outbox removes none. */
-const trims = ({ call: { args } }: Message) => Number(args[0]) > 0;
+/** Fits a read_outbox of the list `outbox`, or of a list of entries that are set aside for a partition. */
+const reads = (at: Message['at'], isAside: boolean) => (message: Message) =>
+  is('read_outbox', at)(message) && (message.call.args[0] !== '') === isAside;
+/** True for a read_outbox that also removes applied entries. The first read of a list removes none. */
+const trims = ({ call: { args } }: Message) => Number(args[1]) > 0;
 const hasEvents = (message: Message) => message.at === 'reply' && message.reply.includes('https://');
-
-/** True for a read_aside that also removes applied entries. */
-const trimsAside = ({ call: { args } }: Message) => Number(args[1]) > 0;
 
 /** Holds up the reply to an apply_outbox now and then, so that the entries of that partition are set aside. */
 function setsAside(): Meddle {
@@ -52,27 +52,22 @@ function setsAside(): Meddle {
   };
 }
 
-const AT_ASIDE: readonly Pick<Required<Moment>, 'name' | 'fits'>[] = [
-  {
-    name: 'before read aside',
-    fits: (message) => is('read_aside', 'request')(message) && !trimsAside(message),
-  },
-  { name: 'after read aside', fits: (message) => is('read_aside', 'reply')(message) && hasEvents(message) },
-  {
-    name: 'before trim aside',
-    fits: (message) => is('read_aside', 'request')(message) && trimsAside(message),
-  },
-  { name: 'after trim aside', fits: (message) => is('read_aside', 'reply')(message) && trimsAside(message) },
-];
+/** The calls that read and remove entries: of the list `outbox`, or of those that are set aside. */
+const atReads = (isAside: boolean, of: string): Pick<Required<Moment>, 'name' | 'fits'>[] => {
+  const [asks, answers] = [reads('request', isAside), reads('reply', isAside)];
+  return [
+    { name: `before read${of}`, fits: (message) => asks(message) && !trims(message) },
+    { name: `after read${of}`, fits: (message) => answers(message) && hasEvents(message) },
+    { name: `before trim${of}`, fits: (message) => asks(message) && trims(message) },
+    { name: `after trim${of}`, fits: (message) => answers(message) && trims(message) },
+  ];
+};
 
 const AT_OUTBOX: readonly Pick<Moment, 'name' | 'fits' | 'meanwhile'>[] = [
-  ...AT_ASIDE.map((step) => ({ ...step, meanwhile: setsAside })),
-  { name: 'before read', fits: (message) => is('read_outbox', 'request')(message) && !trims(message) },
-  { name: 'after read', fits: (message) => is('read_outbox', 'reply')(message) && hasEvents(message) },
+  ...atReads(true, ' aside').map((step) => ({ ...step, meanwhile: setsAside })),
+  ...atReads(false, ''),
   { name: 'before apply', fits: is('apply_outbox', 'request') },
   { name: 'after apply', fits: is('apply_outbox', 'reply') },
-  { name: 'before trim', fits: (message) => is('read_outbox', 'request')(message) && trims(message) },
-  { name: 'after trim', fits: (message) => is('read_outbox', 'reply')(message) && trims(message) },
 ];
 
 const WORKER_MOMENTS: readonly Moment[] = [

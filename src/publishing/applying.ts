@@ -66,8 +66,7 @@ export class Applying {
   }
 
   /**
-   * Asks the partition `to` to apply entries from the outbox of `home`. Resolves with the number of the last entry that
-   * `to` has applied. Throws StorageUnavailable or StorageFull.
+   * Makes the partition `to` apply entries from the outbox of `home`. Throws StorageUnavailable or StorageFull.
    *
    * - `alone`: one script call usually applies entries from the outboxes of several partitions, and fails if one of
    *   them cannot be applied. With `alone` it applies only these entries.
@@ -79,16 +78,15 @@ export class Applying {
     to: number,
     entries: readonly Buffer[],
     { alone = false, inTime = false }: { alone?: boolean; inTime?: boolean } = {},
-  ): Promise<number> {
+  ): Promise<void> {
     if (inTime && this.#hanging.has(to)) throw this.#hangs(to);
-    for (let left = entries; ; ) {
+    for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
       // Without `inTime`, the call may be part of deleting a topic. A topic exists until its last mark is removed, so
       // the call waits for this.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
-      if (left.length === 0) return last;
     }
   }
 

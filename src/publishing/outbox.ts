@@ -1,7 +1,10 @@
 import { clock, sleep } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
+import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { Applying, type ApplyingParts, bytesOf, headOf, MAX_APPLIED_BYTES } from './applying.ts';
+
+type ReadArguments = Arguments<'read_outbox'>;
 
 /** Maximum outbox entries that are read at a time. Their bytes are limited too, to about MAX_APPLIED_BYTES. */
 const MAX_ENTRIES = 500;
@@ -80,7 +83,7 @@ export class Outbox {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
     const last = Number(sent ?? 0);
     for (let step: Step | undefined; !step || step.last < last; ) {
-      for await (const _ of this.#emptyAsideInSteps(home, to.index));
+      await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
       // `behind` has the partitions for which entries are set aside, which must be applied first. The entries set aside
@@ -112,24 +115,43 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
+   * returns true. `holder` is the worker with the job for this list of entries. If the list is empty, the result is
+   * `ended` if this job was deleted in the same step, and otherwise `lost`, also without a holder. Throws
+   * StorageUnavailable or StorageFull if `to` cannot apply the entries.
    */
   async emptyAside(
     home: Partition,
     to: number,
-    holder: OutboxHolder,
-    isOver: () => boolean,
+    holder?: OutboxHolder,
+    isOver = () => false,
   ): Promise<MoveEnd> {
-    const moving = this.#emptyAsideInSteps(home, to, holder);
-    for (let step = await moving.next(); ; step = await moving.next()) {
-      if (step.done) return step.value ? 'ended' : 'lost';
+    for (let step: Step | undefined; ; ) {
+      const { entries, ended } = await this.#read(home, step, {
+        partition: String(to),
+        maxEntries: this.#maxBytes === 1 ? 1 : MAX_ENTRIES,
+        maxBytes: this.#maxBytes,
+        ...holder,
+      });
+      if (entries.length === 0) return ended ? 'ended' : 'lost';
+      try {
+        await this.#applying.apply(home, to, entries, { inTime: holder !== undefined, alone: true });
+      } catch (error) {
+        if (!(error instanceof StorageFull)) throw error;
+        // Moving one MB takes several MB of memory for a moment, which a full Redis may not have. So the move is tried
+        // again with one entry at a time. If even that fails, the error is thrown.
+        this.#maxBytes = 1;
+        if (entries.length === 1) throw error;
+        step = undefined;
+        continue;
+      }
+      this.#maxBytes = Math.min(MAX_APPLIED_BYTES, 8 * this.#maxBytes);
       if (isOver()) return 'left';
+      step = stepOf(entries, []);
     }
   }
 
-  async #read(home: Partition, { late = [], ...step }: Partial<Step> = {}, holder?: OutboxHolder) {
+  #read(home: Partition, { late = [], ...step }: Partial<Step> = {}, more: Partial<ReadArguments> = {}) {
     return home.run('read_outbox', {
-      last: undefined,
       count: 0,
       bytes: 0,
       ...step,
@@ -137,7 +159,7 @@ export class Outbox {
       maxEntries: MAX_ENTRIES,
       maxBytes: MAX_APPLIED_BYTES,
       leaseMs: 0,
-      ...holder,
+      ...more,
     });
   }
 
@@ -153,11 +175,16 @@ export class Outbox {
     awaited?: number,
   ): Promise<Map<number, unknown>> {
     const failed = new Map<number, unknown>();
-    const apply = async ([to, its]: [number, Buffer[]]) => {
-      const applying = this.#applying.apply(home, to, its, { inTime: to !== awaited });
-      await applying.catch((error) => failed.set(to, error));
-    };
-    await Promise.all([...byPartition(entries)].filter(([to]) => !behind.includes(to)).map(apply));
+    const work = entries.flatMap((entry) => headOf(entry).partitions.map((to) => ({ to, entry })));
+    const applying = [...Map.groupBy(work, ({ to }) => to)]
+      .filter(([to]) => !behind.includes(to))
+      .map(([to, its]) => {
+        const own = its.map(({ entry }) => entry);
+        return this.#applying
+          .apply(home, to, own, { inTime: to !== awaited })
+          .catch((error) => failed.set(to, error));
+      });
+    await Promise.all(applying);
     return failed;
   }
 
@@ -168,58 +195,6 @@ export class Outbox {
     this.#loads.set(index, { entries: load, atMs: nowMs });
     return load >= BUSY;
   }
-
-  /**
-   * Makes `to` apply the entries that `home` has set aside for it, and yields each time that `to` has applied some.
-   * `holder` is the worker with the job for this list of entries. When the list is empty, returns true if the holder's
-   * job was deleted in the same step. Returns false if there is no holder, or if it has lost the job.
-   */
-  async *#emptyAsideInSteps(
-    home: Partition,
-    to: number,
-    holder?: OutboxHolder,
-  ): AsyncGenerator<void, boolean> {
-    let applied: number | undefined;
-    for (let checked = 0; ; ) {
-      const { entries, ended } = await home.run('read_aside', {
-        partition: String(to),
-        applied,
-        checked,
-        maxEntries: this.#maxBytes === 1 ? 1 : MAX_ENTRIES,
-        maxBytes: this.#maxBytes,
-        leaseMs: 0,
-        ...holder,
-      });
-      if (entries.length === 0) return ended;
-      try {
-        applied = await this.#applying.apply(home, to, entries, {
-          inTime: holder !== undefined,
-          alone: true,
-        });
-        this.#maxBytes = Math.min(MAX_APPLIED_BYTES, 8 * this.#maxBytes);
-      } catch (error) {
-        if (!(error instanceof StorageFull)) throw error;
-        // Moving one MB takes several MB of memory for a moment, which a full Redis may not have. So the move is tried
-        // again with one entry at a time. If even that fails, the error is thrown.
-        this.#maxBytes = 1;
-        if (entries.length === 1) throw error;
-        continue;
-      }
-      checked = entries.length;
-      yield;
-    }
-  }
-}
-
-function byPartition(entries: readonly Buffer[]): Map<number, Buffer[]> {
-  const found = new Map<number, Buffer[]>();
-  for (const entry of entries)
-    for (const to of headOf(entry).partitions) {
-      const its = found.get(to);
-      if (its) its.push(entry);
-      else found.set(to, [entry]);
-    }
-  return found;
 }
 
 function stepOf(entries: readonly Buffer[], late: readonly number[]): Step {

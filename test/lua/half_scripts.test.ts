@@ -297,14 +297,13 @@ describe('an outbox of which Redis kept the first writes of a script', () => {
     const bytes = entries.reduce((sum, { length }) => sum + length, 0);
     return { ...(last && { last }), count: entries.length, bytes };
   };
-  const read = async ({ last, count, bytes }: Removed, late: string[] = []) => {
-    const { entries } = await bus.store.run('read_outbox', { last, count, bytes, late, ...LIMITS });
-    return removed(entries);
-  };
-  const readAside = async ({ last: applied, count: checked }: Removed) => {
-    const { entries } = await bus.store.run('read_aside', { partition: '1', applied, checked, ...LIMITS });
-    return removed(entries);
-  };
+  const readOf =
+    (partition?: string) =>
+    async (before: Removed, late: string[] = []) => {
+      const { entries } = await bus.store.run('read_outbox', { partition, ...before, late, ...LIMITS });
+      return removed(entries);
+    };
+  const [read, readAside] = [readOf(), readOf('1')];
   const NONE = removed([]);
   /** Fills the outbox with entries for another partition, and reads them. */
   const fillOutbox = async () => {

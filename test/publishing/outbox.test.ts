@@ -134,11 +134,14 @@ function outboxOf(parts: Pick<ApplyingParts, 'confirmed' | 'marks'>): Outbox {
   return new Outbox({ ...parts, figures, limits: PUBLISH_LIMITS, log: capturedLog().log });
 }
 
-/** Returns the partition, which calls `first` before it runs the script `name` for the first time. */
+/**
+ * Returns the partition, which calls `first` before it runs the script `name` for the first time. A `read_outbox` of
+ * entries that are set aside (with `partition`) does not count.
+ */
 function beforeScript(partition: Partition, name: ScriptName, first: () => Promise<void>): Partition {
   let isFirst = true;
   const run: Partition['run'] = async (script, args) => {
-    if (script === name && isFirst) {
+    if (script === name && isFirst && !Object.hasOwn(Object(args), 'partition')) {
       isFirst = false;
       await first();
     }

@@ -34,6 +34,7 @@ export const publishingContracts = {
   },
   read_outbox: {
     arguments: {
+      partition: 'text?',
       last: 'number?',
       count: 'number',
       bytes: 'number',
@@ -45,19 +46,6 @@ export const publishingContracts = {
       leaseMs: 'number',
     },
     reply: { entries: ['bytes'], behind: ['number'], ended: 'flag' },
-  },
-  read_aside: {
-    arguments: {
-      partition: 'text',
-      applied: 'number?',
-      checked: 'number',
-      maxEntries: 'number',
-      maxBytes: 'number',
-      worker: 'text?',
-      lease: 'digits?',
-      leaseMs: 'number',
-    },
-    reply: { entries: ['bytes'], ended: 'flag' },
   },
   apply_outbox: {
     arguments: {
