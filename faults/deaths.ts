@@ -68,7 +68,7 @@ const acquires =
   (message) =>
     onMain('acquire', at)(message) && (message.at === 'request' || message.reply.includes('batch'));
 
-/** Fits a call that acknowledges a delivery: `ack`, or `acquire`, which also does it on the way to the next job. */
+/** Fits a call of `acquire` that acknowledges a delivery, usually on the way to the next job. */
 const acknowledges =
   (at: At): Fits =>
   (message) =>

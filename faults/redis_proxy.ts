@@ -21,9 +21,9 @@ export type Message = { at: 'request'; call: Call } | { at: 'reply'; call: Call;
 
 export type Meddle = (message: Message) => Meddling | undefined;
 
-/** Returns true if the call acknowledges a delivery: by `ack`, or by `acquire` on the way to the next job. */
+/** Returns true if the call, an `acquire`, acknowledges a delivery. */
 export function acknowledgesOnMain({ script, args: [q, , , , finished] }: Call): boolean {
-  return q === 'main' && (script === 'ack' || (script === 'acquire' && Number(finished) > 0));
+  return q === 'main' && script === 'acquire' && Number(finished) > 0;
 }
 
 /** A TCP proxy between a process and its Redis, which understands each call and can meddle with it. */

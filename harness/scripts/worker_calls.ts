@@ -128,23 +128,11 @@ export class WorkerCalls {
     await redis.sadd(keys.workers_main(), ...Array.from({ length: count }, (_, i) => `idle${i}`));
   }
 
-  async ack(
-    worker: string,
-    job: string,
-    {
-      q = 'main' as QueueName,
-      laneLimit = LANE_LIMIT,
-      leaseMs = LEASE_MS,
-      slowMs = SLOW_MS,
-      ...how
-    }: Omit<FinishedJob, 'worker' | 'job'> & Settings = {},
-  ) {
-    const lanes = { q, leaseMs, laneLimit, laneLimitMax: LANE_LIMIT_MAX, slowMs, deliveryLog: DELIVERY_LOG };
-    const { held, removed } = await this.store.run('ack', {
-      ...lanes,
-      ...this.#finished({ worker, job, ...how }),
-    });
-    return { held, removed };
+  /** Acknowledges a job, and acquires none. */
+  async ack(worker: string, job: string, how: Omit<FinishedJob, 'worker' | 'job'> & Settings = {}) {
+    const { acks } = await this.acquire([], { ...how, finished: [{ worker, job, ...how }] });
+    const [held, removed] = acks as [number, number];
+    return { held: held === 1, removed };
   }
 
   async nack(

@@ -3,9 +3,11 @@
 acquire: finish the jobs that workers have done, and assign ready jobs, the oldest first, to idle workers. Each worker
 gets at most one job.
 
-Finished jobs are acknowledged first, in the same way as by ack. So one call serves many workers, and each
-worker gets its next job from the same call. When a delivery is assigned, the same call also closes its batch to new
-events and counts the attempt.
+Finished jobs are deleted first, with the batches that they delivered. An accepted batch adds health points to its
+subscriber and ends the subscriber's trial; if the delivery took long, the subscriber becomes slow. Nothing changes for
+a job that its worker does not hold under the given lease. So one call serves many workers, and each worker gets its next
+job from the same call. When a delivery is assigned, the same call also closes its batch to new events and counts the
+attempt.
 
 If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job
 again. The worker keeps its lease unless the lease has expired: this call may have been delayed, and the worker may be
@@ -95,7 +97,7 @@ return function(call, args)
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
-  late.notice(call, args.slow_ms)
+  if #workers > 0 then late.notice(call, args.slow_ms) end
   local choice = choosing.begin(call, q, #workers, args.kind)
   local given = grants.begin(choice, lane_entry.reader(args), args.uid_seed)
   for _, worker in ipairs(workers) do

@@ -3,8 +3,7 @@
 retire: forget workers that stop. Returns the number of workers forgotten. A worker that still holds a job is not
 forgotten; the scrub returns its job to the queue.
 
-The last acks of these workers may have made waiting jobs instant without announcing them, so this script announces jobs
-that are ready.
+These workers may have been woken for jobs that they no longer take, so this script announces jobs that are ready.
 ]]
 local lanes = include('delivering/lanes')
 

@@ -6,7 +6,7 @@ import type { Batch } from './batch.ts';
 /** A job that a worker has acquired and holds under a lease. */
 export interface Grant {
   worker: string;
-  /** The bytes of the job as Redis stores them, by which scripts such as ack and nack find it. */
+  /** The bytes of the job as Redis stores them, by which scripts such as nack and bury find it. */
   packed: Packed;
   /** The number of the lease. It proves that this worker, and no later one, holds the job. */
   lease: number;

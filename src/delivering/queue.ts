@@ -56,7 +56,7 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches, like `ack`. Then assigns at most one ready job to each of `workers`.
+   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`.
    * A worker that already holds a job gets this job again, because the reply that assigned it was lost.
    *
    * If the ACL of Redis forbade a command, no job is acquired until the bus's user has all commands again. Before the
@@ -75,9 +75,13 @@ export class Queue {
     return readAcquired(await this.#run('acquire', args));
   }
 
-  /** Deletes a finished job and its batch. */
+  /** Deletes one finished job and its batch. Acquires no job. */
   async ack(finished: Finished): Promise<Acknowledged> {
-    return this.#run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
+    const [acknowledged] = (await this.acquire([], [finished])).acks as [Acknowledged];
+    const { batch } = finished.grant;
+    if (acknowledged.held || !batch) return acknowledged;
+    const found = await this.#partition.command((redis, keys) => redis.exists(keys.batch(batch.bid)));
+    return { ...acknowledged, isGone: found === 0 };
   }
 
   /** Returns a job to the queue. Changes nothing if the worker no longer holds the job. */

@@ -83,8 +83,7 @@ export interface Acknowledged {
   /** Number of events that the deleted batch held. */
   removed: number;
   /**
-   * True if `held` is false and the batch no longer exists. Only the script `ack` looks for the batch, so this is
-   * undefined after `acquire`.
+   * True if `held` is false and the batch no longer exists. Only `Queue.ack` looks for the batch.
    */
   isGone?: boolean;
 }

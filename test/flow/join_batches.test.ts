@@ -278,9 +278,9 @@ test('a join that is made again counts what comes from another partition while a
   await outbox.flush(home, partition);
   assert.deepEqual(await batches.take(former, running), DONE);
   const { worker, packed: job, lease, batch } = former;
-  await partition.run('ack', {
-    ...{ q: 'main', worker, job, lease, bid: batch.bid, heal: 0, tookMs: 0, slowMs: 1000, record: undefined },
-    ...settings,
+  await partition.run('acquire', {
+    ...{ q: 'main', slowMs: 1000, workers: [], kind: 'regular', uidSeed: 'cut', ...settings },
+    finished: [{ worker, job, lease, bid: batch.bid, heal: 0, tookMs: 0 }],
   });
   assert.deepEqual(await batches.take(await take('w2'), running), { end: 'settled', held: true });
   assert.equal(await partition.redis.hget(partition.keys.subscriber(token), 'completed'), '2');

@@ -204,8 +204,9 @@ describe('bytes that are no job', () => {
       );
       assert.equal(grants[0]?.batch, undefined);
       const done = { worker: 'w1', job: bytes, lease: Number(lease), heal: 0, tookMs: 5 };
-      const acknowledged = await bus.store.run('ack', { ...lanes, ...done });
-      assert.deepEqual(acknowledged, { held: true, removed: 0, isGone: false, left: 0 });
+      const asks = { ...lanes, finished: [done], workers: [], kind: 'regular', uidSeed: 'cut' } as const;
+      const { acks } = readAcquired(await bus.store.run('acquire', asks));
+      assert.deepEqual(acks, [{ held: true, removed: 0 }]);
     });
   }
 });

@@ -85,10 +85,6 @@ export const deliveringContracts = {
     },
     reply: ['bytes'],
   },
-  ack: {
-    arguments: { ...lanes, ...finished },
-    reply: { held: 'flag', removed: 'number', isGone: 'flag', left: 'number' },
-  },
   nack: {
     arguments: {
       ...held,
