@@ -1,4 +1,4 @@
-import { clock, sleep } from '../clock.ts';
+import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { StorageFull } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
@@ -8,10 +8,8 @@ import { addedBySubscriber } from '../publishing/publication.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Minimum time between two measurements of Redis's memory. While memory is short, publishing waits for this time. */
+/** Minimum time between two measurements of Redis's memory. */
 const FRESH_MS = 250;
-/** Minimum time between two log warnings that delayed events wait for memory. */
-const WARN_EVERY_MS = 60_000;
 
 interface DueEventsParts {
   partition: Partition;
@@ -24,52 +22,46 @@ interface DueEventsParts {
 
 /**
  * Publishes the delayed events of a partition that are due. All clients get equal parts of each script call, so that no
- * client keeps the others waiting. Events wait while Redis is short of memory (stores more than its high mark). Several
- * processes may publish at the same time.
+ * client keeps the others waiting. Several processes may publish at the same time.
  */
 export class DueEvents {
   readonly #parts: DueEventsParts;
   #isShort = false;
   #measuredAtMs = Number.NEGATIVE_INFINITY;
-  #warnedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: DueEventsParts) {
     this.#parts = parts;
   }
 
   /**
-   * Publishes delayed events until none is due. Returns early, after a wait, if memory is short. Throws
-   * StorageUnavailable.
+   * Publishes delayed events until none is due. Throws StorageFull while memory is short, and StorageUnavailable if
+   * Redis cannot be reached.
    */
   async publish(signal: AbortSignal): Promise<void> {
-    let isLeft = true;
-    for (let turn = 0; isLeft && !signal.aborted; turn++) {
-      const reply = await this.#publishUnlessShort(turn);
-      if (reply === undefined) return this.#waitForMemory(signal);
-      isLeft = reply;
-    }
-  }
-
-  /**
-   * Publishes some of the due events. Returns true if more are due; undefined, without publishing, if memory is short.
-   */
-  async #publishUnlessShort(turn: number): Promise<boolean | undefined> {
     try {
-      return (await this.#measure()) ? undefined : await this.#publishSome(turn);
+      let isLeft = true;
+      for (let turn = 0; isLeft && !signal.aborted; turn++) {
+        await this.#checkMemory();
+        isLeft = await this.#publishSome(turn);
+      }
     } catch (error) {
-      if (error instanceof StorageFull) return undefined;
+      if (error instanceof StorageFull) this.#parts.onFull();
       throw error;
     }
   }
 
-  /** Measures Redis's memory. Returns true if memory is short: if Redis stores more than its high mark. */
-  async #measure(): Promise<boolean> {
+  /**
+   * Throws StorageFull if Redis stores more than its high mark. StorageGuard would allow a second more, in which due
+   * events with many subscribers can fill Redis.
+   */
+  async #checkMemory(): Promise<void> {
     const { partition, limits } = this.#parts;
-    if (clock.monotonicMs() - this.#measuredAtMs < FRESH_MS) return this.#isShort;
-    const { used, highMark } = await readMemory(partition, limits);
-    this.#measuredAtMs = clock.monotonicMs();
-    this.#isShort = used > highMark;
-    return this.#isShort;
+    if (clock.monotonicMs() - this.#measuredAtMs >= FRESH_MS) {
+      const { used, highMark } = await readMemory(partition, limits);
+      this.#measuredAtMs = clock.monotonicMs();
+      this.#isShort = used > highMark;
+    }
+    if (this.#isShort) throw new StorageFull();
   }
 
   /** Publishes some of the events that are due. Returns true if more are due. */
@@ -86,15 +78,5 @@ export class DueEvents {
     for (const { topic, id } of lost)
       log.error({ topic, id }, 'a delayed event was lost: Redis has no text of it');
     return isLeft;
-  }
-
-  async #waitForMemory(signal: AbortSignal): Promise<void> {
-    const { onFull, log } = this.#parts;
-    onFull();
-    if (clock.monotonicMs() - this.#warnedAtMs >= WARN_EVERY_MS) {
-      this.#warnedAtMs = clock.monotonicMs();
-      log.warn('Redis is short of memory; delayed events that are due wait, and are published late');
-    }
-    await sleep(FRESH_MS, signal);
   }
 }
