@@ -83,8 +83,8 @@ export class PublicNames {
 
   /**
    * Returns the `token` of the client or join that a caller names. A viewer gives a public name, which is searched
-   * among all `tokens`. `token` is undefined if none of them has this name. Root and clients give a token, which is
-   * returned unchecked. So the route must refuse a client that gives another client's token. `looked` is the number of
+   * among all `tokens`, which may repeat. `token` is undefined if none has this name. Root and clients give a token,
+   * which is returned unchecked. So the route must refuse a client that gives another client's token. `looked` is the number of
    * tokens searched, which count against the caller's rate limit.
    */
   async tokenGiven(
@@ -97,7 +97,7 @@ export class PublicNames {
     const token = await this.tokenOf(name, async () => {
       const all = await tokens();
       looked = all.length;
-      return all;
+      return new Set(all);
     });
     return { token, looked };
   }

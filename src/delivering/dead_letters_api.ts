@@ -4,14 +4,13 @@ import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { type ChangingCaller, clientOf } from '../routing/caller.ts';
 import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { badParameter } from '../routing/query.ts';
+import { badParameter, clientNamed } from '../routing/query.ts';
 import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
 import {
   type AskedSubscribersParts,
   subscribersAsked,
   subscribersOf,
-  tokenAsked,
   withOwners,
 } from '../subscribing/asked_subscribers.ts';
 import { ATTEMPT } from './attempt_report.ts';
@@ -153,7 +152,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 }
 
 function oneTokenOf(caller: ChangingCaller, subscriber: string | undefined): string {
-  const token = tokenAsked(caller, subscriber, WHAT);
+  const token = clientNamed(caller, subscriber, 'subscriber', `your own ${WHAT} are`);
   if (token !== undefined) return token;
   throw badParameter('subscriber', 'is missing: root must say whose, as ?subscriber=token');
 }

@@ -7,7 +7,7 @@ import { joinToken, ownerOf } from '../ids.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { DEFAULT_LISTED, nextLink, PAGE_FIELDS, PAGE_QUERY, type Pages } from '../routing/paging.ts';
-import { badParameter, parameters, whose } from '../routing/query.ts';
+import { badParameter, clientNamed, parameters, whose } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { beyondScope, forbidden, refused } from './join_refusals.ts';
@@ -40,15 +40,12 @@ interface JoinsParts {
 export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
   /** Resolves with the token of the join that the request names. */
   const meant = async (caller: Caller, name: string, client: string | undefined): Promise<string> => {
-    if (caller.role === 'client') {
-      if (client === undefined) return joinToken(name, caller.token);
-      throw badParameter('client', 'is for root; leave it out, and your own join is meant');
-    }
-    if (client === undefined)
+    const named = clientNamed(caller, client, 'client', 'your own join is');
+    if (named === undefined)
       throw badParameter('client', 'is missing: say whose join it is, as ?client=token');
-    if (caller.role === 'root') return joinToken(name, client);
-    const owners = async () => new Set((await joins.tokens()).map(ownerOf));
-    return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');
+    const owners = async () => (await joins.tokens()).map(ownerOf);
+    const { token = '' } = await publicNames.tokenGiven(caller, named, owners);
+    return joinToken(name, token);
   };
   /**
    * Removes the new join again if its client was removed during the request, or got scopes that do not permit the join.

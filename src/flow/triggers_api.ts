@@ -14,18 +14,32 @@ import { topicRefusal } from '../publishing/topic_refusal.ts';
 import type { Caller, ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
-import { DEFAULT_LISTED, type Pages } from '../routing/paging.ts';
+import { DEFAULT_LISTED, PAGE_FIELDS, type Pages } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
+import { badParameter, clientNamed, parameters, whose } from '../routing/query.ts';
 import { ALL, BOTH, MAX_BODY_BYTES, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { countUpTo } from '../routing/schemas.ts';
 import { Computing } from './computing.ts';
 import { eventNow, readDefinition } from './definition.ts';
 import { nextTimes } from './preview.ts';
 import { placeOf, type StoredTrigger, type TriggerName } from './stored_trigger.ts';
 import { readTriggerEvent, TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
-import { ONE, PAGE, TriggerOwners, WHOSE, type Whose } from './trigger_queries.ts';
 import { putRefusal } from './trigger_refusals.ts';
 import { reportOf, TRIGGER_REPORT, type TriggerReport } from './trigger_report.ts';
 import type { Triggers } from './triggers.ts';
 import { wanted } from './wanted.ts';
+
+const MAX_PREVIEW = 100;
+
+const CLIENT = { client: whose('triggers') };
+const WHOSE = parameters(CLIENT);
+const ONE = parameters({
+  ...CLIENT,
+  preview: countUpTo(MAX_PREVIEW).optional().describe('How many of the next times to show.'),
+});
+const PAGE = parameters({ ...CLIENT, ...PAGE_FIELDS });
+
+type Whose = z.infer<typeof WHOSE.schema>;
 
 /** Maximum triggers that a listing reads at a time, since the parsed data of each may take a megabyte. */
 const TRIGGERS_PER_TURN = 4;
@@ -51,7 +65,25 @@ interface TriggersParts {
 export function triggersApi(parts: TriggersParts): Route[] {
   const { triggers, pages, publicNames, clients, publisher, guard, rateLimit, budget } = parts;
   const rules = { maxEventDataBytes: parts.limits.maxEventDataBytes, ...parts.dialect.events };
-  const owners = new TriggerOwners(triggers, publicNames);
+
+  /**
+   * Resolves with the client whose triggers a call is about: undefined for all clients, and an empty text if nobody has
+   * the public name that a viewer gave. `calls` is what the search for this name costs in the rate limit.
+   */
+  const asked = async (caller: Caller, { client }: Whose) => {
+    const named = clientNamed(caller, client, 'client', 'your own triggers are');
+    if (named === undefined) return { token: named, calls: 0 };
+    const owners = async () => (await triggers.names()).map((each) => each.client);
+    const { token = '', looked } = await publicNames.tokenGiven(caller, named, owners);
+    return { token, calls: looked / ENTRIES_PER_CALL };
+  };
+
+  /** Does the same as `asked` for a call about a single trigger, whose client must be named. */
+  const askedOne = async (caller: Caller, query: Whose) => {
+    const { token, calls } = await asked(caller, query);
+    if (token === undefined) throw badParameter('client', 'is missing: say whose, as ?client=token');
+    return { token, calls };
+  };
 
   const find = async (trigger: TriggerName) => {
     const { nowMs, stored } = await triggers.find(trigger);
@@ -61,8 +93,8 @@ export function triggersApi(parts: TriggersParts): Route[] {
 
   /** Resolves with the client in whose name a trigger is changed. */
   const actor = async (caller: ChangingCaller, query: Whose) => {
-    const { token } = await owners.one(caller, query);
-    return actingClient(clients, caller, token ?? '');
+    const { token } = await askedOne(caller, query);
+    return actingClient(clients, caller, token);
   };
 
   /**
@@ -81,10 +113,9 @@ export function triggersApi(parts: TriggersParts): Route[] {
       query: PAGE,
       answers: { 200: z.array(TRIGGER_REPORT) },
       async handle({ caller, path, query }) {
-        const { token, calls } = await owners.asked(caller, query);
-        const asked = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
-        const names = async () => (token === null ? [] : triggers.names(token));
-        const cut = await pages.cut(asked, names, placeOf);
+        const { token, calls } = await asked(caller, query);
+        const paged = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
+        const cut = await pages.cut(paged, () => triggers.names(token), placeOf);
         const show = async (slice: readonly TriggerName[]) => {
           const stored = await triggers.read(slice);
           await budget.turn(caller.role === 'client' ? caller.token : caller.role);
@@ -106,8 +137,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
       },
       errors: ['bad_trigger', 'trigger_not_found'],
       async handle({ caller, params: { name }, query }) {
-        const { token, calls } = await owners.one(caller, query);
-        if (token === null) throw notFound(name);
+        const { token, calls } = await askedOne(caller, query);
         const { nowMs, stored } = await find({ client: token, name });
         const report = (await reporter(caller, [stored]))(stored);
         if (query.preview === undefined) return { ...ok(report), calls };
@@ -157,8 +187,8 @@ export function triggersApi(parts: TriggersParts): Route[] {
       answers: NOTHING,
       errors: ['bad_trigger', 'trigger_not_found'],
       async handle({ caller, params: { name }, query }) {
-        const { token } = await owners.one(caller, query);
-        if (token === null || !(await triggers.remove({ client: token, name }))) throw notFound(name);
+        const { token } = await askedOne(caller, query);
+        if (!(await triggers.remove({ client: token, name }))) throw notFound(name);
         return NO_CONTENT;
       },
     }),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { nearestWord } from '../edit_distance.ts';
 import { BusError } from '../errors.ts';
+import type { Caller } from './caller.ts';
 import type { Dialect } from './dialect.ts';
 import type { Input, Route, Wording } from './route.ts';
 
@@ -36,6 +37,21 @@ export const whose = (what: string) =>
 /** Returns the error for a parameter that breaks a rule. */
 export function badParameter(name: string, rule: string, cause?: unknown): BusError {
   return new BusError('bad_query', `${name} ${rule}`, { members: { field: name }, cause });
+}
+
+/**
+ * Returns the client that a call is about. A client asks about itself, and must not send the parameter `field`. For root
+ * and viewers, returns `given`, the value of this parameter. `own` says in the message what belongs to a client.
+ */
+export function clientNamed(
+  caller: Caller,
+  given: string | undefined,
+  field: string,
+  own: string,
+): string | undefined {
+  if (caller.role !== 'client') return given;
+  if (given === undefined) return caller.token;
+  throw badParameter(field, `is for root; leave it out, and ${own} meant`);
 }
 
 /**

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
-import type { Caller, ChangingCaller } from '../routing/caller.ts';
+import type { Caller } from '../routing/caller.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { badParameter, ONCE, whose } from '../routing/query.ts';
+import { badParameter, clientNamed, ONCE, whose } from '../routing/query.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 export interface AskedSubscribersParts {
@@ -31,21 +31,6 @@ interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. A client asks about itself. Root names a client by the
- * parameter `subscriber`, or leaves it out: undefined stands for all clients. Throws bad_query if a client gives
- * `subscriber`. `what` is the word for the listed things in the message.
- */
-export function tokenAsked(
-  caller: ChangingCaller,
-  subscriber: string | undefined,
-  what: string,
-): string | undefined {
-  if (caller.role === 'root') return subscriber;
-  if (subscriber === undefined) return caller.token;
-  throw badParameter('subscriber', `is for root; leave it out, and your own ${what} are meant`);
-}
-
-/**
  * Returns the tokens of a client's subscribers: the client itself and its joins. If `join` is given, returns only the
  * token of that join.
  */
@@ -70,24 +55,13 @@ export async function subscribersAsked(
   { subscriber, join }: Asked,
   what: string,
 ): Promise<{ tokens: string[] | undefined; calls: number }> {
-  const { token, calls } = await clientAsked(parts, caller, subscriber, what);
-  if (token !== undefined) return { tokens: await subscribersOf(parts, token, join), calls };
-  if (subscriber !== undefined) return { tokens: [], calls };
-  if (join !== undefined)
+  const named = clientNamed(caller, subscriber, 'subscriber', `your own ${what} are`);
+  if (named === undefined && join !== undefined)
     throw badParameter('subscriber', 'is missing: say whose join it is, as ?subscriber=token');
-  return { tokens: undefined, calls };
-}
-
-async function clientAsked(
-  { publicNames, subscribers }: AskedSubscribersParts,
-  caller: Caller,
-  subscriber: string | undefined,
-  what: string,
-): Promise<{ token: string | undefined; calls: number }> {
-  if (caller.role !== 'viewer') return { token: tokenAsked(caller, subscriber, what), calls: 0 };
-  if (subscriber === undefined) return { token: undefined, calls: 0 };
-  const { token, looked } = await publicNames.tokenGiven(caller, subscriber, subscribers);
-  return { token, calls: looked / ENTRIES_PER_CALL };
+  if (named === undefined) return { tokens: undefined, calls: 0 };
+  const { token, looked } = await parts.publicNames.tokenGiven(caller, named, parts.subscribers);
+  const tokens = token === undefined ? [] : await subscribersOf(parts, token, join);
+  return { tokens, calls: looked / ENTRIES_PER_CALL };
 }
 
 /**
