@@ -19,91 +19,43 @@ export interface Timing {
 
 /** Returns the due times of a trigger. Throws BadCron, and an Error if this host does not know the time zone. */
 export function timesOf({ schedule, start, end, offset }: Timing): Times {
-  return new Bounded(scheduled(schedule, start), start, end ?? MAX_TIME_MS, offset);
+  const times = scheduled(schedule, start);
+  const last = end ?? MAX_TIME_MS;
+  return {
+    next(afterMs) {
+      const time = times.next(Math.max(afterMs - offset, start - 1));
+      if (time === undefined || time > last || time + offset > MAX_TIME_MS) return undefined;
+      return time + offset;
+    },
+    previous(beforeMs) {
+      const time = times.previous(Math.min(beforeMs - offset, last + 1));
+      return time === undefined || time < start ? undefined : time + offset;
+    },
+    count(afterMs, upToMs) {
+      const after = Math.max(afterMs - offset, start - 1);
+      const upTo = Math.min(upToMs - offset, last);
+      return upTo > after ? times.count(after, upTo) : 0;
+    },
+  };
 }
 
 function scheduled(schedule: Schedule, start: number): Times {
-  if ('at' in schedule) return new Once(schedule.at);
-  if ('every' in schedule) return new Every(schedule.every, start);
+  // A single time is like one with a period after which no due time can follow.
+  if ('at' in schedule) return every(MAX_TIME_MS + 1, schedule.at);
+  if ('every' in schedule) return every(schedule.every, start);
   const zone = zoneCalled(schedule.timezone);
   if (!zone) throw new Error(`there is no time zone ${schedule.timezone}`);
   return CronTimes.of(schedule.cron, zone);
 }
 
-class Bounded implements Times {
-  readonly #times: Times;
-  readonly #start: number;
-  readonly #end: number;
-  readonly #offset: number;
-
-  constructor(times: Times, start: number, end: number, offset: number) {
-    this.#times = times;
-    this.#start = start;
-    this.#end = end;
-    this.#offset = offset;
-  }
-
-  next(afterMs: number): number | undefined {
-    const time = this.#times.next(Math.max(afterMs - this.#offset, this.#start - 1));
-    if (time === undefined || time > this.#end || time + this.#offset > MAX_TIME_MS) return undefined;
-    return time + this.#offset;
-  }
-
-  previous(beforeMs: number): number | undefined {
-    const time = this.#times.previous(Math.min(beforeMs - this.#offset, this.#end + 1));
-    return time === undefined || time < this.#start ? undefined : time + this.#offset;
-  }
-
-  count(afterMs: number, upToMs: number): number {
-    const after = Math.max(afterMs - this.#offset, this.#start - 1);
-    const upTo = Math.min(upToMs - this.#offset, this.#end);
-    return upTo > after ? this.#times.count(after, upTo) : 0;
-  }
-}
-
-class Every implements Times {
-  readonly #periodMs: number;
-  readonly #start: number;
-
-  constructor(periodMs: number, start: number) {
-    this.#periodMs = periodMs;
-    this.#start = start;
-  }
-
-  next(afterMs: number): number {
-    return this.#start + this.#countUpTo(afterMs) * this.#periodMs;
-  }
-
-  previous(beforeMs: number): number | undefined {
-    const count = this.#countUpTo(beforeMs - 1);
-    return count === 0 ? undefined : this.#start + (count - 1) * this.#periodMs;
-  }
-
-  count(afterMs: number, upToMs: number): number {
-    return this.#countUpTo(upToMs) - this.#countUpTo(afterMs);
-  }
-
-  #countUpTo(atMs: number): number {
-    return Math.max(0, Math.floor((atMs - this.#start) / this.#periodMs) + 1);
-  }
-}
-
-class Once implements Times {
-  readonly #atMs: number;
-
-  constructor(atMs: number) {
-    this.#atMs = atMs;
-  }
-
-  next(afterMs: number): number | undefined {
-    return afterMs < this.#atMs ? this.#atMs : undefined;
-  }
-
-  previous(beforeMs: number): number | undefined {
-    return beforeMs > this.#atMs ? this.#atMs : undefined;
-  }
-
-  count(afterMs: number, upToMs: number): number {
-    return afterMs < this.#atMs && this.#atMs <= upToMs ? 1 : 0;
-  }
+function every(periodMs: number, start: number): Times {
+  const countUpTo = (atMs: number) => Math.max(0, Math.floor((atMs - start) / periodMs) + 1);
+  return {
+    next: (afterMs) => start + countUpTo(afterMs) * periodMs,
+    previous(beforeMs) {
+      const count = countUpTo(beforeMs - 1);
+      return count === 0 ? undefined : start + (count - 1) * periodMs;
+    },
+    count: (afterMs, upToMs) => countUpTo(upToMs) - countUpTo(afterMs),
+  };
 }
