@@ -2,7 +2,7 @@ import { Cron, CronPattern } from 'croner';
 import { LRUCache } from 'lru-cache';
 import { countBetween, type DayTimes } from './cron_count.ts';
 import type { Times } from './times.ts';
-import type { Zone } from './zone.ts';
+import { DAY_MS, type Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
@@ -12,7 +12,6 @@ const MAX_LENGTH = 256;
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */
 const MAX_KEPT = 100;
-const DAY_MS = 86_400_000;
 const mode = '7-part';
 
 /** Thrown for a cron expression that the bus does not accept. `message` says why. */
@@ -67,9 +66,9 @@ export class CronTimes implements Times {
       const next = cron.nextRun(new Date(fromMs - 1 + offsetMs));
       if (!next) return undefined;
       const atMs = next.getTime() - offsetMs;
-      const changeMs = this.#changeBefore(fromMs, atMs, offsetMs);
-      if (changeMs === undefined) return atMs;
-      fromMs = changeMs;
+      const otherMs = this.#otherOffset(fromMs, atMs, offsetMs);
+      if (otherMs === undefined) return atMs;
+      fromMs = this.#zone.endOfOffset(fromMs, otherMs);
     }
   }
 
@@ -81,9 +80,9 @@ export class CronTimes implements Times {
       const [previous] = cron.previousRuns(1, new Date(toMs + 1 + offsetMs));
       if (!previous) return undefined;
       const atMs = previous.getTime() - offsetMs;
-      const changeMs = this.#changeAfter(atMs, toMs, offsetMs);
-      if (changeMs === undefined) return atMs;
-      toMs = changeMs - 1;
+      const otherMs = this.#otherOffset(toMs, atMs, offsetMs);
+      if (otherMs === undefined) return atMs;
+      toMs = this.#zone.startOfOffset(otherMs, toMs) - 1;
     }
   }
 
@@ -141,47 +140,26 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner returned as the first time at or after `fromMs`. croner assumes that the zone always
-   * has the offset `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes: `next`
-   * must ask croner again from this change on.
+   * Checks `atMs`, which croner returned as the first match from `fromMs` on, or as the last one before it. croner
+   * assumes that the zone always has the offset `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns a
+   * time between the two at which the zone has another offset: croner must be asked again beyond this change.
    */
-  #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
+  #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
+    const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
+    const [earliest, latest] = [Math.min(fromMs, atMs), Math.max(fromMs, atMs)];
     const checked = [
-      // If the clocks go back within 24 hours after `fromMs`, earlier local times come again, and croner misses them.
-      // Example: in Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
+      // If the clocks go back within a day of `fromMs`, local times come again, and croner misses them. Example: in
+      // Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
       // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
-      Math.min(fromMs + DAY_MS, atMs),
-      // If the clocks went back in the 24 hours before `atMs`, they may have shown the same local time already, before
-      // they went back. croner misses that first time.
-      Math.max(atMs - DAY_MS, fromMs),
+      fromMs + dayMs,
+      // If the clocks go back within a day of `atMs`, they may show the same local time nearer to `fromMs`, too.
+      atMs - dayMs,
       // If the zone has another offset at `atMs`, the clocks do not show the local time that croner found.
       atMs,
     ];
-    for (const untilMs of checked)
-      if (this.#zone.offsetMs(untilMs) !== offsetMs) return this.#zone.endOfOffset(fromMs, untilMs);
-    return undefined;
-  }
-
-  /**
-   * Checks `atMs`, which croner returned as the last time at or before `toMs`. croner assumes that the zone always has
-   * the offset `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the zone got this offset:
-   * `previous` must ask croner again for a time before this change.
-   */
-  #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
-    const checked = [
-      // If the clocks went back within 24 hours before `toMs`, croner misses times of the repeated hour. Example: in
-      // Berlin on 25 October 2026 it is 2:15 for the second time. `30,45 2 25 10 *` was due half an hour ago, at the
-      // first 2:45, but croner returns 2:45 of the year before.
-      Math.max(toMs - DAY_MS, atMs),
-      // If the clocks went back in the 24 hours after `atMs`, they may have shown the same local time again. croner
-      // misses that second time.
-      Math.min(atMs + DAY_MS, toMs),
-      // If the zone has another offset at `atMs`, the clocks do not show the local time that croner found.
-      atMs,
-    ];
-    for (const sinceMs of checked)
-      if (this.#zone.offsetMs(sinceMs) !== offsetMs) return this.#zone.startOfOffset(sinceMs, toMs);
-    return undefined;
+    return checked
+      .map((ms) => Math.min(Math.max(ms, earliest), latest))
+      .find((ms) => this.#zone.offsetMs(ms) !== offsetMs);
   }
 }
 

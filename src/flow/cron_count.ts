@@ -1,6 +1,4 @@
-import type { Zone } from './zone.ts';
-
-const DAY_MS = 86_400_000;
+import { DAY_MS, type Zone } from './zone.ts';
 
 /**
  * When an expression matches, in local time: at every combination of these hours, minutes and seconds, on the days for

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 
 /** Matches names of IANA time zones. `Intl` alone would also accept offsets such as `+01:00`. */
 const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 const MAX_SPELLINGS = 1000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 
