@@ -12,7 +12,6 @@ import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { sumOf } from '../sum.ts';
 import { MissedLog } from './missed_log.ts';
 import { bringToTopic } from './moving_trigger.ts';
 import { plan } from './plan.ts';
@@ -183,22 +182,19 @@ export class DueTriggers {
     this.#charge(spent);
     const { recorder } = this.#parts;
     const lateMs: number[] = [];
+    let allMissed = 0;
     for (const [index, { outcome, fired }] of outcomes.entries()) {
       const { times, missed } = firings[index] as Firing;
       if (outcome === 'changed' || outcome === 'left') continue;
-      for (const time of times.slice(0, fired)) lateMs.push(nowMs - time);
+      lateMs.push(...times.slice(0, fired).map((time) => nowMs - time));
+      const refused = outcome === 'settled' ? 0 : times.length;
       this.#missed.note('late', missed);
-      if (outcome !== 'settled') this.#missed.note(outcome, times.length);
+      this.#missed.note(outcome, refused);
+      allMissed += missed + refused;
     }
     recorder.triggersFired(lateMs);
+    recorder.triggersMissed(allMissed);
     for (const { topic, events, bytes } of published) recorder.published(topic, events, bytes);
     for (const [subscriber, events] of added.flatMap(addedBySubscriber)) recorder.added(subscriber, events);
-    const missed = outcomes.flatMap(({ outcome }, index) => missedIn(firings[index] as Firing, outcome));
-    recorder.triggersMissed(sumOf(missed));
   }
-}
-
-function missedIn({ times, missed }: Firing, outcome: Fired['outcomes'][number]['outcome']): number {
-  if (outcome === 'changed' || outcome === 'left') return 0;
-  return outcome === 'settled' ? missed : missed + times.length;
 }
