@@ -118,42 +118,31 @@ const waitingJobs: JobPlace = async (redis, keys, after, max) => {
  */
 function heldJobs(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
-    const slice = await jobsOfWorkers(redis, keys, q, max, after);
-    const workers = slice.jobs.map(({ worker }) => String(worker));
-    const leases = workers.length === 0 ? [] : await redis.hmget(keys.leases(), ...workers);
-    // The number of a lease is the time (µs) at which it was given.
-    const since = (lease: string | null | undefined) =>
-      lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
-    return { ...slice, jobs: slice.jobs.map((job, index) => ({ ...job, ...since(leases[index]) })) };
-  };
-}
-
-async function jobsOfWorkers(
-  redis: Commands,
-  keys: Keyspace,
-  q: QueueName,
-  max: number,
-  [cursor = START, last = '']: Position = [],
-): Promise<JobSlice> {
-  const jobs: FoundJob[] = [];
-  let looked = 0;
-  while (looked < MAX_LOOKED_THROUGH && jobs.length < max) {
-    const { names, next } = await scanNames(redis, keys.jobs_pending_index(q), cursor);
-    const rest = names.filter((each) => each > last);
-    const lists = await Promise.all(
-      rest.map((each) => redis.lrangeBuffer(keys.jobs_pending(q, each), 0, -1)),
-    );
-    looked += names.length;
-    for (const [index, worker] of rest.entries()) {
-      const own = lists[index] ?? [];
-      if (own.length > 0 && jobs.length === max) return { jobs, looked, end: [cursor, last] };
-      for (const packed of own) jobs.push({ packed, worker });
-      last = worker;
+    let [cursor = START, last = ''] = after ?? [];
+    const jobs: FoundJob[] = [];
+    let looked = 0;
+    while (looked < MAX_LOOKED_THROUGH && jobs.length < max) {
+      const { names, next } = await scanNames(redis, keys.jobs_pending_index(q), cursor);
+      const workers = names.filter((each) => each > last);
+      const found = workers.map((worker) =>
+        Promise.all([
+          redis.hget(keys.leases(), worker),
+          redis.lrangeBuffer(keys.jobs_pending(q, worker), 0, -1),
+        ]),
+      );
+      looked += names.length;
+      for (const [index, [lease, held]] of (await Promise.all(found)).entries()) {
+        if (held.length > 0 && jobs.length === max) return { jobs, looked, end: [cursor, last] };
+        last = workers[index] as string;
+        // The number of a lease is the time (µs) at which it was given.
+        const since = lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
+        for (const packed of held) jobs.push({ packed, worker: last, ...since });
+      }
+      if (next === undefined) return { jobs, looked };
+      [cursor, last] = [next, ''];
     }
-    if (next === undefined) return { jobs, looked };
-    [cursor, last] = [next, ''];
-  }
-  return { jobs, looked, end: [cursor, last] };
+    return { jobs, looked, end: [cursor, last] };
+  };
 }
 
 /**
