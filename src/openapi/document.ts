@@ -4,12 +4,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { Dialect } from '../routing/dialect.ts';
 import type { Route } from '../routing/route.ts';
-import { CHAPTERS } from './chapters.ts';
 import { Schemas } from './json_schema.ts';
 import type { OpenApiDocument, Operation, Response } from './openapi.ts';
 import { type Components, operationOf, templateOf } from './operation.ts';
 import { PROBLEM, ProblemResponses, problemExamples } from './problems.ts';
-import { TEXTS } from './texts.ts';
+import { CHAPTERS } from './texts.ts';
 import { webhooks } from './webhooks.ts';
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
@@ -42,7 +41,7 @@ export interface DocumentOptions {
 
 /**
  * Makes the OpenAPI 3.1 document of these routes. Each route takes its own turn of the event loop, of 4 ms at most; one
- * turn for all would take over 60 ms. Throws if TEXTS has no entry for a route.
+ * turn for all would take over 60 ms. Throws if CHAPTERS has no text of a route.
  */
 export async function openApiDocument(
   routes: readonly Route[],
@@ -58,7 +57,7 @@ export async function openApiDocument(
     await nextTurn();
   }
   const delivering = { name: 'Deliveries', description: 'What the bus sends to subscribers.' };
-  const chapters = Object.entries(CHAPTERS).map(([name, description]) => ({ name, description }));
+  const chapters = CHAPTERS.map(({ name, description }) => ({ name, description }));
   return {
     openapi: '3.1.0',
     info: {
@@ -86,11 +85,8 @@ function described(
   components: Components,
   { forceSsl, dialect }: DocumentOptions,
 ): Operation {
-  const call = `${route.method} ${route.path}`;
-  const text = TEXTS[call];
-  if (!text) throw new Error(`src/openapi/texts.ts says nothing about ${call}`);
   const same = routes.find(({ method, handle }) => method === route.method && handle === route.handle);
-  const operation = operationOf(route, text, components, same === route ? undefined : same);
+  const operation = operationOf(route, same ?? route, components);
   if (!forceSsl || route.isHealthCheck) return operation;
   const { reads, others } = dialect.redirected;
   const status = route.method === 'GET' ? reads : others;

@@ -1,5 +1,5 @@
-import type { RouteText } from './chapters.ts';
 import { HOW_PAGED, SHOP } from './examples.ts';
+import type { Texts } from './route_text.ts';
 
 const TRIGGER_RULES = {
   topic: 'reports',
@@ -60,16 +60,13 @@ const OPEN_KEY = {
 
 const WHOSE = 'A client means its own; root and viewers say whose by `?client=`.';
 
-/** The documentation of routes about joins and triggers. */
-export const FLOW_TEXTS: Record<string, RouteText> = {
+export const JOINS: Texts = {
   'GET /joins': {
-    chapter: 'Joins',
     summary: 'List joins',
     description: `A client sees its own, root and viewers all. ${HOW_PAGED}`,
     answer: [JOIN],
   },
   'PUT /joins/:name': {
-    chapter: 'Joins',
     summary: 'Make or change a join',
     description:
       "It publishes an event when each of its sources has had its number of events with the same key. 201 if it is new. The topics that it publishes to become the client's. Root gives `client`.",
@@ -77,25 +74,23 @@ export const FLOW_TEXTS: Record<string, RouteText> = {
     answer: JOIN,
   },
   'GET /joins/:name': {
-    chapter: 'Joins',
     summary: 'Show a join with its open keys',
     description: `The oldest keys first. ${WHOSE}`,
     answer: { ...JOIN, keys: [OPEN_KEY] },
   },
   'DELETE /joins/:name': {
-    chapter: 'Joins',
     summary: 'Remove a join',
     description: `Drops its open keys, its queue and its dead letters. ${WHOSE}`,
   },
+};
 
+export const TRIGGERS: Texts = {
   'GET /triggers': {
-    chapter: 'Triggers',
     summary: 'List triggers',
     description: `A client sees its own, root and viewers all, or those of one \`client\`. In pages of 100 or \`limit\`; the header \`Link\` leads to the next page.`,
     answer: [TRIGGER],
   },
   'PUT /triggers/:name': {
-    chapter: 'Triggers',
     summary: 'Make or change a trigger',
     description:
       "It publishes an event at each time of its schedule. 201 if it is new. Its topic becomes the client's. A field that is left out has its default; only `start` stays as it was. Each due time fires once; `id` is the name of the trigger, `@` and the due time, and `t` is the due time. Root gives `client`.",
@@ -103,18 +98,12 @@ export const FLOW_TEXTS: Record<string, RouteText> = {
     answer: TRIGGER,
   },
   'GET /triggers/:name': {
-    chapter: 'Triggers',
     summary: 'Show a trigger',
     description: WHOSE,
     answer: { ...TRIGGER, preview: [1_795_424_400_000, 1_795_510_800_000] },
   },
-  'DELETE /triggers/:name': {
-    chapter: 'Triggers',
-    summary: 'Remove a trigger',
-    description: WHOSE,
-  },
+  'DELETE /triggers/:name': { summary: 'Remove a trigger', description: WHOSE },
   'POST /triggers/:name/fire': {
-    chapter: 'Triggers',
     summary: 'Publish the event of a trigger now',
     description: 'The schedule stays as it is. Root gives `client`.',
     answer: { id: 'V1StGXR8_Z5jdHi6' },

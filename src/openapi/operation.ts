@@ -1,9 +1,10 @@
 import { http } from '../node_http.ts';
 import type { Input, Route } from '../routing/route.ts';
-import type { RouteText } from './chapters.ts';
 import type { Schemas } from './json_schema.ts';
 import type { JsonSchema, Operation, Parameter, Response } from './openapi.ts';
 import type { ProblemResponses } from './problems.ts';
+import type { RouteText } from './route_text.ts';
+import { CHAPTERS } from './texts.ts';
 
 const NDJSON = 'application/x-ndjson';
 
@@ -31,27 +32,28 @@ export interface Components {
   problems: ProblemResponses;
 }
 
-/** Returns the description of a route. `alias` is an earlier route that does the same under another path. */
-export function operationOf(
-  route: Route,
-  text: RouteText,
-  { schemas, problems }: Components,
-  alias?: Route,
-): Operation {
-  const { chapter, summary, description } = text;
-  const same = alias && `${alias.method} ${templateOf(alias.path)}`;
+/**
+ * Returns the description of a route. `first` is the first route that does the same: the route itself, or the one of
+ * which it is an alias. Throws if CHAPTERS has no text of this route.
+ */
+export function operationOf(route: Route, first: Route, { schemas, problems }: Components): Operation {
+  const call = `${first.method} ${first.path}`;
+  const chapter = CHAPTERS.find(({ texts }) => texts[call]);
+  const text = chapter?.texts[call];
+  if (!text) throw new Error(`src/openapi/texts.ts says nothing about ${call}`);
+  const same = first !== route && templateOf(call);
   const other = same && `Another name for \`${same}\`.`;
-  const prose = [other, description].filter((each) => each !== undefined).join(' ');
+  const prose = [other, text.description].filter(Boolean).join(' ');
   const parameters = parametersOf(route, text, schemas);
   const body = bodyOf(route, text, schemas);
   return {
     operationId: operationId(route),
-    tags: [chapter],
-    summary,
+    tags: [chapter.name],
+    summary: text.summary,
     ...(prose && { description: prose }),
     security: route.roles.length > 0 ? [{ basic: [] }, { digest: [] }] : [],
     'x-roles': route.roles,
-    ...(same !== undefined && { 'x-alias-of': same }),
+    ...(same && { 'x-alias-of': same }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: body }),
     responses: {

@@ -1,5 +1,5 @@
-import type { RouteText } from './chapters.ts';
 import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP } from './examples.ts';
+import type { Texts } from './route_text.ts';
 
 const DEAD_LETTER = {
   id: BID,
@@ -73,52 +73,38 @@ const JOB = {
 
 const OF_ONE = 'A client means itself; root says whose by `?subscriber=`.';
 
-const PING = {
-  chapter: 'Watching',
-  summary: 'Say the time',
-  answer: { pong: '2026-11-20T10:45:41.622Z' },
-} as const;
-
-/**
- * The documentation of routes about dead letters, API tokens, deliveries, the audit, jobs, the state of the bus, and
- * the documentation itself.
- */
-export const RECORD_TEXTS: Record<string, RouteText> = {
+export const DEAD_LETTERS: Texts = {
   'GET /dead_letters': {
-    chapter: 'Dead letters',
     summary: 'List dead letters',
     description:
       'The newest first, in pages of 100 or `limit`. A client sees its own; root and viewers see all, or those of one `subscriber`. The header `Link` leads to the next page.',
     answer: [DEAD_LETTER],
   },
   'GET /dead_letters/:id': {
-    chapter: 'Dead letters',
     summary: 'Show a dead letter with its events',
     description:
       '`history` has the first attempt and the last 19. `events` are as they would have been delivered.',
     answer: WHOLE_DEAD_LETTER,
   },
   'POST /dead_letters/:id/retry': {
-    chapter: 'Dead letters',
     summary: 'Deliver a dead letter again',
     description: 'It becomes a batch with the same `webhook-id`, behind what is queued.',
   },
   'POST /dead_letters/retry': {
-    chapter: 'Dead letters',
     summary: 'Deliver all dead letters of a subscriber again',
     description: `${OF_ONE} Covers what was dead when the call began.`,
     answer: { retried: 12 },
   },
-  'DELETE /dead_letters/:id': { chapter: 'Dead letters', summary: 'Delete a dead letter' },
+  'DELETE /dead_letters/:id': { summary: 'Delete a dead letter' },
   'DELETE /dead_letters': {
-    chapter: 'Dead letters',
     summary: 'Delete all dead letters of a subscriber',
     description: OF_ONE,
     answer: { purged: 12 },
   },
+};
 
+export const CLIENTS: Texts = {
   'GET /api_tokens': {
-    chapter: 'Clients',
     summary: 'List clients',
     description: `${HOW_PAGED} 204 if there are none.`,
     answer: [
@@ -133,7 +119,6 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
     ],
   },
   'POST /api_tokens': {
-    chapter: 'Clients',
     summary: 'Create a client',
     description:
       'With `name` alone the client gets a token and a secret, which is shown this once. With `token`, or `"secret": false`, its token is its credential. If a client without a secret has that token, it gets this name and these limits instead. Fields that are not listed are ignored.',
@@ -146,7 +131,6 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
     },
   },
   'PUT /api_tokens/:token': {
-    chapter: 'Clients',
     summary: 'Limit a client',
     description:
       'It may publish and subscribe to these topics from now on; a limit that is left out ends. It loses the subscriptions and joins that the limits do not permit, and its triggers that they do not permit are paused. Every process knows within a second.',
@@ -154,61 +138,55 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
     answer: { token: SHOP, name: 'shop', publish: ['products', 'orders_*'], subscribe: [] },
   },
   'POST /api_tokens/:token/secret': {
-    chapter: 'Clients',
     summary: "Replace a client's secret",
     description: 'The old secret works for `grace` ms more. The new one is shown this once.',
     body: { grace: 3_600_000 },
     answer: { token: SHOP, secret: 'mA0fJd5cXnJ4yq1vRtZ2Lw7eKxU9bHgP', grace: 3_600_000 },
   },
   'DELETE /api_tokens/:token': {
-    chapter: 'Clients',
     summary: 'Remove a client',
     description: 'Its subscriber goes too, with its queue and its dead letters. 204 also if there was none.',
   },
+};
 
+export const RECORDS: Texts = {
   'GET /deliveries': {
-    chapter: 'Records',
     summary: 'Show what became of each batch',
     description:
       'The newest first, in pages of 100 or `limit`; a page may have fewer, or none: follow its `Link`. A client sees its own; root and viewers see all, or those of one `subscriber`. A batch that was taken or dropped is shown for a day at most. A batch that still exists has `bytes` and `topics` only in `/deliveries/{id}`.',
     answer: [DELIVERY],
   },
   'GET /deliveries/:id': {
-    chapter: 'Records',
     summary: 'Show what became of a batch',
     description: '`events` are there while the batch is, as they are delivered.',
     answer: DELIVERY,
   },
   'POST /deliveries/:id/retry': {
-    chapter: 'Records',
     summary: 'Try a batch now',
     description:
       'A batch that waits for its deadline, or for its next attempt, is tried at once, also if its subscriber is held back after failures. In order, if the subscriber asked for that: then its oldest batch is tried. For the subscriber itself and root.',
   },
-
   'GET /audit': {
-    chapter: 'Records',
     summary: 'Show who changed what',
     description:
       'Every call that changed something, or tried to, except publishes, and pauses by the bus itself; the newest first, in pages of 100 or `limit`. With `client` or `action` a page may be empty: follow its `Link`.',
     answer: [AUDITED],
   },
   'GET /jobs': {
-    chapter: 'Records',
     summary: 'List jobs',
     description:
       'In pages of 100 or `limit`, which may have fewer: follow the header `Link`. Jobs that change their state meanwhile may be shown twice, or not at all.',
     answer: [JOB],
   },
   'POST /jobs/:id/run': {
-    chapter: 'Records',
     summary: 'Run a scheduled job now',
     description:
       'It becomes instant, behind the others. A delivery may still have to wait: while its subscriber is held back or paused, or has no room.',
   },
+};
 
+export const WATCHING: Texts = {
   'GET /history': {
-    chapter: 'Watching',
     summary: 'Read the figures of two days',
     description: 'A client sees those of the bus, of topics, and of its own subscriptions.',
     answer: {
@@ -220,7 +198,6 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
     },
   },
   'GET /tail': {
-    chapter: 'Watching',
     summary: 'Look at events as they are accepted',
     description:
       'Answers the newest hundred that were noted in the last 15 seconds, the newest first. Web processes begin to note ' +
@@ -237,32 +214,25 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
     ],
   },
   'GET /metrics': {
-    chapter: 'Watching',
     summary: 'Show the figures of the bus',
     description: 'In the text format of Prometheus.',
     answer: '# TYPE routemaster_workers gauge\nroutemaster_workers 64\n',
     type: 'text/plain',
   },
-  'GET /pulse': { chapter: 'Watching', summary: 'Say whether the bus works, Redis included' },
+  'GET /pulse': { summary: 'Say whether the bus works, Redis included' },
   'GET /pulse/scaling': {
-    chapter: 'Watching',
     summary: 'Answer late when many deliveries are due',
     description: 'For autoscalers that watch response times: it takes a second then.',
   },
-  'GET /health': { chapter: 'Watching', summary: 'Say that this process is up', answer: {} },
-  'GET /health/ping': PING,
-  'GET /health/ping.json': PING,
+  'GET /health': { summary: 'Say that this process is up', answer: {} },
+  'GET /health/ping': { summary: 'Say the time', answer: { pong: '2026-11-20T10:45:41.622Z' } },
+};
 
+export const REFERENCE: Texts = {
   'GET /openapi.json': {
-    chapter: 'Reference',
     summary: 'Describe the API for programs',
     description: 'An OpenAPI 3.1 document.',
     answer: { openapi: '3.1.0' },
   },
-  'GET /docs': {
-    chapter: 'Reference',
-    summary: 'Describe the API for people',
-    answer: '<!doctype html>',
-    type: 'text/html',
-  },
+  'GET /docs': { summary: 'Describe the API for people', answer: '<!doctype html>', type: 'text/html' },
 };

@@ -1,7 +1,28 @@
-import type { RouteText } from './chapters.ts';
-import { FLOW_TEXTS } from './flow_texts.ts';
-import { RECORD_TEXTS } from './record_texts.ts';
-import { TOPIC_TEXTS } from './topic_texts.ts';
+import { JOINS, TRIGGERS } from './flow_texts.ts';
+import { CLIENTS, DEAD_LETTERS, RECORDS, REFERENCE, WATCHING } from './record_texts.ts';
+import type { Texts } from './route_text.ts';
+import { PUBLISHING, SUBSCRIBING, TOPICS } from './topic_texts.ts';
 
-/** The documentation of every route. A test checks that no route of the route table is missing here. */
-export const TEXTS: Record<string, RouteText> = { ...TOPIC_TEXTS, ...FLOW_TEXTS, ...RECORD_TEXTS };
+interface Chapter {
+  name: string;
+  description: string;
+  texts: Texts;
+}
+
+/** The chapters of the documentation, which together say something of every route, except of aliases. */
+export const CHAPTERS: readonly Chapter[] = [
+  { name: 'Publishing', description: 'Events enter the bus.', texts: PUBLISHING },
+  { name: 'Topics', description: 'What there is to subscribe to.', texts: TOPICS },
+  { name: 'Subscribing', description: 'Who gets which events, where, and how.', texts: SUBSCRIBING },
+  { name: 'Joins', description: 'Events that come when several topics have spoken.', texts: JOINS },
+  { name: 'Triggers', description: 'Events that come on a schedule.', texts: TRIGGERS },
+  {
+    name: 'Dead letters',
+    description: 'Batches that are not tried any more, kept whole.',
+    texts: DEAD_LETTERS,
+  },
+  { name: 'Clients', description: 'Who may call, and with which limits.', texts: CLIENTS },
+  { name: 'Records', description: 'What was done, and what is queued.', texts: RECORDS },
+  { name: 'Watching', description: 'Whether the bus works, and how it does.', texts: WATCHING },
+  { name: 'Reference', description: 'This documentation.', texts: REFERENCE },
+];

@@ -1,5 +1,5 @@
-import type { RouteText } from './chapters.ts';
 import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP, URL } from './examples.ts';
+import type { Texts } from './route_text.ts';
 
 const TOPIC = { name: 'products', publisher: SHOP, events: 1204, delayed: 1, dropped: null };
 
@@ -25,32 +25,8 @@ const SUBSCRIBER = {
   dropped: null,
 };
 
-const SUBSCRIBE = {
-  chapter: 'Subscribing',
-  summary: 'Subscribe, or change a subscription',
-  description:
-    'The list of topics replaces the old one; topics that do not exist yet are created. All that is published after the answer counts. A setting that is left out, or null, keeps its value, except `uuid`. It ends a pause, unless root paused the subscriber. The answer shows a signing key that the bus made, once.',
-  body: { topics: ['products'], callback: 'https://billing.example.com/events', uuid: 'my-password' },
-  answer: { signing_secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
-} as const;
-
-const LIST_SUBSCRIBERS = {
-  chapter: 'Subscribing',
-  summary: 'Show subscribers',
-  description: `A client sees itself, root and viewers all. With \`sort\`, \`state\` or \`name\` they come as of the last sample, with \`lately\`. ${HOW_PAGED}`,
-  answer: [SUBSCRIBER],
-} as const;
-
-const DELETE_TOPIC = {
-  chapter: 'Topics',
-  summary: 'End a topic and all its subscriptions',
-  description: 'For its publisher and root. What is queued is still delivered.',
-} as const;
-
-/** The documentation of routes about events, topics and subscribers. */
-export const TOPIC_TEXTS: Record<string, RouteText> = {
+export const PUBLISHING: Texts = {
   'POST /topics/:name': {
-    chapter: 'Publishing',
     summary: 'Publish events',
     description:
       'One event, an array of events or, as `application/x-ndjson`, one event a line: at most 10,000 events and 5 MiB. All of them are stored, or none. An event with `at` or `delay` waits until it is due. The first client that publishes to a topic owns it. The answer comes when every subscriber has the events in its queue. A publish under an `Idempotency-Key` can be repeated, and is stored once.',
@@ -78,89 +54,90 @@ export const TOPIC_TEXTS: Record<string, RouteText> = {
     },
   },
   'GET /topics/:name/delayed': {
-    chapter: 'Publishing',
     summary: 'List the events of a topic that wait',
     description:
       'In the order in which they will be published, in pages of 100 or `limit`, which may have fewer: follow the header `Link`. For the publisher of the topic, root and viewers.',
     answer: [{ at: DELIVERED_EVENT.t, event: DELIVERED_EVENT }],
   },
   'DELETE /topics/:name/delayed/:id': {
-    chapter: 'Publishing',
     summary: 'Delete an event that waits',
     description: 'For the publisher of the topic and root.',
   },
-  'GET /topics': { chapter: 'Topics', summary: 'List topics', description: HOW_PAGED, answer: [TOPIC] },
+};
+
+export const TOPICS: Texts = {
+  'GET /topics': { summary: 'List topics', description: HOW_PAGED, answer: [TOPIC] },
   'GET /topics/:name': {
-    chapter: 'Topics',
     summary: 'Read a topic',
     description: 'With its subscribers, as far as the caller may see them.',
     answer: { ...TOPIC, subscriber_count: 1, subscribers: [BILLING] },
   },
   'PUT /topics/:name/publisher': {
-    chapter: 'Topics',
     summary: 'Give a topic to another client',
     description:
       "The client publishes to it from now on, and its former publisher, which may be gone, no longer. Subscriptions and events stay; those that wait for their time count as the new publisher's. A topic that nobody owns can be given too.",
     body: { client: SHOP },
   },
-  'DELETE /topics/:name': DELETE_TOPIC,
-  'DELETE /topic/:name': DELETE_TOPIC,
+  'DELETE /topics/:name': {
+    summary: 'End a topic and all its subscriptions',
+    description: 'For its publisher and root. What is queued is still delivered.',
+  },
+};
 
-  'POST /subscription': SUBSCRIBE,
-  'POST /subscriber': SUBSCRIBE,
-  'GET /subscriptions': LIST_SUBSCRIBERS,
-  'GET /subscribers': LIST_SUBSCRIBERS,
+export const SUBSCRIBING: Texts = {
+  'POST /subscription': {
+    summary: 'Subscribe, or change a subscription',
+    description:
+      'The list of topics replaces the old one; topics that do not exist yet are created. All that is published after the answer counts. A setting that is left out, or null, keeps its value, except `uuid`. It ends a pause, unless root paused the subscriber. The answer shows a signing key that the bus made, once.',
+    body: { topics: ['products'], callback: 'https://billing.example.com/events', uuid: 'my-password' },
+    answer: { signing_secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
+  },
+  'GET /subscriptions': {
+    summary: 'Show subscribers',
+    description: `A client sees itself, root and viewers all. With \`sort\`, \`state\` or \`name\` they come as of the last sample, with \`lately\`. ${HOW_PAGED}`,
+    answer: [SUBSCRIBER],
+  },
   'GET /subscribers/:token': {
-    chapter: 'Subscribing',
     summary: 'Read a subscriber',
     description: 'A client reads itself alone.',
     answer: SUBSCRIBER,
   },
   'DELETE /subscriber/topics/:name': {
-    chapter: 'Subscribing',
     summary: 'End one subscription',
     description: 'What is queued is still delivered.',
   },
   'DELETE /subscriber': {
-    chapter: 'Subscribing',
     summary: 'End all subscriptions',
     description: 'Drops the queue and the dead letters.',
   },
   'DELETE /subscribers/:token': {
-    chapter: 'Subscribing',
     summary: 'Remove a subscriber',
     description: 'Drops its queue and its dead letters.',
   },
   'POST /subscribers/:token/pause': {
-    chapter: 'Subscribing',
     summary: 'Deliver nothing more to a subscriber',
     description: 'What is under way ends; everything else is kept. For the subscriber itself and root.',
   },
   'POST /subscribers/:token/resume': {
-    chapter: 'Subscribing',
     summary: 'Deliver to a paused subscriber again',
     description: 'It is tried at once. For the subscriber itself, unless root paused it, and root.',
   },
   'POST /subscribers/:token/test': {
-    chapter: 'Subscribing',
     summary: 'Send a test event to a subscriber',
     description:
       'One event of type `noop` and topic `routemaster_test`, to this subscriber alone and in a batch of its own, whatever topics it has. It is delivered at once, as any other batch. For the subscriber itself and root.',
     answer: { delivery: BID },
   },
   'POST /subscriber/test': {
-    chapter: 'Subscribing',
     summary: 'Send a test event to yourself',
     description: 'As `/subscribers/{token}/test`, for tokens that must not stand in a path.',
     answer: { delivery: BID },
   },
   'POST /subscriber/pause': {
-    chapter: 'Subscribing',
     summary: 'Pause deliveries to yourself',
     description: 'As `/subscribers/{token}/pause`, for tokens that must not stand in a path.',
   },
   'POST /subscriber/resume': {
-    chapter: 'Subscribing',
     summary: 'Resume deliveries to yourself',
     description: 'As `/subscribers/{token}/resume`, for tokens that must not stand in a path.',
   },

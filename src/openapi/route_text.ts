@@ -1,0 +1,20 @@
+import type { Parameter, Response } from './openapi.ts';
+
+/** The text and the examples of a route in the documentation. The rest is made from the schemas of the route. */
+export interface RouteText {
+  summary: string;
+  description?: string;
+  /** An example of the body of a call. */
+  body?: unknown;
+  /** An example of the body of the answer. */
+  answer?: unknown;
+  /** Headers that callers may send. */
+  parameters?: Parameter[];
+  /** Headers of a successful answer. */
+  headers?: Response['headers'];
+  /** The content type of an answer that is not JSON. */
+  type?: 'text/plain' | 'text/html';
+}
+
+/** The texts of routes, by method and path. */
+export type Texts = Record<string, RouteText>;
