@@ -4,6 +4,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { type AnyFields, linesOf } from './fields.ts';
+import type { FormFields } from './filled_form.ts';
 import { ago } from './format.ts';
 import { commonField } from './layout.ts';
 import { listingPage } from './listing_page.ts';
@@ -96,7 +97,7 @@ function forms(call: PageCall, client: ClientReport): Html {
     {
       action: `${own}/limit`,
       does: `Limit ${name}`,
-      content: [limitFields(client), wasField(limitsOf(client))],
+      content: (fields) => [limitFields(fields, client), wasField(limitsOf(client))],
     },
   )}${
     client.secret_at !== null &&
@@ -113,7 +114,7 @@ function forms(call: PageCall, client: ClientReport): Html {
     {
       action: `${own}/remove`,
       does: `Remove ${name}`,
-      content: typeIt(name),
+      content: (fields) => typeIt(fields, name),
     },
   )}`;
 }
@@ -190,10 +191,10 @@ function limitsOf({ publish, subscribe }: ClientReport) {
   return [publish, subscribe];
 }
 
-function limitFields({ publish, subscribe }: Partial<ClientReport>): Html {
+function limitFields(fields: FormFields, { publish, subscribe }: Partial<ClientReport>): Html {
   const written = (list: readonly string[] | undefined) => (list?.length === 0 ? NO_TOPIC : list?.join(', '));
   const field = (name: string, label: string, list: readonly string[] | undefined): Content =>
-    html`<label>${label} <input name="${name}" value="${written(list)}" placeholder="any topic" autocapitalize="none" spellcheck="false"></label>`;
+    html`<label>${label} <input ${fields.input(name, written(list))} placeholder="any topic" autocapitalize="none" spellcheck="false"></label>`;
   return html`<div class="fields">${field('publish', 'May publish to', publish)}${field('subscribe', 'May subscribe to', subscribe)}</div>
 <p class="hint">Topics such as <code>orders</code> or <code>shop_*</code>. Empty means any topic, <code>-</code> means none.</p>`;
 }
@@ -202,8 +203,9 @@ function creation(call: PageCall, nowMs: number) {
   return html`<h2>New client</h2><div class="card">${form(call, {
     action: PATH,
     does: 'Make it',
-    content: html`${commonField('was', nowMs)}<div class="fields"><label>Name <input name="name" required pattern="[a-z0-9_\\-]+" title="a-z, 0-9, _ and -" autocapitalize="none" spellcheck="false"></label></div>
-${limitFields({})}`,
+    content: (fields) =>
+      html`${commonField('was', nowMs)}<div class="fields"><label>Name <input ${fields.input('name')} required pattern="[a-z0-9_\\-]+" title="a-z, 0-9, _ and -" autocapitalize="none" spellcheck="false"></label></div>
+${limitFields(fields, {})}`,
   })}</div>`;
 }
 

@@ -8,6 +8,7 @@ import { ALL, BOTH, type Route } from '../routing/route.ts';
 import { type ApiCalls, charge, type PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
+import { FormFields } from './filled_form.ts';
 import { ago, count } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { action, page } from './page.ts';
@@ -112,6 +113,9 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
       const isFiltered = [subscriber, join, reason, since, until, others.before].some(Boolean);
       const nowMs = await api.nowMs();
       const mayChange = api.allows('POST /dead_letters/:id/retry', call);
+      const fields = new FormFields(call, `${PATH}/selected`);
+      const selector = ({ id }: DeadLetter) =>
+        html`<input ${fields.checkbox('id', id)} aria-label="Select ${id}">`;
       const rows = table<DeadLetter>(
         [
           ...(mayChange ? [{ name: '', cell: selector }] : []),
@@ -137,7 +141,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
         body: html`<h1>Dead letters${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>
 ${bulk && html`<p class="card">${headline(bulk)}. <a href="${BULK_PATH}">Look at it</a></p>`}
 ${filter(call.query)}
-${mayChange && body.length > 0 ? selected(call, html`${rows}${acts}`) : rows}${nextPage(PATH, next && { ...next, since: since ?? '', until: until ?? '' })}
+${mayChange && body.length > 0 ? html`<form method="post" action="${PATH}/selected">${fields.problem()}${ownFields(call)}${rows}${acts}</form>` : rows}${nextPage(PATH, next && { ...next, since: since ?? '', until: until ?? '' })}
 ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
       };
     },
@@ -148,14 +152,6 @@ function leftOut(said: string, others: number, list: string): Html {
   return html`<h1>${said}</h1>
 <p>${others} of those that were selected ${others === 1 ? 'was' : 'were'} left out: they are gone, or their subscriber has left.</p>
 <p><a href="${list}">Dead letters</a></p>`;
-}
-
-function selector({ id }: DeadLetter): Html {
-  return html`<input type="checkbox" name="id" value="${id}" aria-label="Select ${id}">`;
-}
-
-function selected(call: PageCall, content: Content): Html {
-  return html`<form method="post" action="${PATH}/selected">${ownFields(call)}${content}</form>`;
 }
 
 function filter({ subscriber, join, reason, since, until }: Query): Html {

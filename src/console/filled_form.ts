@@ -1,125 +1,80 @@
 import type { BusError } from '../errors.ts';
-import { Html, html } from '../html.ts';
+import { type Content, type Html, html } from '../html.ts';
+import type { PageCall } from './api_calls.ts';
 import type { Refusal } from './fields.ts';
 import { type Page, withoutLists } from './layout.ts';
 
-// This file puts the error of a refused form, and what was typed, into the finished HTML of its page. So pages need no
-// code for that. Regular expressions can find the fields, because all HTML comes from `html`: attributes are quoted,
-// and values contain no quotes and no angle brackets.
+/**
+ * Makes the fields of the form that is sent to `action`. They have the values that the page gives them. If this form
+ * was refused, they have what was typed instead, and the wrong field is marked.
+ */
+export class FormFields {
+  readonly #refusal: Refusal | undefined;
+  #isMarked = false;
 
-const FORM = /<form method="post" action="([^"]*)">([\s\S]*?)<\/form>/g;
-const FIELD = /<input\b[^>]*>|<(textarea|select)\b[^>]*>[\s\S]*?<\/\1>/g;
+  constructor({ refusal }: PageCall, action: string) {
+    this.#refusal = refusal?.path === action ? refusal : undefined;
+  }
+
+  /** Returns the attributes of an `<input>` that name it and give it its value. */
+  input(name: string, value?: string | number): Html {
+    return html`name="${name}" value="${this.#typed(name)[0] ?? value}"${this.#mark(name)}`;
+  }
+
+  /** Returns the attributes of an `<input>` that is a checkbox. */
+  checkbox(name: string, value: string, isChecked = false): Html {
+    const isOn = this.#refusal ? this.#typed(name).includes(value) : isChecked;
+    return html`type="checkbox" name="${name}" value="${value}"${isOn && html` checked`}`;
+  }
+
+  select(name: string, options: readonly string[]): Html {
+    const [chosen] = this.#typed(name);
+    const shown = options.map((each) => html`<option${each === chosen && html` selected`}>${each}</option>`);
+    return html`<select name="${name}"${this.#mark(name)}>${shown}</select>`;
+  }
+
+  textArea(name: string, attributes: Html, value?: string): Html {
+    // Browsers ignore a line end at the beginning of a text area, so there is one more than the value has.
+    return html`<textarea name="${name}" ${attributes}${this.#mark(name, true)}>
+${this.#typed(name)[0] ?? value}</textarea>`;
+  }
+
+  /** Returns the error of a refused form. Called after all fields are made: it has the focus if none of them is wrong. */
+  problem(): Content {
+    return this.#refusal && problem(this.#refusal.error, this.#isMarked);
+  }
+
+  #typed(name: string): string[] {
+    return [this.#refusal?.fields[name] ?? []].flat();
+  }
+
+  #mark(name: string, isTextArea = false): Content {
+    const named = this.#refusal?.error.members.field;
+    if (!this.#refusal || named === undefined) return undefined;
+    const [wrong = ''] = String(named).split('.');
+    // An error in the JSON of a text area names a part of the JSON, and no field of the form.
+    const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
+    if (wrong !== name && !isInside) return undefined;
+    this.#isMarked = true;
+    return html` aria-invalid="true" aria-describedby="refusal" autofocus`;
+  }
+}
 
 /**
- * Returns the page of a refused form, with the error. If the page still has the form, and the form has visible fields,
- * the error and what was typed stand in the form. Otherwise the error stands at the top of the page, outside of the
+ * Returns the page of a refused form. If no form of the page shows the error, it stands at the top, outside of the
  * parts that an open page refreshes.
  */
-export function withRefusal(page: Page, refusal: Refusal): Page {
-  const { error } = refusal;
-  const text = html`${page.body}`.text;
-  const form = [...text.matchAll(FORM)].find(([, action, content = '']) => {
-    const fields = content.match(FIELD) ?? [];
-    return isRefusedForm(refusal, action, fields) && fields.some(isVisible);
-  });
-  const body = form
-    ? withDetailsOpen(text.slice(0, form.index)) +
-      filledForm(form[0], refusal) +
-      text.slice(form.index + form[0].length)
-    : problem(error, false) + text;
+export function withRefusal(page: Page, { error }: Refusal): Page {
+  const body = html`${page.body}`;
   return {
-    ...{ ...page, title: `Not done: ${page.title}`, status: error.status, body: new Html(body) },
+    ...page,
+    title: `Not done: ${page.title}`,
+    body: body.text.includes(' id="refusal"') ? body : [problem(error, false), body],
+    status: error.status,
     headers: { ...page.headers, ...withoutLists(error.headers) },
   };
 }
 
-function isVisible(field: string): boolean {
-  return attributeOf(field, 'type') !== 'hidden';
-}
-
-/**
- * True if this form of the page is the one that was refused. Forms with the same action differ in the values of their
- * hidden fields.
- */
-function isRefusedForm(
-  { path, fields }: Refusal,
-  action: string | undefined,
-  inputs: readonly string[],
-): boolean {
-  const hidden = inputs.filter((each) => !isVisible(each));
-  const isSent = (each: string) =>
-    attributeOf(each, 'data-common') !== undefined ||
-    attributeOf(each, 'value') === escaped(fields[attributeOf(each, 'name') ?? '']);
-  return action === escaped(path) && hidden.every(isSent);
-}
-
-/** Returns the HTML before a form. If the form is inside a closed `<details>`, opens it, so that the error is seen. */
-function withDetailsOpen(before: string): string {
-  const at = before.lastIndexOf('<details');
-  if (at <= before.lastIndexOf('</details>')) return before;
-  return `${before.slice(0, at)}<details open${before.slice(at + '<details'.length)}`;
-}
-
-function filledForm(form: string, { fields, error }: Refusal): string {
-  const faulty = faultyField(form.match(FIELD) ?? [], error);
-  const filled = form.replace(FIELD, (field) => {
-    const name = attributeOf(field, 'name') ?? '';
-    const again = filledField(field, [fields[name] ?? []].flat());
-    return name === faulty
-      ? withAttribute(again, 'aria-invalid="true" aria-describedby="refusal" autofocus')
-      : again;
-  });
-  return filled.replace('>', () => `>${problem(error, faulty !== undefined)}`);
-}
-
-/** Returns the name of the wrong field, or undefined if the error names none. */
-function faultyField(fields: readonly string[], { members }: BusError): string | undefined {
-  if (members.field === undefined) return undefined;
-  const visible = fields.filter(isVisible);
-  const named = visible.find((each) => attributeOf(each, 'name') === String(members.field).split('.')[0]);
-  // The wrong field may be inside JSON, which a person types into a text area. Then no field of the form has its name,
-  // and the text area is the wrong field.
-  const json = visible.find((each) => each.startsWith('<textarea'));
-  return attributeOf(named ?? json ?? '', 'name');
-}
-
-/** Returns a field with what was typed. A hidden field stays as it is, and a secret is not sent back. */
-function filledField(field: string, typed: readonly string[]): string {
-  const [value] = typed;
-  if (field.startsWith('<select'))
-    return field.replace(/<option\b[^>]*>([^<]*)/g, (option, text) =>
-      marked(option, 'selected', typed, text),
-    );
-  const type = attributeOf(field, 'type') ?? '';
-  if (type === 'checkbox') return marked(field, 'checked', typed, 'on');
-  if (value === undefined || /^(hidden|password)$/.test(type)) return field;
-  if (field.startsWith('<textarea'))
-    // Browsers ignore a line end at the beginning of a text area, so one is added. Otherwise a value that begins with a
-    // line end would lose it.
-    return `${field.slice(0, field.indexOf('>') + 1)}\n${escaped(value)}</textarea>`;
-  return withAttribute(field.replace(/ value="[^"]*"/, ''), `value="${escaped(value)}"`);
-}
-
-/** Returns a checkbox or option with a mark such as `checked` if it was chosen, and otherwise without it. */
-function marked(tag: string, mark: string, chosen: readonly string[], value: string): string {
-  const own = attributeOf(tag, 'value') ?? value;
-  const plain = tag.replace(new RegExp(` ${mark}(?=[ >])`), '');
-  return chosen.some((each) => escaped(each) === own) ? withAttribute(plain, mark) : plain;
-}
-
-function attributeOf(tag: string, name: string): string | undefined {
-  return new RegExp(` ${name}="([^"]*)"`).exec(tag)?.[1];
-}
-
-function withAttribute(tag: string, attribute: string): string {
-  return tag.replace('>', () => ` ${attribute}>`);
-}
-
-function escaped(value: string | string[] | undefined): string {
-  return html`${value}`.text;
-}
-
-function problem({ message }: BusError, isOfField: boolean): string {
-  return html`<p class="problem" role="alert" id="refusal"${!isOfField && html` tabindex="-1" autofocus`}>${message}</p>`
-    .text;
+function problem({ message }: BusError, isOfField: boolean): Html {
+  return html`<p class="problem" role="alert" id="refusal"${!isOfField && html` tabindex="-1" autofocus`}>${message}</p>`;
 }

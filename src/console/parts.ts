@@ -5,6 +5,7 @@ import type { Input } from '../routing/route.ts';
 import { parseUrl } from '../urls.ts';
 import type { PageCall } from './api_calls.ts';
 import { type AnyFields, digestOf } from './fields.ts';
+import { FormFields } from './filled_form.ts';
 import { commonField, tokenField } from './layout.ts';
 
 /**
@@ -81,7 +82,8 @@ interface FormOptions {
   /** The text on the button. */
   does: string;
   isDangerous?: boolean;
-  content?: Content;
+  /** What stands in the form. A form with visible fields makes them by `fields`, and shows its error above them. */
+  content?: Content | ((fields: FormFields) => Content);
 }
 
 /** Returns the hidden fields of every form: the form token, and the path and query of its page. */
@@ -113,21 +115,31 @@ export function checkUnchanged(
 
 /** Returns a form with one button. */
 export function form(call: PageCall, { action, does, isDangerous, content }: FormOptions): Html {
-  return html`<form method="post" action="${action}">${ownFields(call)}${content}
+  const fields = new FormFields(call, action);
+  const shown = typeof content === 'function' ? content(fields) : content;
+  const problem = typeof content === 'function' && fields.problem();
+  return html`<form method="post" action="${action}">${problem}${ownFields(call)}${shown}
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
 
 /**
- * Returns a form that is hidden until a person clicks on `summary`. It begins with a warning of what the button does.
+ * Returns a form that is hidden until a person clicks on `summary`, or until it is refused. `warning` says what the
+ * button does.
  */
-export function confirmed(call: PageCall, summary: string, warning: Content, options: FormOptions): Html {
-  return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
-${form(call, { isDangerous: true, ...options })}</div></details>`;
+export function folded(call: PageCall, summary: string, options: FormOptions, warning?: string): Html {
+  const isOpen = call.refusal?.path === options.action;
+  return html`<details class="confirm${warning === undefined && ' wide'}"${isOpen && html` open`}><summary>${summary}</summary>
+<div class="card">${warning !== undefined && html`<p>${warning}</p>`}${form(call, options)}</div></details>`;
+}
+
+/** Returns a hidden form with a warning, for changes that cannot be undone. */
+export function confirmed(call: PageCall, summary: string, warning: string, options: FormOptions): Html {
+  return folded(call, summary, { isDangerous: true, ...options }, warning);
 }
 
 /** Returns a field for a name that a person must type, so that nothing is removed by mistake. */
-export function typeIt(name: string): Html {
-  return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
+export function typeIt(fields: FormFields, name: string): Html {
+  return html`<label>Type <code>${name}</code> to confirm <input ${fields.input('confirm')} required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }
 
 /**

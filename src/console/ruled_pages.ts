@@ -3,6 +3,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { editableJson, jsonOf } from './fields.ts';
+import type { FormFields } from './filled_form.ts';
 import { live } from './layout.ts';
 import { listingPage } from './listing_page.ts';
 import { action, type FormCall, page } from './page.ts';
@@ -12,7 +13,7 @@ import {
   checkTyped,
   checkUnchanged,
   confirmed,
-  form,
+  folded,
   pathParameter,
   pathWith,
   typeIt,
@@ -82,7 +83,8 @@ function listing<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Rou
   return listingPage<Listed>(api, about, (call, nowMs) => ({
     columns: ruled.columns(nowMs),
     empty: html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`,
-    below: mayChange(api, call, ruled) && rulesForm(call, ruled, ruled.example, naming(call)),
+    below:
+      mayChange(api, call, ruled) && rulesForm(call, ruled, ruled.example, (fields) => naming(call, fields)),
   }));
 }
 
@@ -108,12 +110,12 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         current: path,
         body: [
           live(what, pathOf(path, name, client), ruled.shown(body, acts, await api.nowMs())),
-          isChangeable && rulesForm(call, ruled, rules, html`${own}${wasField(rules)}`, name),
+          isChangeable && rulesForm(call, ruled, rules, () => [own, wasField(rules)], name),
           api.allows(`DELETE /${what}s/:name`, call) &&
             confirmed(call, `Remove this ${what}…`, ruled.warning(body), {
               action: `${ownPath}/remove`,
               does: `Remove ${name}`,
-              content: [typeIt(name), own],
+              content: (fields) => [typeIt(fields, name), own],
             }),
         ],
       };
@@ -186,18 +188,27 @@ function removal(api: ApiCalls, { path, what, notFound }: Kind): Route {
 }
 
 /** Returns the form fields that name a new trigger or join. Root also names the client that will own it. */
-function naming({ caller }: PageCall): Html {
+function naming({ caller }: PageCall, fields: FormFields): Html {
   const owner =
     caller?.role === 'root' &&
-    html`<label>Token of its client <input name="client" required autocapitalize="none" spellcheck="false"></label>`;
-  return html`<input type="hidden" name="is_new" value="yes">${owner}<label>Name <input name="name" required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>`;
+    html`<label>Token of its client <input ${fields.input('client')} required autocapitalize="none" spellcheck="false"></label>`;
+  return html`<input type="hidden" name="is_new" value="yes">${owner}<label>Name <input ${fields.input('name')} required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>`;
 }
 
-function rulesForm(call: PageCall, { path, what }: Kind, rules: object, fields: Html, name?: string): Html {
+/** `naming` returns the fields that say which trigger or join it is. */
+function rulesForm(
+  call: PageCall,
+  { path, what }: Kind,
+  rules: object,
+  naming: (fields: FormFields) => Content,
+  name?: string,
+): Html {
   const text = editableJson(rules);
-  const content = html`<div class="fields">${fields}</div><label>Rules, as JSON <textarea name="rules" rows="${text.split('\n').length + 1}" cols="72" spellcheck="false" required>${text}</textarea></label>
+  const rows = text.split('\n').length + 1;
+  const content = (fields: FormFields) =>
+    html`<div class="fields">${naming(fields)}</div><label>Rules, as JSON ${fields.textArea('rules', html`rows="${rows}" cols="72" spellcheck="false" required`, text)}</label>
 <p class="hint">As in the body of <code>PUT /${what}s/:name</code>; <a href="/docs">the API</a> has all fields.</p>`;
   const does = name === undefined ? 'Make it' : `Change ${name}`;
   const summary = name === undefined ? `New ${what}…` : `Change this ${what}…`;
-  return html`<details class="confirm wide"><summary>${summary}</summary><div class="card">${form(call, { action: path, does, content })}</div></details>`;
+  return folded(call, summary, { action: path, does, content });
 }

@@ -32,7 +32,7 @@ export function removalForm(api: ApiCalls, call: PageCall, report: SubscriberRep
   return confirmed(call, 'Remove this subscriber…', warning, {
     action: `${subscriberPath(subscriber)}/remove`,
     does: `Remove ${subscriber}`,
-    content: typeIt(subscriber),
+    content: (fields) => typeIt(fields, subscriber),
   });
 }
 

@@ -3,8 +3,9 @@ import { CLIENTS, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
+import type { FormFields } from './filled_form.ts';
 import { action } from './page.ts';
-import { checkUnchanged, form, wasField } from './parts.ts';
+import { checkUnchanged, folded, wasField } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
@@ -24,20 +25,16 @@ const NUMBERS = [
 /** Returns a form by which a client changes its topics, its callback and its settings. */
 export function subscriptionForm(call: PageCall, report: SubscriberReport): Html {
   const { subscriber, topics, callback, ordered } = report;
-  const content = html`<label>Topics <textarea name="topics" rows="${Math.min(12, Math.max(3, topics.length + 1))}" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
-<label>Callback <input name="callback" type="url" required size="48" value="${callback}"></label>
-<div class="filter">${NUMBERS.map(([field, name, member]) => html`<label>${name} <input name="${field}" type="number" min="0" required value="${report[member]}"></label>`)}</div>
-<label><input type="checkbox" name="ordered" value="yes"${ordered && html` checked`}> Keep the order across batches</label>
+  const rows = Math.min(12, Math.max(3, topics.length + 1));
+  const content = (fields: FormFields) =>
+    html`<label>Topics ${fields.textArea('topics', html`rows="${rows}" cols="40" spellcheck="false" autocapitalize="none"`, topics.join('\n'))}</label>
+<label>Callback <input ${fields.input('callback', callback)} type="url" required size="48"></label>
+<div class="filter">${NUMBERS.map(([field, name, member]) => html`<label>${name} <input ${fields.input(field, report[member])} type="number" min="0" required></label>`)}</div>
+<label><input ${fields.checkbox('ordered', 'yes', ordered)}> Keep the order across batches</label>
 <p class="hint">A topic that you take out of the list brings no more events. If you paused the deliveries, they go on.</p>
 ${wasField(settingsOf(report))}`;
-  return html`<details class="confirm wide"><summary>Change the subscription…</summary><div class="card">${form(
-    call,
-    {
-      action: `${PATH}/${encodeURIComponent(subscriber)}/settings`,
-      does: 'Change it',
-      content,
-    },
-  )}</div></details>`;
+  const action = `${PATH}/${encodeURIComponent(subscriber)}/settings`;
+  return folded(call, 'Change the subscription…', { action, does: 'Change it', content });
 }
 
 /** Returns the settings that the form shows. */

@@ -14,10 +14,10 @@ export function publishing(call: PageCall, name: string): Html {
   return html`<h2>Publish an event</h2><div class="card">${form(call, {
     action: `${PATH}/${name}/publish`,
     does: 'Publish it',
-    content: html`<p class="hint">All subscribers of this topic get it.</p>
-<div class="filter"><label>Type <select name="type">${EVENT_TYPES.map((type) => html`<option>${type}</option>`)}</select></label>
-<label>URL <input name="url" type="url" required value="https://example.com/test" size="36"></label></div>
-<label>Data, as JSON <textarea name="data" rows="3" cols="60" placeholder="none" spellcheck="false"></textarea></label>`,
+    content: (fields) => html`<p class="hint">All subscribers of this topic get it.</p>
+<div class="filter"><label>Type ${fields.select('type', EVENT_TYPES)}</label>
+<label>URL <input ${fields.input('url', 'https://example.com/test')} type="url" required size="36"></label></div>
+<label>Data, as JSON ${fields.textArea('data', html`rows="3" cols="60" placeholder="none" spellcheck="false"`)}</label>`,
   })}</div>`;
 }
 
@@ -36,7 +36,8 @@ export function giving(call: PageCall, name: string): Html {
     {
       action: `${PATH}/${name}/give`,
       does: 'Give it to this client',
-      content: html`<label>Token of the client <input name="client" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`,
+      content: (fields) =>
+        html`<label>Token of the client <input ${fields.input('client')} required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`,
     },
   );
 }
@@ -50,7 +51,7 @@ export function removal(call: PageCall, name: string): Html {
     {
       action: `${PATH}/${name}/remove`,
       does: `Remove ${name}`,
-      content: typeIt(name),
+      content: (fields) => typeIt(fields, name),
     },
   );
 }

@@ -3,9 +3,6 @@ import { describe, test } from 'node:test';
 import type { TestPage } from '../../harness/browser/browser.ts';
 import { answer } from '../../harness/http/receiver.ts';
 import { until } from '../../harness/until.ts';
-import { withRefusal } from '../../src/console/filled_form.ts';
-import { BusError } from '../../src/errors.ts';
-import { html } from '../../src/html.ts';
 import { as, bus, root, send, shared } from './visits.ts';
 
 /**
@@ -335,29 +332,5 @@ describe('a form that is refused', () => {
       assert.equal(response.status, 400, from);
       assert.match(await response.text(), /<h1>The client that the request is about/, from);
     }
-  });
-
-  test('is told from others with the same action by its hidden fields', () => {
-    const form = (id: string) =>
-      html`<form method="post" action="/console/x"><input type="hidden" name="id" value="${id}"><input name="why"></form>`;
-    const refusal = {
-      ...{ path: '/console/x', from: '/console', fields: { id: 'b"' } },
-      error: new BusError('bad_client', 'no'),
-    };
-    const { body } = withRefusal({ title: 'X', body: [form('a'), form('b"')] }, refusal);
-    assert.match(
-      html`${body}`.text,
-      /^<form [^>]*><input [^>]*value="a">.*<form [^>]*><p [^>]*>no<\/p><input/,
-    );
-  });
-
-  test('does not send back a secret that was typed', () => {
-    const fields = { name: 'shop', secret: 'typed secret' };
-    const refusal = { path: '/console/x', from: '/console', fields, error: new BusError('bad_client', 'no') };
-    const form = html`<form method="post" action="/console/x"><input name="name"><input type="password" name="secret"></form>`;
-    const { body } = withRefusal({ title: 'X', body: form }, refusal);
-    const { text } = html`${body}`;
-    assert.match(text, /name="name" value="shop"/);
-    assert.doesNotMatch(text, /typed secret/);
   });
 });
