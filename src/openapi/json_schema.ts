@@ -2,10 +2,7 @@ import { z } from 'zod';
 import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
-/**
- * A temporary member with the name of a schema, such as `"x-name": "Delivery"`. It is removed when the schema moves to
- * `components`.
- */
+/** A temporary member with the name of a schema, such as `"x-name": "Delivery"`. */
 const X_NAME = 'x-name';
 
 /**
@@ -39,39 +36,23 @@ export class Schemas {
         if (name !== undefined) (jsonSchema as JsonSchema)[X_NAME] = name;
       },
     });
-    const { $schema: _, ...rest } = made as JsonSchema;
-    return this.#tidied(rest, io === 'output');
+    return JSON.parse(JSON.stringify(made), (key, value) => this.#tidied(key, value, io === 'output'));
   }
 
   /**
-   * Returns a schema of zod without parts that say nothing to a reader, such as the limits of JavaScript's integers.
-   * Moves a named schema to `components`, and puts a reference in its place.
+   * Returns a member of a schema, or undefined if it says nothing to a reader, such as the limits of JavaScript's
+   * integers. Moves a named schema to `components`, and returns a reference to it.
    */
-  #tidied(schema: JsonSchema, isOutput: boolean): JsonSchema {
-    const tidy: JsonSchema = {};
-    for (const [key, value] of Object.entries(schema)) {
-      if (key === X_NAME || key === 'readOnly' || key === 'propertyNames') continue;
-      if (key === 'minimum' && value === Number.MIN_SAFE_INTEGER) continue;
-      if (key === 'maximum' && value === Number.MAX_SAFE_INTEGER) continue;
-      if (key === 'additionalProperties' && value === false && isOutput) continue;
-      tidy[key] = this.#tidiedPart(key, value, isOutput);
-    }
-    const name = schema[X_NAME];
-    if (typeof name !== 'string') return tidy;
-    this.components[name] = tidy;
+  #tidied(key: string, value: unknown, isOutput: boolean): unknown {
+    if (key === '$schema' || key === 'readOnly' || key === 'propertyNames') return undefined;
+    if (value === Number.MIN_SAFE_INTEGER || value === Number.MAX_SAFE_INTEGER) return undefined;
+    if (key === 'additionalProperties' && value === false && isOutput) return undefined;
+    if (key === 'pattern' && typeof value === 'string')
+      return value.replaceAll('\\p{Cc}', CONTROL_CHARACTERS);
+    const name = (value as JsonSchema | null)?.[X_NAME];
+    if (typeof name !== 'string') return value;
+    const { [X_NAME]: _, ...schema } = value as JsonSchema;
+    this.components[name] = schema;
     return { $ref: `#/components/schemas/${name}` };
-  }
-
-  #tidiedPart(key: string, value: unknown, isOutput: boolean): unknown {
-    const tidied = (each: JsonSchema) => this.#tidied(each, isOutput);
-    if (key === 'properties')
-      return Object.fromEntries(
-        Object.entries(value as Record<string, JsonSchema>).map(([name, each]) => [name, tidied(each)]),
-      );
-    if (key === 'anyOf' || key === 'allOf' || key === 'oneOf') return (value as JsonSchema[]).map(tidied);
-    if (key === 'items' || (key === 'additionalProperties' && typeof value === 'object'))
-      return tidied(value as JsonSchema);
-    if (key === 'pattern') return String(value).replaceAll('\\p{Cc}', CONTROL_CHARACTERS);
-    return value;
   }
 }
