@@ -22,7 +22,7 @@ export function openApi(
   { forceSsl, dialect, delivered, proxies }: DocumentOptions & { proxies: Pick<Proxies, 'originOf'> },
 ): Route[] {
   // The documents are made at the first request for one of them, which most processes never get.
-  let made: Promise<Documents> | undefined;
+  let made: Promise<{ json: Buffer; page: string }> | undefined;
   const documents = () => {
     made ??= makeDocuments(all, { delivered, dialect, forceSsl });
     return made;
@@ -38,10 +38,10 @@ export function openApi(
       isPublic: true,
       answers: { 200: z.string() },
       async handle({ request }) {
-        const { pageBefore, pageAfter } = await documents();
+        const { page } = await documents();
         const origin = proxies.originOf(request);
         const line = origin === undefined ? BUS_LINE : html`${busLine(origin)}`.text;
-        return answer(Buffer.concat([pageBefore, Buffer.from(line), pageAfter]), PAGE_HEADERS);
+        return answer(Buffer.from(page.replace(BUS_LINE, () => line)), PAGE_HEADERS);
       },
     }),
   ];
@@ -49,18 +49,9 @@ export function openApi(
   return own;
 }
 
-interface Documents {
-  json: Buffer;
-  /** The page `/docs` before and after the line with the address of the bus. This line depends on the request. */
-  pageBefore: Buffer;
-  pageAfter: Buffer;
-}
-
-async function makeDocuments(routes: readonly Route[], options: DocumentOptions): Promise<Documents> {
+async function makeDocuments(routes: readonly Route[], options: DocumentOptions) {
   const document = await openApiDocument(routes, options);
-  const json = Buffer.from(JSON.stringify(document));
-  const [before = '', after = ''] = (await docsPage(document)).split(BUS_LINE);
-  return { json, pageBefore: Buffer.from(before), pageAfter: Buffer.from(after) };
+  return { json: Buffer.from(JSON.stringify(document)), page: await docsPage(document) };
 }
 
 function answer(body: Buffer, headers: Record<string, string>) {
