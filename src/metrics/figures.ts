@@ -154,9 +154,7 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('redis.high_mark', memory.highMark);
   }
   gauge('redis.replicas', reading.replicas);
-  if (cpuSeconds) {
-    gauge('redis.used_cpu_sys', cpuSeconds.system);
-    gauge('redis.used_cpu_user', cpuSeconds.user);
-  }
+  gauge('redis.used_cpu_sys', cpuSeconds.system);
+  gauge('redis.used_cpu_user', cpuSeconds.user);
   return figures;
 }

@@ -17,8 +17,8 @@ const SUBSCRIBERS_PER_TURN = 100;
 /**
  * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis,
  * and `replicas` the number of replicas of the Redis that has the fewest.
- * `cpuSeconds` is the CPU time of all Redises together since they started. It is undefined while a Redis is missing,
- * because the sum of the others would be too low.
+ * `cpuSeconds` is the CPU time of all Redises together since they started. It is empty while a Redis is missing, because
+ * the sum of the others would be too low.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -29,42 +29,28 @@ export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);
-  const sum = (of: (reading: (typeof readings)[number]) => number | undefined) => {
-    const known = readings.map(of).filter((value) => value !== undefined);
-    return known.length > 0 ? sumOf(known) : undefined;
-  };
   const heads = partitions.byRedis().map(([one]) => one);
   const { found: servers, missing: away } = await partitions.reach((one) => readServer(one, limits), heads);
   return {
     missing,
     subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
-    queues: QUEUES.flatMap((queue, index) =>
-      queueSums(
-        queue,
-        readings.flatMap(({ queues }) => queues[index] ?? []),
-      ),
-    ),
+    queues: QUEUES.map((queue, index) => ({ queue, ...addUp(readings.map(({ queues }) => queues[index])) })),
     delayed: readings.flatMap(({ delayed }) => [...delayed]),
-    triggers: {
-      waiting: sum(({ triggers }) => triggers?.waiting),
-      idle: sum(({ triggers }) => triggers?.idle),
-    },
+    triggers: addUp(readings.map(({ triggers }) => triggers)),
     outboxes: outboxesOf(partitions, readings),
-    workers: sum(({ workers }) => workers),
-    deliveryWorkers: {
-      regular: sum(({ deliveryWorkers }) => deliveryWorkers?.regular),
-      spare: sum(({ deliveryWorkers }) => deliveryWorkers?.spare),
-    },
+    workers: addUp(readings.map(({ workers }) => workers)).all,
+    deliveryWorkers: addUp(readings.map(({ deliveryWorkers }) => deliveryWorkers)),
     memory: fullest(servers.map(({ memory }) => memory)),
     replicas: Math.min(...servers.map(({ replicas }) => replicas)),
-    cpuSeconds:
-      away.length > 0
-        ? undefined
-        : {
-            system: sumOf(servers.map(({ systemSeconds }) => systemSeconds)),
-            user: sumOf(servers.map(({ userSeconds }) => userSeconds)),
-          },
+    cpuSeconds: addUp(away.length > 0 ? [] : servers.map(({ cpuSeconds }) => cpuSeconds)),
   };
+}
+
+/** Adds up numbers with the same name. Leaves out what is undefined, as it could not be read. */
+function addUp<Name extends string>(all: readonly (Record<Name, number> | undefined)[]) {
+  const sums: Partial<Record<Name, number>> = {};
+  for (const each of all) for (const name in each) sums[name] = (sums[name] ?? 0) + each[name];
+  return sums;
 }
 
 /** Reads the memory, the CPU time and the number of replicas of the Redis that has `partition`. */
@@ -74,8 +60,7 @@ async function readServer(partition: Partition, limits: MemoryLimits) {
   );
   return {
     memory: memoryIn(memory, limits),
-    systemSeconds: infoNumber(cpu, 'used_cpu_sys'),
-    userSeconds: infoNumber(cpu, 'used_cpu_user'),
+    cpuSeconds: { system: infoNumber(cpu, 'used_cpu_sys'), user: infoNumber(cpu, 'used_cpu_user') },
     replicas,
   };
 }
@@ -104,7 +89,7 @@ async function readPartition(partition: Partition) {
     delayed,
     triggers,
     queues,
-    workers,
+    workers: workers === undefined ? undefined : { all: workers },
     deliveryWorkers: delivering && { regular: delivering.length - spare, spare },
     outboxes: { ...asideBytes, any: outboxBytes ?? '0' },
   };
@@ -140,17 +125,6 @@ function readTriggers(partition: Partition): Promise<{ waiting: number; idle: nu
 
 function byToken(one: { token: string }, other: { token: string }): number {
   return one.token < other.token ? -1 : 1;
-}
-
-type QueueGauges = Awaited<ReturnType<typeof readQueue>>;
-
-/** Adds up the gauges of one queue over all partitions. Returns a list of one sum, or an empty list for no gauges. */
-function queueSums(queue: QueueName, gauges: readonly QueueGauges[]): QueueGauges[] {
-  if (gauges.length === 0) return [];
-  const sum: QueueGauges = { queue, instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
-  const fields = ['instant', 'scheduled', 'due', 'pending', 'waiting'] as const;
-  for (const each of gauges) for (const field of fields) sum[field] += each[field];
-  return [sum];
 }
 
 /**
@@ -221,6 +195,6 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // until its group of subscribers (slow ones, for example) may use one more worker, until a pause ends, or for the
     // quarantine, which delivers suspect batches alone.
     const waiting = Math.max(0, all - instant - scheduled - pending);
-    return { queue, instant, scheduled, due, pending, waiting };
+    return { instant, scheduled, due, pending, waiting };
   });
 }
