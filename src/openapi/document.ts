@@ -7,7 +7,7 @@ import type { Route } from '../routing/route.ts';
 import { Schemas } from './json_schema.ts';
 import type { OpenApiDocument, Operation, Response } from './openapi.ts';
 import { type Components, operationOf, templateOf } from './operation.ts';
-import { PROBLEM, ProblemResponses, problemExamples } from './problems.ts';
+import { PROBLEM, ProblemResponses } from './problems.ts';
 import { CHAPTERS } from './texts.ts';
 import { webhooks } from './webhooks.ts';
 
@@ -73,7 +73,7 @@ export async function openApiDocument(
     components: {
       schemas: { Problem: PROBLEM, ...schemas.components },
       responses: problems.components,
-      examples: problemExamples(problems.codes),
+      examples: problems.examples,
       securitySchemes: SECURITY_SCHEMES,
     },
   };

@@ -64,7 +64,8 @@ const HEADERS: Record<number, Response['headers']> = {
 export class ProblemResponses {
   /** The descriptions of error answers. The name of each is its error codes, joined by dots. */
   readonly components: Record<string, Response> = {};
-  readonly codes = new Set<ErrorCode>();
+  /** An example of each error that a route can answer, by its code. */
+  readonly examples: Record<string, unknown> = {};
 
   /** Returns the error answers of a route, by status. */
   of(route: Route): Record<string, Response> {
@@ -76,7 +77,7 @@ export class ProblemResponses {
 
   #reference(status: number, codes: ErrorCode[]): Response {
     const name = codes.join('.');
-    for (const code of codes) this.codes.add(code);
+    for (const code of codes) this.examples[code] ??= exampleOf(code);
     this.components[name] ??= responseOf(status, codes);
     return { $ref: `#/components/responses/${name}` };
   }
@@ -103,13 +104,7 @@ function responseOf(status: number, codes: ErrorCode[]): Response {
   };
 }
 
-/** Returns an example of each of these errors, by code. */
-export function problemExamples(codes: Iterable<ErrorCode>) {
-  return Object.fromEntries(
-    [...codes].map((code) => {
-      const { title, status } = ERRORS[code];
-      const value = { type: 'about:blank', title, status, code, detail: `${title}.` };
-      return [code, { summary: title, value }];
-    }),
-  );
+function exampleOf(code: ErrorCode) {
+  const { title, status } = ERRORS[code];
+  return { summary: title, value: { type: 'about:blank', title, status, code, detail: `${title}.` } };
 }
