@@ -9,7 +9,8 @@ import { StorageWatch } from '../maintenance/storage_watch.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { type Compatibility, DIALECTS } from '../routing/dialect.ts';
-import { connect, connectListener } from '../store/connection.ts';
+import { connect } from '../store/connection.ts';
+import { Listener } from '../store/listener.ts';
 import { Partitions } from '../store/partitions.ts';
 import { showPresence } from '../store/presence.ts';
 import { buildApi } from './api.ts';
@@ -79,7 +80,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     isReady = true;
     counters.start();
     recorder.processStarted('web');
-    const listener = connectListener(config.redisUrl, log, config.redisTls);
+    const listener = new Listener(redis);
     endPresence = showPresence(listener, partitions.control.keys, 'web');
     // If Redis fails right now, this warning is left out. The next start of the process logs it.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});

@@ -10,7 +10,8 @@ import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { Outbox } from '../publishing/outbox.ts';
 import { OwnerLimit } from '../routing/owner_limit.ts';
-import { connect, connectListener } from '../store/connection.ts';
+import { connect } from '../store/connection.ts';
+import { Listener } from '../store/listener.ts';
 import { Partitions } from '../store/partitions.ts';
 import { showPresence } from '../store/presence.ts';
 import { Wakeups } from '../store/wakeups.ts';
@@ -48,7 +49,7 @@ await start(async () => {
   });
   const quarantines: Quarantine[] = [];
   const turns = new OwnerLimit(1);
-  const listener = connectListener(config.redisUrl, log, config.redisTls);
+  const listener = new Listener(redis);
   const maintenance = partitions.all.map((partition) => {
     const quarantine = new Quarantine({
       file: QUARANTINE,

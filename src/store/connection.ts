@@ -3,7 +3,6 @@ import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { BootError, messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { ClusterListener, type Listener, RedisListener } from './listener.ts';
 import type { Connection } from './master.ts';
 import { RedisCluster } from './redis_cluster.ts';
 import { type Address, addressOf, usesTls } from './redis_url.ts';
@@ -45,7 +44,8 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   };
 }
 
-function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
+/** Like `connect`, but connects only to a single Redis. Throws BootError for the URL of a cluster. */
+export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   const { url: text, nodes, ...where } = addressOf(url);
   if (nodes) throw new BootError('ROUTEMASTER_REDIS_URL is that of a cluster where one Redis is needed.');
   const behindSentinels = where.sentinels !== undefined;
@@ -54,7 +54,10 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const all: Options = {
     ...where,
     ...common,
-    ...options,
+    enableOfflineQueue: false,
+    // This must not be null. Otherwise, in ioredis 6, commands that are pending when the connection is cut would never
+    // settle.
+    maxRetriesPerRequest: 0,
     retryStrategy: wait,
     ...(behindSentinels && {
       ...(common.tls && { enableTLSForSentinelMode: true, sentinelTLS: common.tls }),
@@ -105,13 +108,6 @@ export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   return address.nodes ? openCluster(address, commonOptions(url, log, tls), log) : connectOne(url, log, tls);
 }
 
-/** Like `connect`, but connects only to a single Redis. Throws BootError for the URL of a cluster. */
-export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
-  // `maxRetriesPerRequest` must not be null. Otherwise, in ioredis 6, commands that are pending when the connection is
-  // cut would never settle.
-  return open(url, log, { enableOfflineQueue: false, maxRetriesPerRequest: 0 }, tls);
-}
-
 function openCluster({ nodes = [], ...credentials }: Address, common: Options, log: Log): RedisCluster {
   const cluster = new Cluster(nodes, {
     redisOptions: {
@@ -128,12 +124,4 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
     dnsLookup: (name, callback) => callback(null, name),
   });
   return new RedisCluster(cluster, log);
-}
-
-/** Opens the connections that listen to channels. A connection that is cut is made again, and listens again. */
-export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Listener {
-  const address = addressOf(url);
-  return address.nodes
-    ? new ClusterListener(openCluster(address, commonOptions(url, log, tls), log))
-    : new RedisListener(open(url, log, { maxRetriesPerRequest: null }, tls));
 }

@@ -80,6 +80,11 @@ export class Master {
     return this.#connection instanceof RedisCluster;
   }
 
+  /** In a cluster, asks which master has the slot now. Never rejects. */
+  async refresh(): Promise<void> {
+    if (this.#connection instanceof RedisCluster) await this.#connection.refresh();
+  }
+
   /** Returns the error of a call that needs a command which the ACL of this Redis forbids. */
   forbids(cause: Error): StorageForbidden {
     return new StorageForbidden(cause, this.name, this.address ?? this.name);
@@ -102,8 +107,8 @@ export class Master {
         return await act(this.redis);
       } catch (error) {
         const own = ownError(error, this.name, this.address);
-        if (!(this.#connection instanceof RedisCluster && own instanceof StorageUnavailable)) throw own;
-        const found = this.#connection.refresh();
+        if (!(this.isInCluster && own instanceof StorageUnavailable)) throw own;
+        const found = this.refresh();
         if (tries === MAX_TRIES || !hasMoved(error)) throw own;
         await found;
       }

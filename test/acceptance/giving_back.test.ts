@@ -16,7 +16,7 @@ import { StorageUnavailable } from '../../src/errors.ts';
 import { uids } from '../../src/ids.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
-import { connectListener } from '../../src/store/connection.ts';
+import { Listener } from '../../src/store/listener.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
 const GRACE_MS = 200;
@@ -29,7 +29,7 @@ const redis = new TestStore();
 function workersFor(t: TestContext): Workers {
   const { store } = redis;
   const { log } = capturedLog();
-  const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
+  const wakeups = new Wakeups(new Listener(store.redis), store.keys);
   const { handler, recorder, close } = batchHandler(store, log);
   const queue = new Queue(store, 'main', QUEUE_SETTINGS);
   const parts = { queue, handler, recorder, log };
@@ -89,7 +89,7 @@ test('a periodic job during which Redis went away runs again within moments, sin
   const { store } = redis;
   const queue = new Queue(store, 'aux', QUEUE_SETTINGS);
   const { log, lines } = capturedLog();
-  const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
+  const wakeups = new Wakeups(new Listener(store.redis), store.keys);
   t.after(() => wakeups.close());
   let runs = 0;
   const handler: JobHandler = async () => {

@@ -33,7 +33,7 @@ let closing: (() => Promise<void>)[] = [];
 /** Starts workers that deliver, and try failed batches again at once. */
 async function deliver(settings: HandlerSettings = {}, count = 1): Promise<Workshop> {
   const { handler, close } = batchHandler(redis.store, log, { maxBackoffMs: 1, ...settings });
-  const shop = await Workshop.open(redis.store, redis.redis.url, handler, { count });
+  const shop = await Workshop.open(redis.store, handler, { count });
   const promoting = setInterval(() => void promoteDue(redis.store), 2);
   closing.push(async () => {
     await shop.close();

@@ -33,7 +33,7 @@ class Held {
 const LOST = /the lease ran out before the job was done/;
 const done: JobHandler = async () => DONE;
 async function open(handler: JobHandler, options = {}): Promise<Workshop> {
-  shop = await Workshop.open(redis.store, redis.redis.url, handler, options);
+  shop = await Workshop.open(redis.store, handler, options);
   return shop;
 }
 const noneQueued = () => until(async () => (await bus.state()).main.index.length === 0);
@@ -71,7 +71,7 @@ describe('workers', () => {
       proxy.stop();
     });
     const held = new Held();
-    shop = await Workshop.open(store, redis.redis.url, held.handler, { count: 40 });
+    shop = await Workshop.open(store, held.handler, { count: 40 });
     const { grants } = shop;
     await bus.publish('a', 'widgets', ['e1']);
     await until(() => grants.length === 1);
@@ -98,7 +98,7 @@ describe('workers', () => {
     await open(done);
     await bus.publish('a', 'widgets', ['e']);
     await noneQueued();
-    const other = await Workshop.open(redis.store, redis.redis.url, done, { queue: 'aux' });
+    const other = await Workshop.open(redis.store, done, { queue: 'aux' });
     const before = await scriptCalls(redis.store);
     await bus.enqueue('scrub');
     await until(() => other.grants.length === 1);

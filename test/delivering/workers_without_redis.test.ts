@@ -20,7 +20,7 @@ beforeEach(async () => {
   const outcome = new Promise<Settlement>((resolve) => {
     end = resolve;
   });
-  shop = await Workshop.open(redis.store, redis.redis.url, () => outcome, { count: 1 });
+  shop = await Workshop.open(redis.store, () => outcome, { count: 1 });
   await bus.publish('a', 'widgets', ['e1']);
   await bus.publish('b', 'widgets', ['e2']);
   await until(() => shop.grants.length === 1);

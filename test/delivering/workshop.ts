@@ -5,8 +5,8 @@ import { Queue } from '../../src/delivering/queue.ts';
 import type { JobHandler } from '../../src/delivering/settlement.ts';
 import { Workers } from '../../src/delivering/workers.ts';
 import { uids } from '../../src/ids.ts';
-import { connectListener } from '../../src/store/connection.ts';
 import type { QueueName } from '../../src/store/job.ts';
+import { Listener } from '../../src/store/listener.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
@@ -27,22 +27,17 @@ export class Workshop {
   readonly #wakeups: Wakeups;
 
   /** Starts the workers, and waits until they hear announcements. */
-  static async open(
-    store: Partition,
-    url: string,
-    handler: JobHandler,
-    options: WorkshopOptions = {},
-  ): Promise<Workshop> {
-    const shop = new Workshop(store, url, handler, options);
+  static async open(store: Partition, handler: JobHandler, options: WorkshopOptions = {}): Promise<Workshop> {
+    const shop = new Workshop(store, handler, options);
     shop.workers.start();
     await until(async () => Number((await store.redis.pubsub('NUMSUB', 'wake:due'))[1]) > 0);
     return shop;
   }
 
-  private constructor(store: Partition, url: string, handler: JobHandler, options: WorkshopOptions) {
+  private constructor(store: Partition, handler: JobHandler, options: WorkshopOptions) {
     const { log } = this.recorded;
     const { queue = 'main', count = 2, tickMs = 60_000 } = options;
-    this.#wakeups = new Wakeups(connectListener(url, log), store.keys);
+    this.#wakeups = new Wakeups(new Listener(store.redis), store.keys);
     const recording: JobHandler = (grant, signal) => {
       this.grants.push(grant);
       return handler(grant, signal);

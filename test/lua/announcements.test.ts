@@ -11,7 +11,7 @@ let listener: Listener;
 
 beforeEach(async () => {
   await redis.flush();
-  listener = await Listener.open(redis.redis.url);
+  listener = await Listener.open(redis.store);
 });
 afterEach(() => listener.close());
 

@@ -101,7 +101,7 @@ describe('what autodrop drops', () => {
     await bus.acquire(['w1', 'w2', 'w3']);
     await bus.nack('w1', 'a1', { delayMs: 60_000 });
     assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a2', 'a3'] });
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     t.after(() => listener.close());
     assert.deepEqual(await listener.during(bus.store, () => bus.autodrop(1)), ['wake:main']);
     assert.deepEqual((await bus.state()).main.instant, ['a2']);

@@ -156,7 +156,7 @@ describe('revive', () => {
 
   test('wakes the workers', async (t) => {
     await deaths();
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     t.after(() => listener.close());
     assert.deepEqual(await listener.during(redis.store, () => bus.revive('alice', 'a1', 'a2')), [
       'wake:main',

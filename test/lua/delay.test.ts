@@ -274,7 +274,7 @@ describe('a client', () => {
 });
 
 test('the scheduler is woken for what is due before everything else, and only for that', async (t) => {
-  const listener = await Listener.open(redis.redis.url);
+  const listener = await Listener.open(redis.store);
   t.after(() => listener.close());
   const announced = (topic: string, delay: number) =>
     listener.during(redis.store, () => bus.delay('a', topic, [{ id: `e${delay}`, delay }]));

@@ -1,7 +1,6 @@
 import { until } from '../../harness/until.ts';
-import { createLog } from '../../src/log.ts';
-import { connectListener } from '../../src/store/connection.ts';
 import { keyspace } from '../../src/store/keys.ts';
+import { Listener as Connections } from '../../src/store/listener.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { hashTag } from '../../src/store/tags.ts';
 
@@ -16,10 +15,10 @@ export class Listener {
   readonly #ends: (() => void)[] = [];
 
   /** Listens to the partitions with these prefixes; by default to the one without a prefix. */
-  static async open(url: string, ...prefixes: string[]): Promise<Listener> {
+  static async open({ redis }: Partition, ...prefixes: string[]): Promise<Listener> {
     const partitions = (prefixes.length > 0 ? prefixes : ['']).map(keyspace);
     const listener = new Listener(partitions.flatMap((keys) => KINDS.map((kind) => keys.wake(kind))));
-    const connections = connectListener(url, createLog('silent', {}));
+    const connections = new Connections(redis);
     const listening = partitions.map(
       (keys) =>
         new Promise<void>((resolve) => {

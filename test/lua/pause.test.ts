@@ -175,7 +175,7 @@ describe('a subscriber that was paused', () => {
       const { main, lanes } = await bus.state();
       assert.deepEqual([main.scheduled, main.instant, main.pending], [[], [], {}]);
       assert.deepEqual(lanes, { ...EMPTY_LANES, waiting: { alice: ['a2', 'a3', 'b1'] } });
-      const listener = await Listener.open(redis.redis.url);
+      const listener = await Listener.open(redis.store);
       try {
         const resume = async () => assert.equal(await bus.resume('alice', by), 'ok');
         assert.deepEqual(await listener.during(redis.store, resume), ['wake:main']);
@@ -289,7 +289,7 @@ describe('subscribing again', () => {
     await paused();
     await bus.nack('w2', 'a2', { throttleMs: MINUTE_MS });
     await acquire('w1', 'w2', 'w3');
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     try {
       assert.deepEqual(await listener.during(redis.store, () => subscribe()), ['wake:main']);
     } finally {

@@ -83,7 +83,7 @@ test('without a prefix the same calls leave the same keys, unprefixed', async ()
 });
 
 test('each partition announces on a channel of its own', async () => {
-  const listener = await Listener.open(redis.redis.url, '', '{0}:');
+  const listener = await Listener.open(redis.store, '', '{0}:');
   const heard = await listener.during(redis.store, () => partition('{0}:').enqueue('scrub'));
   listener.close();
   assert.deepEqual(heard, ['{0}:wake:aux']);

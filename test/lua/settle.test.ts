@@ -93,7 +93,7 @@ describe('ack', () => {
   test('tells nobody else of what it brings back into the lane, which goes to who asks', async () => {
     await delivering();
     assert.deepEqual((await bus.acquire(['w2'], { laneLimit: 1 })).grants, []);
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     after(() => listener.close());
     const finished = [{ worker: 'w1', job: 'a1' }];
     const call = async () => {
@@ -110,7 +110,7 @@ describe('ack', () => {
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'], proven: false });
     await bus.publish('b', 'gadgets', ['1', '2', '3', '4']);
     assert.equal((await bus.acquire(['w1', 'w2', 'w3'])).grants.length, 1);
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     after(() => listener.close());
     const finished = [{ worker: 'w1', job: 'b1' }];
     const call = async () => assert.equal((await bus.acquire(['w1'], { finished })).left, 2);

@@ -68,7 +68,7 @@ describe('a batch of which two workers died', () => {
 
   test('is announced to quarantines, and counts for them alone', async () => {
     await suspect();
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     const heard = await listener.during(redis.store, () => acquire('w3'));
     await listener.close();
     assert.deepEqual(heard, ['wake:suspect']);

@@ -86,7 +86,7 @@ describe('sweep_jobs', () => {
   test('announces what it makes instant', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.zrem(keys.jobs_scheduled('main'), packNamed('b1'));
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     const heard = await listener.during(redis.store, () => mended('sweep_jobs', jobs(job('b1'))));
     listener.close();
     assert.deepEqual(heard, ['wake:main']);

@@ -262,7 +262,7 @@ describe('a delivery that waits for room on trial', () => {
 
   test('wakes the workers when it has room, except the one that acks: its reply says so', async () => {
     await totalWaiting();
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     const announced = (call: () => Promise<unknown>) => listener.during(redis.store, call);
     try {
       const delayed = { delayMs: MINUTE_MS, throttleMs: MINUTE_MS };

@@ -76,7 +76,7 @@ describe('a trigger that is put', () => {
   });
 
   test('wakes the scheduler if it is due before all others, and only then', async () => {
-    const listener = await Listener.open(redis.redis.url);
+    const listener = await Listener.open(redis.store);
     const announced = (name: string, nextAt: number) =>
       listener.during(redis.store, () => put(name, { nextAt }));
     try {

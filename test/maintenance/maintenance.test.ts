@@ -16,7 +16,7 @@ import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { OwnerLimit } from '../../src/routing/owner_limit.ts';
-import { connectListener } from '../../src/store/connection.ts';
+import { Listener } from '../../src/store/listener.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -127,7 +127,7 @@ test('a job that was lost because the ACL forbade to promote it comes back when 
 /** Starts the maintenance of a partition. */
 function begin(partitions: Partitions, partition: Partition) {
   const { log, lines } = capturedLog();
-  const wakeups = new Wakeups(connectListener(redis.redis.url, log), partition.keys);
+  const wakeups = new Wakeups(new Listener(redis.store.redis), partition.keys);
   const recorder = new Recorder({ increment: () => {} });
   const outbox = new Outbox({
     confirmed: partitions,

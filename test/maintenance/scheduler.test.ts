@@ -9,7 +9,7 @@ import { nthWord, packNamed } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import type { AgendaKind } from '../../src/delivering/queue.ts';
 import { type PublishDue, Scheduler } from '../../src/maintenance/scheduler.ts';
-import { connectListener } from '../../src/store/connection.ts';
+import { Listener } from '../../src/store/listener.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
 const redis = new TestStore();
@@ -48,7 +48,7 @@ beforeEach(async () => {
   await redis.flush();
   await loadScripts(redis.store);
   recorded = capturedLog();
-  wakeups = new Wakeups(connectListener(redis.redis.url, recorded.log), redis.store.keys);
+  wakeups = new Wakeups(new Listener(redis.store.redis), redis.store.keys);
 });
 afterEach(async () => {
   await scheduler.stop();

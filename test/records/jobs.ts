@@ -251,7 +251,7 @@ describe('POST /jobs/:id/run', () => {
     await publish('due');
     const [job] = await all();
     assert.equal(job?.state, 'scheduled');
-    const listener = await Listener.open(api.redis.url);
+    const listener = await Listener.open(api.store);
     t.after(() => listener.close());
     const announced = await listener.during(api.store, async () =>
       assert.equal((await run(job?.id ?? '')).status, 204),

@@ -40,8 +40,8 @@ import { Outbox } from '../../src/publishing/outbox.ts';
 import { Jobs } from '../../src/records/jobs.ts';
 import { OwnerLimit } from '../../src/routing/owner_limit.ts';
 import type { Call } from '../../src/routing/route.ts';
-import { connectListener } from '../../src/store/connection.ts';
 import { packJob } from '../../src/store/job.ts';
+import { Listener } from '../../src/store/listener.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -128,7 +128,6 @@ const THINGS = [
 ] as const;
 
 test('workers, jobs and figures of several partitions', async (t) => {
-  const { url } = redis.redis;
   const partitions = Partitions.on(redis.store.redis, { partitions: THINGS.length });
   const { log } = capturedLog();
   const receiver = await Receiver.start();
@@ -148,7 +147,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
 
   const parts = partitions.all.map((partition) => {
     const workers = new ThreadWorkers(partition, { handler, recorder, log, onIdle: () => {} }, settings);
-    const wakeups = new Wakeups(connectListener(url, log), partition.keys);
+    const wakeups = new Wakeups(new Listener(redis.store.redis), partition.keys);
     wakeups.on('main', () => workers.wake());
     const maintenance = new Maintenance(CONFIG, { ...shared, partition, wakeups, outbox, turns });
     return { workers, maintenance };

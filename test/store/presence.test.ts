@@ -5,8 +5,9 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
-import { connectListener, connectOne } from '../../src/store/connection.ts';
+import { connectOne } from '../../src/store/connection.ts';
 import { keyspace, type ProcessType } from '../../src/store/keys.ts';
+import { Listener } from '../../src/store/listener.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { countProcesses, showPresence } from '../../src/store/presence.ts';
 
@@ -18,9 +19,9 @@ interface Owner {
 }
 
 /** Shows one process, and resolves when it counts. Returns the function that ends it. */
-async function show(t: Owner, partition: Partition, type: ProcessType, url = redis.redis.url) {
+async function show(t: Owner, partition: Partition, type: ProcessType) {
   const before = await countProcesses(partition);
-  const end = showPresence(connectListener(url, silent), keyspace(partition.prefix), type);
+  const end = showPresence(new Listener(partition.redis), keyspace(partition.prefix), type);
   t.after(end);
   await until(async () => (await countProcesses(partition))?.[type] === (before?.[type] ?? 0) + 1);
   return end;
@@ -53,7 +54,7 @@ describe('processes are counted', () => {
     t.after(() => connection.disconnect());
     await until(() => connection.status === 'ready');
     const partition = new Partition(connection);
-    await show(t, partition, 'worker', own.url);
+    await show(t, partition, 'worker');
     await own.kill();
     await until(() => connection.status !== 'ready');
     await assert.rejects(countProcesses(partition), StorageUnavailable);

@@ -9,7 +9,8 @@ import { callRedis } from '../../harness/redis/redis_call.ts';
 import { until } from '../../harness/until.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
-import { connect, connectListener, connectOne } from '../../src/store/connection.ts';
+import { connect, connectOne } from '../../src/store/connection.ts';
+import { Listener } from '../../src/store/listener.ts';
 import type { Connection } from '../../src/store/master.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { settlePartitionCount } from '../../src/store/partition_count.ts';
@@ -175,14 +176,14 @@ describe('a cluster', () => {
 
   test('counts processes on the master of the control partition', async () => {
     const { control } = partitions;
-    const end = showPresence(connectListener(url, silent), control.keys, 'worker');
+    const end = showPresence(new Listener(connection), control.keys, 'worker');
     await until(async () => (await countProcesses(control))?.worker === 1);
     end();
     await until(async () => (await countProcesses(control))?.worker === 0);
   });
 
   test('tells each partition what its scripts announce, over a connection to each master', async (t) => {
-    const listener = connectListener(url, silent);
+    const listener = new Listener(connection);
     const heard = new Set<Partition>();
     const wakeups = partitions.all.map((partition) => {
       const each = new Wakeups(listener, partition.keys);

@@ -11,7 +11,8 @@ import { SentinelTrio } from '../../harness/redis/sentinel_trio.ts';
 import { until } from '../../harness/until.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
-import { connectListener, connectOne } from '../../src/store/connection.ts';
+import { connectOne } from '../../src/store/connection.ts';
+import { Listener } from '../../src/store/listener.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { addressOf } from '../../src/store/redis_url.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -116,7 +117,7 @@ describe('redis+sentinel://', () => {
     t.after(() => trio.stop());
     const recorded = capturedLog();
     const store = new Partition(connectOne(trio.url, recorded.log));
-    const wakeups = new Wakeups(connectListener(trio.url, recorded.log), store.keys);
+    const wakeups = new Wakeups(new Listener(store.redis), store.keys);
     let announced = 0;
     wakeups.on('main', () => announced++);
     t.after(() => [wakeups.close(), store.redis.disconnect()]);

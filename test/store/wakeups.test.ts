@@ -3,16 +3,15 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { until } from '../../harness/until.ts';
-import { createLog } from '../../src/log.ts';
-import { connectListener } from '../../src/store/connection.ts';
 import type { Wake } from '../../src/store/keys.ts';
 import { keyspace } from '../../src/store/keys.ts';
+import { Listener } from '../../src/store/listener.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-let listener: ReturnType<typeof connectListener>;
+let listener: Listener;
 let wakeups: Wakeups;
 let heard: Wake[];
 
@@ -24,7 +23,7 @@ function listen(prefix = ''): void {
 
 beforeEach(async () => {
   await redis.flush();
-  listener = connectListener(redis.redis.url, createLog('silent', {}));
+  listener = new Listener(redis.store.redis);
 });
 afterEach(() => wakeups.close());
 
@@ -85,7 +84,7 @@ test('no announcement is lost after all kinds count as announced', async () => {
     });
     await until(() => heard.filter((wake) => wake === 'aux').length === 2);
     wakeups.close();
-    listener = connectListener(redis.redis.url, createLog('silent', {}));
+    listener = new Listener(redis.store.redis);
   }
   listen();
 });
