@@ -7,12 +7,9 @@ import { slices, type Walk } from './walk.ts';
 const TEXTS = 50;
 
 /** Repairs the delayed events of all topics, and the stored number and bytes of each client's delayed events. */
-export async function sweepDelayed(
-  walk: Walk,
-  { delayed, delaying }: Pick<Seen, 'delayed' | 'delaying'>,
-): Promise<void> {
-  const topics = new Set(delayed);
-  const clients = new Set(delaying);
+export async function sweepDelayed(walk: Walk, seen: Seen): Promise<void> {
+  const topics = seen.of('delayed_due', 'delayed_events');
+  const clients = seen.of('delayed_held');
   await walk.addMembers(topics, 'delayed_topics');
   for (const topic of topics) {
     if (walk.aborted) return;

@@ -12,11 +12,8 @@ const MAX_CALLS = 1000;
  * Corrects the gauges (stored numbers of batches and events) of all subscribers that have gauges, batches or dead
  * letters.
  */
-export async function sweepGauges(
-  walk: Walk,
-  { queued, buried }: Pick<Seen, 'queued' | 'buried'>,
-): Promise<void> {
-  const [withBatches, withLetters] = [new Set(queued), new Set(buried)];
+export async function sweepGauges(walk: Walk, seen: Seen): Promise<void> {
+  const [withBatches, withLetters] = [seen.of('batches_queued'), seen.of('dead_letters_of')];
   await walk.addMembers(withBatches, 'gauge_events');
   await walk.addMembers(withBatches, 'gauge_batches');
   await walk.addMembers(withLetters, 'dead_letters_events');

@@ -8,10 +8,10 @@ import type { Walk } from './walk.ts';
  * removed topics and subscribers to the totals. Earlier releases leave such data, so these repairs are not reported as
  * findings.
  */
-export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
+export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
   const tidy = (topics: Buffer[], owner?: string) =>
     walk.runForEach('sweep_topics', { owner, topics: topics.map(String) });
-  for (const owner of owners)
+  for (const owner of seen.of('topics_owned'))
     for await (const topics of walk.members('topics_owned', owner)) await tidy(topics, owner);
   for await (const topics of walk.members('topics')) await tidy(topics);
   for (const name of ['counters', 'counters_reported'] as const)

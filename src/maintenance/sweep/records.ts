@@ -1,11 +1,14 @@
+import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
  * Corrects the stored number of records of each delivery log, and then the sum of these numbers. Checks the logs whose
  * keys exist (`seen`), and those that are listed in `deliveries:logs`.
  */
-export async function sweepRecords(walk: Walk, seen: Iterable<string>): Promise<void> {
-  for (const names of slices(seen)) await walk.repair('sweep_deliveries', { names });
+export async function sweepRecords(walk: Walk, seen: Seen): Promise<void> {
+  const taken = Array.from(seen.of('deliveries_taken'), (token) => `taken ${token}`);
+  const dropped = Array.from(seen.of('deliveries_dropped'), (token) => `dropped ${token}`);
+  for (const names of slices([...taken, ...dropped])) await walk.repair('sweep_deliveries', { names });
   for await (const names of walk.members('deliveries_logs'))
     await walk.repair('sweep_deliveries', { names: names.map(String) });
   if (!walk.aborted) await walk.repair('sweep_deliveries', { names: [] });

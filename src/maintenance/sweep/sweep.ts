@@ -39,9 +39,9 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   const walk = new Walk(partition, signal, findings);
   // Each part of the sweep relies on the repairs of the earlier parts.
   const seen = await sweepBatches(walk, maxJobs);
-  const { queued, buried, waiting, owners, workers, jobless } = seen;
-  await sweepWorkers(walk, workers);
-  const main = new JobSweep(walk, 'main', { waiting, jobless, maxJobs, rubyWorkers });
+  const waiting = seen.of('jobs_waiting');
+  await sweepWorkers(walk, seen.of('jobs_pending'));
+  const main = new JobSweep(walk, 'main', { waiting, jobless: seen.jobless, maxJobs, rubyWorkers });
   const aux = new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers });
   for (const jobs of [main, aux]) await walk.skippable(jobs.run());
   await sweepLanes(walk, waiting);
@@ -49,11 +49,11 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   // Gauges are not checked while a Ruby process uses this Redis. The Ruby process counts an event at once, but this bus
   // sees the event only when it has converted the batch. So correct gauges would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
-  if (!isShared) await sweepGauges(walk, { queued, buried });
+  if (!isShared) await sweepGauges(walk, seen);
   await sweepDelayed(walk, seen);
   await sweepTriggers(walk, seen);
-  await sweepRecords(walk, seen.logs);
-  await sweepLeftovers(walk, { owners });
+  await sweepRecords(walk, seen);
+  await sweepLeftovers(walk, seen);
   if (walk.unreadable) throw walk.unreadable;
   return findings;
 }

@@ -2,19 +2,19 @@ import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
 /** Repairs triggers, their entries in `triggers:due`, and the bytes of each client's triggers in `triggers:bytes`. */
-export async function sweepTriggers(
-  walk: Walk,
-  { triggers, triggering }: Pick<Seen, 'triggers' | 'triggering'>,
-): Promise<void> {
+export async function sweepTriggers(walk: Walk, seen: Seen): Promise<void> {
+  const clients = seen.of('triggers_of');
+  // The members of `triggers:due` that stand for the triggers: name, a space, and the client's token.
+  const triggers = new Set(seen.keys('trigger').map(({ parts: [client, name] }) => `${name} ${client}`));
   const check = async (names: string[]) => {
     const others = names.filter((name) => !triggers.has(name));
     if (others.length > 0) await walk.repair('sweep_triggers', { names: others });
   };
   for (const names of slices(triggers)) await walk.repair('sweep_triggers', { names });
-  for (const client of triggering)
+  for (const client of clients)
     for await (const names of walk.members('triggers_of', client))
       await check(names.map((name) => `${name} ${client}`));
   for await (const members of walk.members('triggers_due')) await check(members.map(String));
-  await walk.addMembers(triggering, 'triggers_bytes');
-  for (const client of triggering) await walk.repair('sweep_trigger_bytes', { client });
+  await walk.addMembers(clients, 'triggers_bytes');
+  for (const client of clients) await walk.repair('sweep_trigger_bytes', { client });
 }

@@ -1,6 +1,7 @@
 import { slicesOf } from '../../chunks.ts';
 import { clock, sleep } from '../../clock.ts';
 import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
+import { type FoundKey, foundKey } from '../../store/found_key.ts';
 import { unpackJob } from '../../store/job.ts';
 import { type KeyName, type Keyspace, LAYOUT } from '../../store/keys.ts';
 import { Packed } from '../../store/packed.ts';
@@ -14,11 +15,6 @@ import { type Finding, isFindingKind } from './finding.ts';
 const ELEMENTS_PER_SLICE = 300;
 /** Minimum length of a rest. Shorter rests are added up until they reach it, because timers are too coarse for them. */
 const MIN_REST_MS = 5;
-
-/** The keys that exist once in a partition, such as `topics`. */
-const SINGLE_KEYS: ReadonlySet<string> = new Set(
-  Object.values(LAYOUT).flatMap(({ pattern }) => (pattern.includes('{') ? [] : [pattern])),
-);
 
 type ScannedType = 'set' | 'zset' | 'hash';
 /** Names of the keys whose type in LAYOUT (the table of all Redis keys) is a ScannedType. */
@@ -52,8 +48,11 @@ export class Walk {
   readonly #findings: Finding[];
   #restDueMs = 0;
   #unreadable: unknown;
-  /** Those of the SINGLE_KEYS that exist, as the scan of all keys found. Undefined before this scan has ended. */
-  #present: ReadonlySet<string> | undefined;
+  /**
+   * Of the keys that a partition has once, such as `topics`, those that the scan of all keys found. Undefined before this
+   * scan has ended.
+   */
+  #present: ReadonlySet<KeyName> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
     this.partition = partition;
@@ -74,15 +73,14 @@ export class Walk {
   }
 
   /** Yields all keys of the partition, in any order. A key may come twice. */
-  async *keys(): AsyncGenerator<string[]> {
+  async *keys(): AsyncGenerator<FoundKey[]> {
     const { prefix } = this.partition;
-    const match = `${prefix}*`;
-    const present = new Set<string>();
+    const present = new Set<KeyName>();
     const scan: Scan = (redis, cursor) =>
-      redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', ELEMENTS_PER_SLICE);
+      redis.scanBuffer(cursor, 'MATCH', `${prefix}*`, 'COUNT', ELEMENTS_PER_SLICE);
     for await (const slice of this.#scan(scan)) {
-      const keys = slice.map(String);
-      for (const key of keys) if (SINGLE_KEYS.has(key.slice(prefix.length))) present.add(key);
+      const keys = slice.flatMap((key) => foundKey(String(key), prefix) ?? []);
+      for (const { name, parts } of keys) if (parts.length === 0) present.add(name);
       yield keys;
     }
     this.#present = present;
@@ -90,13 +88,13 @@ export class Walk {
 
   /**
    * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` make its key: for example
-   * `keys.topics_owned(token)`. Does not read a key of SINGLE_KEYS that the scan of all keys did not find. This halves
+   * `keys.topics_owned(token)`. Does not read a key without parts that the scan of all keys did not find. This halves
    * the commands for an idle partition.
    */
   async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
     const keyOf: (...parts: string[]) => string = this.partition.keys[name];
     const key = keyOf(...parts);
-    if (parts.length === 0 && this.#present && !this.#present.has(key)) return;
+    if (parts.length === 0 && this.#present && !this.#present.has(name)) return;
     const { type } = LAYOUT[name];
     const scans: Record<ScannedType, Scan> = {
       set: (redis, cursor) => redis.sscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
