@@ -2,6 +2,7 @@ import { clock } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
+import { type LivingWorkers, livingWorkers } from '../store/presence.ts';
 import type { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { type FoundBatches, readBatches } from './rehearsal_batches.ts';
 import { checkServer } from './schema.ts';
@@ -28,8 +29,7 @@ export interface Rehearsal extends FoundBatches {
   unfit: string | undefined;
   /** The version of the data layout of this bus in Redis. Undefined if this bus has never used this Redis. */
   layout: string | undefined;
-  /** Number of living Ruby workers, and the time since the latest sign of life of any of them. */
-  workers: { count: number; silentMs: number };
+  workers: LivingWorkers;
   subscribers: number;
   topics: number;
   clients: number;
@@ -55,22 +55,13 @@ export async function rehearse(partition: Partition, parts: RehearsalParts): Pro
   return {
     unfit,
     layout: layout ?? undefined,
-    workers: await readWorkers(partition, parts.leaseMs),
+    workers: await livingWorkers(partition, parts.leaseMs),
     topics,
     clients: Object.keys(names).length,
     shortTokens: short.map(nameOf),
     ...(await readSubscribers(partition, parts, nameOf)),
     ...(await readBatches(partition, (total) => reporter(parts.tell, 'batches', total))),
   };
-}
-
-async function readWorkers(partition: Partition, leaseMs: number): Promise<Rehearsal['workers']> {
-  const [[seconds], heard] = await partition.command((redis, keys) =>
-    Promise.all([redis.time(), redis.hvals(keys.workers())]),
-  );
-  const ages = heard.map((atMs) => Math.max(0, Number(seconds) * 1000 - Number(atMs)));
-  const living = ages.filter((ageMs) => ageMs <= leaseMs);
-  return { count: living.length, silentMs: Math.min(...living) };
 }
 
 async function readSubscribers(

@@ -6,7 +6,7 @@ import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { countProcesses } from '../store/presence.ts';
+import { countProcesses, livingWorkers } from '../store/presence.ts';
 import { scanned } from './scanning.ts';
 import type { Side } from './side.ts';
 import type { StoredMove } from './stored_move.ts';
@@ -41,13 +41,10 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
       `${running} of the bus are alive. Stop all web and worker processes, and try again. ` +
         'Processes of a bus with the same prefix in another database of this Redis count too.',
     );
-  const [seconds, micros] = await source.command((redis) => redis.time());
-  const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
-  const heard = await source.command((redis, keys) => redis.hvals(keys.workers()));
-  const alive = heard.filter((atMs) => nowMs - Number(atMs) <= leaseMs).length;
-  if (alive > 0)
+  const { count } = await livingWorkers(source, leaseMs);
+  if (count > 0)
     throw new BootError(
-      `${alive} workers of the bus run, or died less than ${leaseMs / 1000} s ago. ` +
+      `${count} workers of the bus run, or died less than ${leaseMs / 1000} s ago. ` +
         'Stop all web and worker processes, and try again.',
     );
 }

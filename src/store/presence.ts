@@ -2,6 +2,7 @@ import { StorageForbidden } from '../errors.ts';
 import { type Keyspace, PROCESS_TYPES, type ProcessType } from './keys.ts';
 import { isSharded, type Listener } from './listener.ts';
 import type { Partition } from './partition.ts';
+import { msOf } from './replies.ts';
 
 /** For each type of process, how many are alive. */
 export type ProcessCounts = Record<ProcessType, number>;
@@ -32,4 +33,20 @@ export async function countProcesses(control: Partition): Promise<ProcessCounts 
     if (error instanceof StorageForbidden) return undefined;
     throw error;
   }
+}
+
+/** Number of workers that live, and the time since the latest sign of life of any of them. */
+export interface LivingWorkers {
+  count: number;
+  silentMs: number;
+}
+
+/** Finds the workers, also those of a Ruby Routemaster, that gave a sign of life within the last `leaseMs`. */
+export async function livingWorkers(partition: Partition, leaseMs: number): Promise<LivingWorkers> {
+  const [time, heard] = await partition.command((redis, keys) =>
+    Promise.all([redis.time(), redis.hvals(keys.workers())]),
+  );
+  const ages = heard.map((atMs) => Math.max(0, msOf(time) - Number(atMs)));
+  const living = ages.filter((ageMs) => ageMs <= leaseMs);
+  return { count: living.length, silentMs: Math.min(...living) };
 }
