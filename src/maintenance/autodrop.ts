@@ -1,17 +1,18 @@
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
-import { expiringIn, type MemoryLimits, staysAbove } from '../store/memory.ts';
+import { expiringIn, type MemoryLimits, readMemory, staysAbove } from '../store/memory.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { sumOf } from '../sum.ts';
 import { delayedCuts, dropDelayed } from './delayed_drop.ts';
 import { bytesOf, type Cut, fairCuts, firstCuts, oldestCut } from './fair_share.ts';
 import type { JobParts } from './job_parts.ts';
-import { dropRecords } from './record_dropping.ts';
 import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 
 /** Maximum batches and dead letters that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
+/** Maximum delivery logs that one script call drops. */
+const MAX_LOGS = 10;
 
 /** Minimum time between two log lines saying that dropping batches would not free enough memory. */
 const COMPLAIN_EVERY_MS = 60_000;
@@ -91,15 +92,18 @@ export class Autodrop {
   }
 
   /**
-   * If Redis is short of memory, first drops records of the delivery log. Returns the shortage that is left, or
-   * undefined if none is.
+   * If Redis is short of memory, first drops records of the delivery log, the longest logs before others. Returns the
+   * shortage that is left, or undefined if none is.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
     const found = await lastingShortage(partition, this.#limits, signal, mark);
     if (!found) return undefined;
     const target = mark ?? found.lowMark;
-    const memory = await dropRecords(partition, this.#limits, found, target, signal);
+    let logs = 1;
+    while ((await staysAbove(target, partition, this.#limits, signal)) && logs > 0)
+      logs = await partition.run('drop_logs', { maxLogs: MAX_LOGS });
+    const memory = await readMemory(partition, this.#limits);
     return memory.used <= target ? undefined : measureShortage(partitions, partition, memory);
   }
 

@@ -66,30 +66,26 @@ export async function measureShortage(
   const holdings = [own, ...others].flatMap((each) => each.holdings);
   const delayed = [own, ...others].flatMap((each) => each.delayed);
   const droppableBytes = bytesOf([...holdings, ...delayed]);
-  const movingBytes = sumOf(await Promise.all(there.map((each) => bytesInOutboxes(each, there))));
+  const outboxes = await Promise.all(there.map((each) => readOutboxes(each, there)));
+  const outboxBytes = sumOf(outboxes.map(({ all }) => all));
+  const movingBytes = sumOf(outboxes.map(({ moving }) => moving));
   const targetBytes = targetOf(memory, droppableBytes, movingBytes);
-  const outboxBytes = sumOf(await Promise.all(there.map(bytesForOthers)));
   return { memory, own, holdings, delayed, droppableBytes, outboxBytes, targetBytes };
 }
 
-async function bytesForOthers(partition: Partition): Promise<number> {
-  const [bytes, aside] = await partition.command((redis, keys) =>
-    Promise.all([redis.hget(keys.outboxes_sent(), 'bytes'), redis.hvals(keys.outboxes_bytes())]),
-  );
-  return sumOf([bytes, ...aside].map(Number));
-}
-
 /**
- * Returns the bytes of the entries that a partition has yet to move to the `others`. Counts its whole outbox, and the
- * entries that it has set aside because one of the `others` did not apply them in time. The outbox may also have
- * entries for further partitions, which count too: only one sum is stored for the whole outbox.
+ * Returns the bytes of `all` entries that a partition has yet to move to other partitions. `moving` are those of its
+ * whole outbox, and of the entries that it has set aside because one of the partitions `there` did not apply them in
+ * time. The outbox may also have entries for further partitions: only one sum is stored for the whole outbox.
  */
-async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
-  const places = others.map(({ index }) => String(index));
-  const [bytes, aside] = await partition.command((redis, keys) =>
-    Promise.all([redis.hget(keys.outboxes_sent(), 'bytes'), redis.hmget(keys.outboxes_bytes(), ...places)]),
+async function readOutboxes(partition: Partition, there: readonly Partition[]) {
+  const [outbox, aside] = await partition.command((redis, keys) =>
+    Promise.all([redis.hget(keys.outboxes_sent(), 'bytes'), redis.hgetall(keys.outboxes_bytes())]),
   );
-  return sumOf([bytes, ...aside].map(Number));
+  return {
+    moving: sumOf([outbox, ...there.map(({ index }) => aside[index] ?? 0)].map(Number)),
+    all: sumOf([outbox, ...Object.values(aside)].map(Number)),
+  };
 }
 
 async function holdingsOf(partition: Partition): Promise<Holdings> {

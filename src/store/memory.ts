@@ -39,7 +39,7 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 }
 
 /** Time between two measurements of the memory while Redis frees some of it in the background. */
-export const MEASURE_EVERY_MS = 5;
+const MEASURE_EVERY_MS = 5;
 
 /**
  * Waits until Redis has freed the memory of dropped data. Resolves with true if Redis still stores more than `target`
