@@ -132,8 +132,11 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
     redis.zscan(keys.batches_index(), cursor, 'COUNT', BATCHES_PER_SCAN),
   );
   for await (const members of scan) {
-    const bids = pairsOf(members).map(([bid]) => bid);
-    if (bids.length > 0) renamed += await partition.run('takeover', { bids });
+    const names = pairsOf(members).map(([bid]) => bid);
+    const found = await partition.run('sweep_batches', { where: 'ruby_batch', names });
+    renamed += found.filter(({ kind }) => kind === 'batch_of_ruby').length;
+    // An entry may name a batch that no longer exists.
+    await partition.run('sweep_batches', { where: 'batches_index', names });
     if (clock.monotonicMs() - toldAtMs < TELL_EVERY_MS) continue;
     log.info({ renamed, batches: total }, 'taking over');
     toldAtMs = clock.monotonicMs();

@@ -53,7 +53,7 @@ async function everything(bus: Bus): Promise<void> {
   await store.run('remove_subscriber', { token: 'carol', series: [] });
   await bus.dropQueue('carol');
   await bus.autodrop(1);
-  await store.run('takeover', { bids: ['aaaaaaaaaaaaaaaaaaaB'] });
+  await store.run('sweep_batches', { where: 'ruby_batch', names: ['aaaaaaaaaaaaaaaaaaaB'] });
   await assertNothingToSweep(store);
 }
 

@@ -34,10 +34,6 @@ export const maintenanceContracts = {
     arguments: { from: 'digits', to: 'digits', leaseMs: 'number' },
     reply: 'number',
   },
-  takeover: {
-    arguments: { bids: ['text'] },
-    reply: 'number',
-  },
   ruby_workers: {
     arguments: { leaseMs: 'number' },
     reply: { workers: 'number', silentMs: 'number?' },
