@@ -8,9 +8,11 @@ import {
   type ListParams,
   requestOf,
 } from './calls.ts';
-import type { CallOptions } from './deadline.ts';
+import { type CallOptions, Deadline } from './deadline.ts';
 import type { Calls } from './generated/calls.ts';
-import type { Request } from './transport.ts';
+import { ProblemError, TimeLimitError } from './problem.ts';
+import { Attempts } from './retrying.ts';
+import type { Request, Transport } from './transport.ts';
 
 /** Number of entries that a listing asks for in one request, unless its options say otherwise. */
 const PER_PAGE = 100;
@@ -37,7 +39,13 @@ export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 
 
 /** Makes any call of the HTTP API by its name, such as `GET /topics`. Decides which calls may be repeated. */
 export abstract class AnyCall {
-  protected abstract request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer>;
+  readonly #transport: Transport;
+  readonly #timeoutMs: number;
+
+  constructor(transport: Transport, timeoutMs: number) {
+    this.#transport = transport;
+    this.#timeoutMs = timeoutMs;
+  }
 
   /**
    * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if it is empty.
@@ -65,6 +73,34 @@ export abstract class AnyCall {
       const answer: Answer = await this.request({ method: 'GET', path }, true, { signal, timeoutMs });
       yield* (this.#contentOf(answer) ?? []) as Entry<C>[];
       path = /<([^>]*)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+    }
+  }
+
+  /**
+   * Makes a request, and resolves with the answer if its status is 2xx. After a transient failure, repeats the request
+   * if the bus may do it twice without harm (`isRepeatable`), or has certainly not done it. Also resolves if a repeated
+   * DELETE is answered 404, because an earlier attempt has probably deleted the thing.
+   */
+  protected async request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer> {
+    const { timeoutMs = this.#timeoutMs, signal } = options;
+    const attempts = new Attempts();
+    const ended = new AbortController();
+    const deadline = new Deadline(timeoutMs, signal, {
+      aborted: (reason) => ended.abort(reason),
+      late: () => {
+        const { mayBeDone, lastFailure: cause } = attempts;
+        ended.abort(new TimeLimitError(timeoutMs, { mayBeDone, cause }));
+      },
+    });
+    try {
+      const send = () => this.#transport.send(request, ended.signal);
+      return await attempts.make({ send, request, signal: ended.signal, isRepeatable });
+    } catch (error) {
+      const isGone = error instanceof ProblemError && error.status === 404;
+      if (!isGone || request.method !== 'DELETE' || !attempts.hasUnknownEnd) throw error;
+      return { status: 204, headers: new Headers(), text: '' };
+    } finally {
+      deadline.clear();
     }
   }
 

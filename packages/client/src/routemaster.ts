@@ -1,7 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { Answer } from './answer.ts';
 import { Api } from './api.ts';
-import { Caller } from './caller.ts';
 import { basic, Digest } from './credentials.ts';
 import type { CallOptions } from './deadline.ts';
 import type { EventType } from './generated/calls.ts';
@@ -42,19 +41,17 @@ export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> 
  */
 export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
   readonly #publisher: Publisher;
-  readonly #caller: Caller;
   readonly #timeoutMs: number;
   #isClosed = false;
 
   /** Throws TypeError if `url` is no URL, or `token` is missing. */
   constructor({ url, token, secret = '', digest = false, ...times }: RoutemasterOptions) {
-    super();
     if (!token) throw new TypeError('the token is missing; is its variable set in the environment?');
     const { timeoutMs = CALL_TIMEOUT_MS, attemptTimeoutMs = ATTEMPT_TIMEOUT_MS } = times;
     const credentials = digest ? new Digest(token, secret) : basic(token, secret);
     const transport = new Transport({ url, credentials, attemptTimeoutMs });
+    super(transport, timeoutMs);
     this.#publisher = new Publisher(transport);
-    this.#caller = new Caller(transport, timeoutMs);
     this.#timeoutMs = timeoutMs;
   }
 
@@ -122,7 +119,7 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
     options: CallOptions,
   ): Promise<Answer> {
     if (this.#isClosed) throw new ClosedError();
-    return this.#caller.call(request, isRepeatable, options);
+    return super.request(request, isRepeatable, options);
   }
 
   #publishAs<T extends keyof Topics & string>(
