@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, isDone, problemOf } from './answer.ts';
 import { ConnectionError, ProblemError } from './problem.ts';
 import type { Request } from './transport.ts';
@@ -48,7 +49,7 @@ export class Attempts {
       this.lastFailure = outcome;
       this.hasUnknownEnd ||= mayBeDone(outcome);
       if (!isTransient(outcome) || (this.hasUnknownEnd && !isRepeatable)) throw outcome;
-      await wait(delayAfter(outcome, failures), signal);
+      await sleep(delayAfter(outcome, failures), undefined, { signal }).catch(() => signal.throwIfAborted());
     }
   }
 }
@@ -90,19 +91,4 @@ function delayAfter(failure: Failure, failures: number): number {
     askedMs * (1 + RETRY_AFTER_JITTER * Math.random()),
   );
   return Math.min(ms, MAX_DELAY_MS);
-}
-
-/** Waits for `ms`. Throws the reason of the signal if it is aborted meanwhile. */
-async function wait(ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const wake = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', wake);
-      resolve();
-    };
-    const timer = setTimeout(wake, ms);
-    signal.addEventListener('abort', wake);
-    if (signal.aborted) wake();
-  });
-  signal.throwIfAborted();
 }
