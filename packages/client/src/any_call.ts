@@ -10,7 +10,7 @@ import {
 } from './calls.ts';
 import { type CallOptions, Deadline } from './deadline.ts';
 import type { Calls } from './generated/calls.ts';
-import { ProblemError, TimeLimitError } from './problem.ts';
+import { ProblemError } from './problem.ts';
 import { Attempts } from './retrying.ts';
 import type { Request, Transport } from './transport.ts';
 
@@ -85,13 +85,7 @@ export abstract class AnyCall {
     const { timeoutMs = this.#timeoutMs, signal } = options;
     const attempts = new Attempts();
     const ended = new AbortController();
-    const deadline = new Deadline(timeoutMs, signal, {
-      aborted: (reason) => ended.abort(reason),
-      late: () => {
-        const { mayBeDone, lastFailure: cause } = attempts;
-        ended.abort(new TimeLimitError(timeoutMs, { mayBeDone, cause }));
-      },
-    });
+    const deadline = new Deadline(timeoutMs, signal, (errorFor) => ended.abort(errorFor(attempts)));
     try {
       const send = () => this.#transport.send(request, ended.signal);
       return await attempts.make({ send, request, signal: ended.signal, isRepeatable });

@@ -1,3 +1,6 @@
+import { TimeLimitError } from './problem.ts';
+import type { Progress } from './retrying.ts';
+
 /** Options that every call takes. */
 export interface CallOptions {
   /**
@@ -17,14 +20,8 @@ export interface CallOptions {
  */
 export const MAX_TIMEOUT_MS = 540_000;
 
-/**
- * The functions by which a deadline ends a call: `late` at the time limit, or `aborted` when the signal is aborted. A
- * deadline calls only one of them, and only once. After `clear`, it calls none.
- */
-interface Ending {
-  late(timeoutMs: number): void;
-  aborted(reason: unknown): void;
-}
+/** Ends a call. `errorFor` returns the error of the call, given what is known about its attempts. */
+type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
  * For each signal, the deadlines of the running calls that it can abort. One listener serves all of them. With one for
@@ -32,19 +29,22 @@ interface Ending {
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 
-/** Ends a call at its time limit, or when the signal of its caller is aborted. */
+/** Ends a call once: at its time limit, or when the signal of its caller is aborted. After `clear`, does nothing. */
 export class Deadline {
-  readonly #ending: Ending;
+  readonly #end: End;
   readonly #timer: NodeJS.Timeout;
   readonly #ofSignal: Set<Deadline> | undefined;
 
   /** Throws the reason of a signal that is already aborted, and RangeError for a time limit that is not allowed. */
-  constructor(timeoutMs: number, signal: AbortSignal | undefined, ending: Ending) {
+  constructor(timeoutMs: number, signal: AbortSignal | undefined, end: End) {
     if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
       throw new RangeError(`timeoutMs must be more than 0 and at most ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
     signal?.throwIfAborted();
-    this.#ending = ending;
-    this.#timer = setTimeout(endLate, timeoutMs, this, timeoutMs);
+    this.#end = end;
+    this.#timer = setTimeout(() => {
+      this.clear();
+      end(({ mayBeDone, lastFailure: cause }) => new TimeLimitError(timeoutMs, { mayBeDone, cause }));
+    }, timeoutMs);
     this.#ofSignal = signal && callsOf(signal);
     this.#ofSignal?.add(this);
   }
@@ -54,20 +54,10 @@ export class Deadline {
     this.#ofSignal?.delete(this);
   }
 
-  late(timeoutMs: number): void {
-    this.clear();
-    this.#ending.late(timeoutMs);
-  }
-
   abort(reason: unknown): void {
     this.clear();
-    this.#ending.aborted(reason);
+    this.#end(() => reason);
   }
-}
-
-/** All timers call this one function. Closures for tens of thousands of calls would take memory. */
-function endLate(deadline: Deadline, timeoutMs: number): void {
-  deadline.late(timeoutMs);
 }
 
 function callsOf(signal: AbortSignal): Set<Deadline> {

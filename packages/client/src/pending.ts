@@ -1,7 +1,6 @@
 import { Deadline } from './deadline.ts';
 import type { EventType } from './generated/calls.ts';
-import { TimeLimitError } from './problem.ts';
-import type { Attempts } from './retrying.ts';
+import type { Progress } from './retrying.ts';
 
 /** An event to be published. */
 export interface NewEvent<Data = unknown> {
@@ -26,14 +25,6 @@ export interface NewEvent<Data = unknown> {
   data?: Data | undefined;
 }
 
-/**
- * What is known about an event when the caller of `publish` gives it up:
- * - `mayBeDone`: true if the bus may have stored the event.
- * - `lastFailure`: the last failed attempt of the topic's running request, if an attempt has failed. The event is in
- *   that request, or waits for its end.
- */
-export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
-
 export interface PendingParts {
   topic: string;
   event: NewEvent;
@@ -49,7 +40,6 @@ export class Pending {
   /** The event as JSON. It is empty until `write` is called. */
   text = '';
   readonly #event: NewEvent;
-  readonly #giveUp: (pending: Pending) => Progress;
   readonly #deadline: Deadline;
   #resolve!: () => void;
   #reject!: (error: unknown) => void;
@@ -61,22 +51,13 @@ export class Pending {
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
     this.#event = parts.event;
-    this.#giveUp = giveUp;
-    this.#deadline = new Deadline(parts.timeoutMs, parts.signal, this);
+    this.#deadline = new Deadline(parts.timeoutMs, parts.signal, (errorFor) =>
+      this.#reject(errorFor(giveUp(this))),
+    );
     this.stored = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-  }
-
-  aborted(reason: unknown): void {
-    this.#giveUp(this);
-    this.#reject(reason);
-  }
-
-  late(timeoutMs: number): void {
-    const { mayBeDone, lastFailure: cause } = this.#giveUp(this);
-    this.#reject(new TimeLimitError(timeoutMs, { mayBeDone, cause }));
   }
 
   /** True if the event is delayed: it has `at` or `delay`, so the bus publishes it later. */

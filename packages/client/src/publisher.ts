@@ -1,4 +1,5 @@
-import { Pending, type PendingParts, type Progress } from './pending.ts';
+import { Pending, type PendingParts } from './pending.ts';
+import type { Progress } from './retrying.ts';
 import { TopicQueue } from './topic_queue.ts';
 import type { Transport } from './transport.ts';
 

@@ -1,7 +1,7 @@
 import { Group } from './group.ts';
-import type { Pending, Progress } from './pending.ts';
+import type { Pending } from './pending.ts';
 import { ProblemError } from './problem.ts';
-import type { Failure } from './retrying.ts';
+import type { Failure, Progress } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /** Maximum events of a request. The bus accepts up to 10,000. */
