@@ -5,7 +5,7 @@ import {
   type CallName,
   type Entry,
   type ListName,
-  type ListParams,
+  type PathParams,
   requestOf,
 } from './calls.ts';
 import { type CallOptions, Deadline } from './deadline.ts';
@@ -65,7 +65,7 @@ export abstract class AnyCall {
   /** Requests a listing, one page after the other, and yields its entries. */
   async *list<C extends ListName>(
     call: C,
-    options: ListOptions<C> & ListParams<C>,
+    options: ListOptions<C> & PathParams<C>,
   ): AsyncGenerator<Entry<C>, void, void> {
     const { signal, timeoutMs, params, ...query }: CallOptions & { params?: object } = options;
     let path: string | undefined = requestOf(call, { params, query: { limit: PER_PAGE, ...query } }).path;

@@ -11,10 +11,13 @@ type ParamsIn<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
 
 type Given<Name extends string, Value> = [Value] extends [undefined] ? unknown : { [N in Name]?: Value };
 
-/** The input of a call: the parameters in its path, its query and its JSON body. */
-export type CallInput<C extends CallName> = ([ParamsIn<C>] extends [never]
+/** The parameters in the path of a call, if it has any. */
+export type PathParams<C extends CallName> = [ParamsIn<C>] extends [never]
   ? unknown
-  : { params: Record<ParamsIn<C>, string> }) &
+  : { params: Record<ParamsIn<C>, string> };
+
+/** The input of a call: the parameters in its path, its query and its JSON body. */
+export type CallInput<C extends CallName> = PathParams<C> &
   Given<'query', Calls[C]['query']> &
   ([Calls[C]['body']] extends [undefined] ? unknown : { body: Calls[C]['body'] });
 
@@ -28,11 +31,6 @@ export type ListName = {
       : never
     : never;
 }[CallName];
-
-/** The parameters in the path of a listing, if it has any. */
-export type ListParams<C extends ListName> = [ParamsIn<C>] extends [never]
-  ? unknown
-  : { params: Record<ParamsIn<C>, string> };
 
 /** An entry of a list. */
 export type Entry<C extends ListName> = NonNullable<CallAnswer<C>> extends (infer E)[] ? E : never;
