@@ -10,13 +10,13 @@ import type { Transport } from './transport.ts';
  */
 export class Group {
   readonly attempts = new Attempts();
+  /** The events that their callers have given up. */
+  readonly givenUp = new Set<Pending>();
   readonly #events: readonly Pending[];
-  #wanted: number;
-  readonly #givenUp = new AbortController();
+  readonly #abort = new AbortController();
 
   constructor(events: readonly Pending[]) {
     this.#events = events;
-    this.#wanted = events.length;
   }
 
   /** Sends the request until the events are stored. Throws an error if another attempt could not help. */
@@ -24,16 +24,14 @@ export class Group {
     const to = requestOf('POST /topics/:name', { params: { name: this.#events[0]?.topic } });
     const body = `[${this.#events.map(({ text }) => text).join(',')}]`;
     const request = { ...to, body, key: randomUUID() };
-    const { signal } = this.#givenUp;
+    const { signal } = this.#abort;
     const send = () => transport.send(request, signal);
     await this.attempts.make({ send, request, signal, isRepeatable: true });
   }
 
-  /**
-   * Must be called when a caller of `publish` gives up an event of this group. The request is aborted when all are
-   * given up.
-   */
-  leave(): void {
-    if (--this.#wanted === 0) this.#givenUp.abort();
+  /** Notes that the caller of `publish` gives up an event. The request is aborted when all events are given up. */
+  giveUp(event: Pending): void {
+    this.givenUp.add(event);
+    if (this.givenUp.size === this.#events.length) this.#abort.abort();
   }
 }

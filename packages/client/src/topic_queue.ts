@@ -41,8 +41,6 @@ export class TopicQueue {
   readonly name: string;
   #waiting = new Set<Pending>();
   #underWay: Group | undefined;
-  /** Events of the running request that their callers have given up. */
-  readonly #givenUp = new Set<Pending>();
   #maxEvents = EVENTS_PER_REQUEST;
 
   constructor(name: string) {
@@ -69,8 +67,7 @@ export class TopicQueue {
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
     if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };
-    this.#givenUp.add(event);
-    this.#underWay.leave();
+    this.#underWay.giveUp(event);
     return this.#underWay.attempts;
   }
 
@@ -88,10 +85,9 @@ export class TopicQueue {
       this.#maxEvents = Math.min(EVENTS_PER_REQUEST, Math.ceil(this.#maxEvents * GROWTH));
       return { stored: events };
     } catch (error) {
-      return this.#refused(events, error);
+      return this.#refused(events, error, group.givenUp);
     } finally {
       this.#underWay = undefined;
-      this.#givenUp.clear();
     }
   }
 
@@ -117,11 +113,11 @@ export class TopicQueue {
    * - Otherwise: none. Each next request has half as many events, until the one at fault is found. Later requests grow
    *   slowly, by GROWTH, because more bad events may follow.
    */
-  #refused(events: readonly Pending[], error: unknown): Refusal {
+  #refused(events: readonly Pending[], error: unknown, givenUp: ReadonlySet<Pending>): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
     const index = Number(error.members.index);
     const bad = events.length === 1 ? events[0] : events[index];
-    const others = events.filter((event) => event !== bad && !this.#givenUp.has(event));
+    const others = events.filter((event) => event !== bad && !givenUp.has(event));
     this.#waiting = new Set([...others, ...this.#waiting]);
     if (events.length > 1) this.#maxEvents = bad && index > 0 ? index : Math.ceil(events.length / 2);
     return { refused: bad ? [bad] : [], error: aboutOne(error) };
