@@ -1,4 +1,5 @@
 import { TextDecoder } from 'node:util';
+import { Failure } from './command.ts';
 
 /**
  * Maximum events of a request, which is also the maximum of the bus. With half as many, publishing a million events
@@ -21,17 +22,10 @@ export interface Chunk {
   bytes: number;
 }
 
-/** Thrown if the input is not UTF-8 with one event on each line. Chunks that were yielded before are good. */
-export class Unreadable extends Error {
-  readonly code: string;
-
-  constructor(code: string, message: string) {
-    super(message);
-    this.code = code;
-  }
-}
-
-/** Divides an input into chunks of lines. Empty lines are left out. */
+/**
+ * Divides an input into chunks of lines. Empty lines are left out. Throws Failure if the input is not UTF-8 with one
+ * event on each line; chunks that were yielded before are good.
+ */
 export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<Chunk> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let [rest, number] = ['', 0];
@@ -57,7 +51,7 @@ export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGen
       chunk = { lines: [], numbers: [], bytes: 0 };
     }
     if (rest.length > MAX_LINE_LENGTH)
-      throw new Unreadable('body_too_large', `line ${number + 1}: it has more than the 5 MiB of a request`);
+      throw new Failure('body_too_large', `line ${number + 1}: it has more than the 5 MiB of a request`);
   }
   add(rest + decode(decoder));
   if (chunk.lines.length > 0) yield chunk;
@@ -68,12 +62,12 @@ function decode(decoder: TextDecoder, piece?: Buffer | string): string {
   try {
     return decoder.decode(piece, { stream: piece !== undefined });
   } catch {
-    throw new Unreadable('bad_body', 'the lines are not UTF-8');
+    throw new Failure('bad_body', 'the lines are not UTF-8');
   }
 }
 
 /**
- * Throws Unreadable unless the line is one JSON object. Lines are joined by commas, so the bus would also accept two
+ * Throws Failure unless the line is one JSON object. Lines are joined by commas, so the bus would also accept two
  * events on one line (`{…},{…}`), or one event on two lines.
  */
 function checkEvent(line: string, number: number): void {
@@ -81,11 +75,8 @@ function checkEvent(line: string, number: number): void {
   try {
     value = JSON.parse(line);
   } catch (error) {
-    throw new Unreadable(
-      'bad_body',
-      `line ${number}: it is not one event as JSON: ${(error as Error).message}`,
-    );
+    throw new Failure('bad_body', `line ${number}: it is not one event as JSON: ${(error as Error).message}`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new Unreadable('bad_body', `line ${number}: it is not one event, a JSON object`);
+    throw new Failure('bad_body', `line ${number}: it is not one event, a JSON object`);
 }

@@ -4,7 +4,7 @@ import { addAbortSignal } from 'node:stream';
 import { ProblemError, RoutemasterError, TimeLimitError } from '@routemaster/client';
 import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
-import { type Chunk, chunksOf, MAX_LINES, Unreadable } from './event_lines.ts';
+import { type Chunk, chunksOf, MAX_LINES } from './event_lines.ts';
 import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
@@ -31,7 +31,8 @@ class LinePublisher {
 
   /**
    * Posts the lines of a chunk in their order, and calls `stored` after each accepted request. A chunk that is too
-   * large for the bus becomes several requests. No request begins after an interruption.
+   * large for the bus becomes several requests. No request begins after an interruption. Throws Failure if the bus
+   * refuses a request, of which no event is stored.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
@@ -39,48 +40,24 @@ class LinePublisher {
       const to = Math.min(lines.length, from + this.#maxLines);
       const share = (bytes * (to - from)) / lines.length;
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
-      const problem = await this.#postPart(topic, part);
-      if (problem) {
+      this.sending = part.lines.length;
+      try {
+        await this.#bus.publishText(topic, `[${part.lines.join(',')}]`);
+      } catch (error) {
+        if (!(error instanceof ProblemError)) throw error;
         // For a topic with many subscribers, and for delayed events, the bus accepts fewer than MAX_LINES events at a
         // time. A router in front of it may take fewer bytes. So the next request has half as many lines.
-        if (problem.status !== 413 || to - from === 1) throw new Refused(problem, part);
+        if (error.status !== 413 || to - from === 1)
+          throw new Failure(error.code, refusalOf(error, part.numbers));
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
+      } finally {
+        this.sending = 0;
       }
       this.#maxLines = Math.min(MAX_LINES, Math.ceil(this.#maxLines * GROWTH));
       stored(part);
       from = to;
     }
-  }
-
-  /**
-   * Posts some lines in one request. Resolves with undefined if they are stored, and with the problem if the bus has
-   * refused it.
-   */
-  async #postPart(topic: string, { lines }: Chunk): Promise<ProblemError | undefined> {
-    this.sending = lines.length;
-    const sent = this.#bus.publishText(topic, `[${lines.join(',')}]`).finally(() => {
-      this.sending = 0;
-    });
-    return sent.then(
-      () => undefined,
-      (error: unknown) => {
-        if (error instanceof ProblemError) return error;
-        throw error;
-      },
-    );
-  }
-}
-
-/** Thrown if the bus has refused a request with lines of a file. No event of the request is stored. */
-class Refused extends Error {
-  readonly problem: ProblemError;
-  readonly part: Chunk;
-
-  constructor(problem: ProblemError, part: Chunk) {
-    super(problem.message);
-    this.problem = problem;
-    this.part = part;
   }
 }
 
@@ -137,17 +114,16 @@ export async function publishLines(call: Call, file: string): Promise<void> {
 /** Returns an error that says how many events are stored, so that the user can go on with the rest of the file. */
 function failureOf(error: unknown, stored: number): unknown {
   const before = `${number(stored)} events before are stored`;
-  if (error instanceof Refused) return new Failure(error.problem.code, `${refusalOf(error)} (${before})`);
   if (error instanceof Error && error.name === 'AbortError')
     return new Failure('interrupted', `not all lines were sent (${before})`);
-  if (error instanceof Unreadable) return new Failure(error.code, `${error.message} (${before})`);
+  if (error instanceof Failure) return new Failure(error.code, `${error.message} (${before})`);
   if (!(error instanceof RoutemasterError)) return error;
   const more = error instanceof TimeLimitError && error.mayBeDone ? ', and perhaps the next ones' : '';
   return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
 }
 
 /** Returns why the bus has refused a request, with the line of the event to blame if the bus has told which it is. */
-function refusalOf({ problem, part: { numbers } }: Refused): string {
+function refusalOf(problem: ProblemError, numbers: readonly number[]): string {
   // A request that is refused as too large (413) is sent again in halves, unless it has a single line. So this one has
   // a single line, which is at fault.
   const index = problem.status === 413 ? 0 : problem.members.index;
