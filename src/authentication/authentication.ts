@@ -41,7 +41,6 @@ export class Authentication {
   readonly #clients: ClientDirectory;
   readonly #basic: Basic;
   readonly #digest: Digest;
-  readonly #nonces: Nonces;
   readonly #limiter: LoginLimiter;
   readonly #log: Log;
 
@@ -50,7 +49,6 @@ export class Authentication {
     this.credentials = new Credentials(rootKey, clients, viewerKey);
     this.#basic = new Basic(this.credentials, clients);
     this.#digest = new Digest(this.credentials, nonces, { md5 });
-    this.#nonces = nonces;
     this.#limiter = limiter;
     this.#log = log;
   }
@@ -73,8 +71,7 @@ export class Authentication {
     const verdict = await judging;
     if (verdict && 'role' in verdict) return verdict;
     if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
-    await this.#nonces.prepare();
-    throw this.#unauthenticated(roles, verdict);
+    throw await this.#unauthenticated(roles, verdict);
   }
 
   /**
@@ -87,7 +84,6 @@ export class Authentication {
       const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
       return new BusError('forbidden', detail);
     }
-    await this.#nonces.prepare();
     return this.#unauthenticated(roles, undefined);
   }
 
@@ -105,8 +101,7 @@ export class Authentication {
       ? this.#basic.judge(request)
       : this.#digest.judgeAgain(request));
     if ('role' in verdict) return verdict;
-    await this.#nonces.prepare();
-    throw this.#unauthenticated([caller.role], verdict);
+    throw await this.#unauthenticated([caller.role], verdict);
   }
 
   /**
@@ -147,8 +142,8 @@ export class Authentication {
     if (refusal && !stale) throw refusal;
   }
 
-  #unauthenticated(roles: readonly Role[], refusal: Refusal | undefined): BusError {
-    const challenges = [...this.#digest.challenges(refusal?.stale ?? false), this.#basic.challenge()];
+  async #unauthenticated(roles: readonly Role[], refusal: Refusal | undefined): Promise<BusError> {
+    const challenges = [...(await this.#digest.challenges(refusal?.stale ?? false)), this.#basic.challenge()];
     const advice = refusal?.advice ?? (refusal && UNPROVED.has(refusal.reason) ? WRONG : undefined);
     const detail = [`this call takes ${this.#needed(roles)}`, advice].filter(Boolean).join('; ');
     return new BusError('unauthenticated', detail, { headers: { 'WWW-Authenticate': challenges } });

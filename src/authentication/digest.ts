@@ -43,7 +43,7 @@ export class Digest extends DigestStrategy {
     const answer = readAnswer(credentialsOf(request));
     if (!namesTarget(answer.uri, request))
       throw new BusError('bad_header', 'the Digest parameter uri must be the target of the request');
-    if (!this.#nonces.ready) await this.#nonces.prepare();
+    await this.#nonces.prepare();
     let age = this.#nonces.check(answer.nonce);
     if (age === 'unknown') {
       await this.#nonces.refresh();
@@ -73,8 +73,9 @@ export class Digest extends DigestStrategy {
     return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
   }
 
-  /** Returns a challenge for each algorithm, all with the same new nonce. Requires `Nonces.ready`. */
-  challenges(stale: boolean): string[] {
+  /** Returns a challenge for each algorithm, all with the same new nonce. Throws StorageUnavailable. */
+  async challenges(stale: boolean): Promise<string[]> {
+    await this.#nonces.prepare();
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;
     return this.#algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);
   }

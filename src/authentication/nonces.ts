@@ -33,17 +33,12 @@ export class Nonces {
     this.#uses = uses;
   }
 
-  /** True if nonces can be issued and checked now. Otherwise call `prepare` first. */
-  get ready(): boolean {
-    return this.#keys.current() !== undefined;
-  }
-
-  /** Fetches the keys that sign nonces, unless `ready` is true. Throws StorageUnavailable. */
+  /** Fetches the keys that sign nonces, unless they are here. Throws StorageUnavailable. */
   async prepare(): Promise<void> {
-    if (!this.ready) await this.#keys.load();
+    if (!this.#keys.current()) await this.#keys.load();
   }
 
-  /** Returns a new nonce. Requires `ready`. */
+  /** Returns a new nonce. Call `prepare` first. */
   issue(): string {
     const key = this.#keys.current();
     if (!key) throw new Error('a nonce was wanted before there was a key');
@@ -59,7 +54,7 @@ export class Nonces {
   }
 
   /**
-   * Checks the time and the signature of a nonce. Requires `ready`. Returns
+   * Checks the time and the signature of a nonce. Call `prepare` first. Returns
    * - `unknown` if this bus did not issue the nonce, or issued it over a day ago;
    * - `old` if it is over five minutes old or far in the future, or its key was replaced;
    * - `fresh` otherwise.
