@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import type { LastSeen } from '../authentication/last_seen.ts';
 import type { Session, Sessions } from '../authentication/sessions.ts';
@@ -75,8 +75,10 @@ export class Pipeline {
       if (!takesBody(route)) request.resume();
       checkHeaders(request, route.page !== undefined || route.isPublic);
       if (!route.isHealthCheck) {
-        if (this.#isPlainHttp(request)) return await this.#redirect(request, response);
-        this.#refuseUntilReady();
+        if (this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request))
+          return void (await send(response, redirectToHttps(request, this.#parts.dialect.redirected)));
+        if (!this.#parts.ready())
+          throw new StorageUnavailable(undefined, 'Redis is not ready for the bus yet');
         const looking = this.#parts.storageWatch?.check();
         if (looking) await looking;
       }
@@ -94,8 +96,7 @@ export class Pipeline {
       if (counted !== undefined) {
         // The call waits for its turn before `begin`, which may refuse it. A refusal takes about 0.5 ms, and
         // therefore many of them in one turn of the event loop would delay other requests.
-        const turn = this.#budget.turn(counted);
-        if (turn) await turn;
+        await this.#budget.turn(counted);
         ended = callLimits?.begin(counted, response);
       }
       const record = caller && this.#record(route, request, caller);
@@ -109,14 +110,10 @@ export class Pipeline {
       if (counted !== undefined && error instanceof BusError)
         this.#parts.callLimits?.answered(counted, 0, error.calls);
       if (route.page) await this.#failPage(route.page, error, arrival, session);
-      else this.fail(error, request, response);
+      else answerProblem(this.#parts.log, error, request, response);
     } finally {
       ended?.();
     }
-  }
-
-  fail(error: unknown, request: IncomingMessage, response: ServerResponse): void {
-    answerProblem(this.#parts.log, error, request, response);
   }
 
   async #failPage(
@@ -142,14 +139,6 @@ export class Pipeline {
     return undefined;
   }
 
-  async #redirect(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    await send(response, redirectToHttps(request, this.#parts.dialect.redirected));
-  }
-
-  #isPlainHttp(request: IncomingMessage): boolean {
-    return this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request);
-  }
-
   /**
    * Begins the audit entry of a call that changes something. The rate limit is checked earlier, so that a flood of
    * calls does not fill the audit.
@@ -157,9 +146,5 @@ export class Pipeline {
   #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
     const { audit, proxies } = this.#parts;
     return action === undefined ? undefined : audit?.begin(action, caller, proxies.addressOf(request));
-  }
-
-  #refuseUntilReady(): void {
-    if (!this.#parts.ready()) throw new StorageUnavailable(undefined, 'Redis is not ready for the bus yet');
   }
 }
