@@ -14,8 +14,6 @@ import type { Refusal, Verdict } from './verdict.ts';
  * of the bus have about 80 bytes together.
  */
 const MAX_REMEMBERED_BYTES = 256;
-/** The colon as a number, because searching a Buffer for a text takes 0.4 µs more. */
-const COLON = 0x3a;
 
 /** Correct credentials, as bytes of `user:password`, and the caller whom they identify. */
 interface Proved {
@@ -50,7 +48,7 @@ export class Basic extends BasicStrategy {
   /** Checks the credentials of a request. Throws StorageUnavailable if the client cannot be looked up. */
   judge(request: IncomingMessage): Verdict | Promise<Verdict> {
     const credentials = Buffer.from(credentialsOf(request), 'base64');
-    const colon = credentials.indexOf(COLON);
+    const colon = credentials.indexOf(':');
     if (colon < 0) return NO_PAIR;
     const user = credentials.toString('utf8', 0, colon);
     const client = this.#clients.cached(user);

@@ -24,8 +24,7 @@ export function createApp(routes: readonly Route[], parts: PipelineParts): Reque
     const name = publish && plainTopic(request);
     if (name === undefined) return app(request, response);
     const path = request.url ?? '';
-    const arrival = { request, response, path, params: { name }, areParamsChecked: true, query: {} } as const;
-    void pipeline.answer(publish as Route, arrival);
+    void pipeline.answer(publish as Route, { request, response, path, params: { name }, query: {} });
   };
 }
 

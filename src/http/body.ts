@@ -102,13 +102,11 @@ export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): Bus
  */
 const SHORT_CHUNK = 4096;
 const BLOCK_BYTES = 16_384;
-/** Made once, because even an empty Buffer takes 0.3 µs to make. */
-const NO_BYTES = Buffer.alloc(0);
 
 /** The chunks of a body that have arrived. */
 class Chunks {
   readonly #whole: Buffer[] = [];
-  #block = NO_BYTES;
+  #block = Buffer.alloc(0);
   #blockBytes = 0;
 
   add(chunk: Buffer): void {

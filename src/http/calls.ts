@@ -32,8 +32,6 @@ export interface Arrival {
   response: ServerResponse;
   path: string;
   params: unknown;
-  /** True if `params` were checked when the route was found. */
-  areParamsChecked?: true;
   query: unknown;
 }
 
@@ -64,7 +62,7 @@ export class Calls {
    */
   async make(
     route: Route,
-    { request, path, params, areParamsChecked, query }: Arrival,
+    { request, path, params, query }: Arrival,
     { caller, formToken }: { caller: Caller | undefined; formToken: string },
     record: AuditedCall | undefined,
   ): Promise<Answer> {
@@ -73,7 +71,7 @@ export class Calls {
     const call: Call = {
       caller: caller as Call['caller'],
       path,
-      params: areParamsChecked ? params : checked(route.params, params),
+      params: checked(route.params, params),
       query: checked(route.query, query),
       headers: request.headers,
       request,
@@ -111,7 +109,7 @@ export class Calls {
       // Parsing follows `turn` without another `await`, so that the work budget can measure how long it takes.
       if (isLong && !route.takesText) await this.#parts.budget.turn(holderOf(call));
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
-      if (route.refuseLate) await route.refuseLate(call);
+      await route.refuseLate?.(call);
       const isLate = clock.monotonicMs() - judgedAtMs > LATE_MS;
       if (isLate) await this.#parts.storageWatch?.check();
       if (route.isFrequent && isLate) {

@@ -258,8 +258,7 @@ export class Connection {
   }
 
   async #goOn(): Promise<void> {
-    const turn = this.#budget.turn();
-    if (turn) await turn;
+    await this.#budget.turn();
     for (let next = this.#held[0]; next && this.#mayStartAnother(); next = this.#held[0]) {
       this.#held.shift();
       this.#start(next);
