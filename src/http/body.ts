@@ -2,15 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BusError } from '../errors.ts';
 import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../routing/route.ts';
+import type { Reservation } from './reservation.ts';
 
-interface Watch {
-  /** Called with the length of every chunk, even of a refused body. Returns the ms for which reading should pause. */
-  pauseAfter(bytes: number): number;
-  /** Called with the length of each chunk that is kept. Refuses the body by throwing. */
-  arrived(bytes: number): void;
-  /** Sets the function that refuses the body, to be called if other requests need its memory. */
-  whenTakenBack(refuse: (error: BusError) => void): void;
-}
+type Watch = Pick<Reservation, 'pauseAfter' | 'arrived' | 'whenTakenBack'>;
 
 /** For each request with `Expect: 100-continue`, the function that asks its sender for the body. */
 const askers = new WeakMap<IncomingMessage, () => void>();
@@ -37,8 +31,8 @@ export function checkIsOpen(request: IncomingMessage): void {
 }
 
 /**
- * Reads the whole body of an open request, and calls `watch` for each chunk. Throws bad_body, body_too_large, or an
- * error of `watch`.
+ * Reads the whole body of an open request. `watch` is told the length of every chunk, and may refuse the body by
+ * throwing. Throws bad_body, body_too_large, or an error of `watch`.
  */
 export function readBytes(
   request: IncomingMessage,
