@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { chunksOf } from '../chunks.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { isWrongType } from '../store/wrong_type.ts';
 import type { Client } from './client.ts';
 import type { NameKey } from './name_key.ts';
@@ -84,22 +85,22 @@ export class PublicNames {
   /**
    * Returns the `token` of the client or join that a caller names. A viewer gives a public name, which is searched
    * among all `tokens`, which may repeat. `token` is undefined if none has this name. Root and clients give a token,
-   * which is returned unchecked. So the route must refuse a client that gives another client's token. `looked` is the number of
-   * tokens searched, which count against the caller's rate limit.
+   * which is returned unchecked. So the route must refuse a client that gives another client's token. `calls` is what
+   * the search costs in the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
     name: string,
     tokens: () => Promise<string[]>,
-  ): Promise<{ token: string | undefined; looked: number }> {
-    if (role !== 'viewer') return { token: name, looked: 0 };
-    let looked = 0;
+  ): Promise<{ token: string | undefined; calls: number }> {
+    if (role !== 'viewer') return { token: name, calls: 0 };
+    let calls = 0;
     const token = await this.tokenOf(name, async () => {
       const all = await tokens();
-      looked = all.length;
+      calls = all.length / ENTRIES_PER_CALL;
       return new Set(all);
     });
-    return { token, looked };
+    return { token, calls };
   }
 
   /**

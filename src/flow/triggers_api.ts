@@ -15,7 +15,6 @@ import type { Caller, ChangingCaller, ClientCaller } from '../routing/caller.ts'
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
 import { DEFAULT_LISTED, PAGE_FIELDS, type Pages } from '../routing/paging.ts';
-import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { badParameter, clientNamed, parameters, whose } from '../routing/query.ts';
 import { ALL, BOTH, MAX_BODY_BYTES, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { countUpTo } from '../routing/schemas.ts';
@@ -74,8 +73,8 @@ export function triggersApi(parts: TriggersParts): Route[] {
     const named = clientNamed(caller, client, 'client', 'your own triggers are');
     if (named === undefined) return { token: named, calls: 0 };
     const owners = async () => (await triggers.names()).map((each) => each.client);
-    const { token = '', looked } = await publicNames.tokenGiven(caller, named, owners);
-    return { token, calls: looked / ENTRIES_PER_CALL };
+    const { token = '', calls } = await publicNames.tokenGiven(caller, named, owners);
+    return { token, calls };
   };
 
   /** Does the same as `asked` for a call about a single trigger, whose client must be named. */

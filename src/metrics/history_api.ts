@@ -3,7 +3,6 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import { ownerOf } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
-import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { badParameter, parameters } from '../routing/query.ts';
 import { ALL, ok, type Route, route } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
@@ -78,10 +77,10 @@ export function historyApi(parts: HistoryParts): Route[] {
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)
       throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');
-    const { token, looked } = await publicNames.tokenGiven(caller, name, subscribers);
+    const { token, calls } = await publicNames.tokenGiven(caller, name, subscribers);
     if (token === undefined || !(await isSubscriber(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
-    return { name: token, calls: looked / ENTRIES_PER_CALL };
+    return { name: token, calls };
   };
   const topicOf = async (name: string) => {
     if (!(await isTopic(name)))

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
-import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { badParameter, clientNamed, ONCE, whose } from '../routing/query.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
@@ -59,9 +58,8 @@ export async function subscribersAsked(
   if (named === undefined && join !== undefined)
     throw badParameter('subscriber', 'is missing: say whose join it is, as ?subscriber=token');
   if (named === undefined) return { tokens: undefined, calls: 0 };
-  const { token, looked } = await parts.publicNames.tokenGiven(caller, named, parts.subscribers);
-  const tokens = token === undefined ? [] : await subscribersOf(parts, token, join);
-  return { tokens, calls: looked / ENTRIES_PER_CALL };
+  const { token, calls } = await parts.publicNames.tokenGiven(caller, named, parts.subscribers);
+  return { tokens: token === undefined ? [] : await subscribersOf(parts, token, join), calls };
 }
 
 /**

@@ -7,7 +7,6 @@ import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_FIELDS, type PagedCall, type Pages } from '../routing/paging.ts';
-import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { ONCE, parameters } from '../routing/query.ts';
 import {
   ALL,
@@ -125,8 +124,8 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
         async () => (seesAll ? tokens.get() : [own]),
         (token) => token,
       );
-      const all = () => (seesAll ? everybody.get() : subscriptions.list(own));
-      const list = await (page ? subscriptions.read(page.entries) : all());
+      const read = page?.entries ?? (seesAll ? undefined : [own]);
+      const list = await (read ? subscriptions.read(read) : everybody.get());
       return listed(list, (slice) => subscribersFor(call.caller, slice), page);
     },
   } as const;
@@ -140,11 +139,11 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
       async handle({ caller, params }) {
         if (caller.role === 'client' && caller.token !== params.token)
           throw new BusError('forbidden', 'only root and viewers see other subscribers than yourself');
-        const { token = '', looked } = await publicNames.tokenGiven(caller, params.token, () => tokens.get());
+        const { token = '', calls } = await publicNames.tokenGiven(caller, params.token, () => tokens.get());
         const [report] = await subscriptions.read([token]);
         if (!report) throw notFound();
         const [shown] = await subscribersFor(caller, [report]);
-        return { ...ok(shown as SubscriberReport), calls: looked / ENTRIES_PER_CALL };
+        return { ...ok(shown as SubscriberReport), calls };
       },
     }),
     route('DELETE /subscriber', CLIENTS, {

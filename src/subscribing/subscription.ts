@@ -176,9 +176,9 @@ export class Subscriptions {
     return (await partition.command((redis, keys) => redis.sismember(keys.subscribers(), token))) === 1;
   }
 
-  /** Returns the reports of all subscribers, or of the one with this token, sorted by token. */
-  async list(token?: string): Promise<SubscriberReport[]> {
-    return this.read(token === undefined ? await this.tokens() : [token]);
+  /** Returns the reports of all subscribers, sorted by token. */
+  async list(): Promise<SubscriberReport[]> {
+    return this.read(await this.tokens());
   }
 
   /** Returns the tokens of all subscribers, in any order, without joins (subscribers without a callback). */

@@ -127,12 +127,11 @@ export function topicsApi({
       errors: ['bad_topic', 'topic_not_found'],
       async handle({ caller, params: { name } }) {
         const own = caller.role === 'client' ? [caller.token, ...(await joinsOf(caller.token))] : undefined;
-        const [known, [topic], { count, tokens }] = await Promise.all([
-          topics.has(name),
+        const [[topic], { count, tokens }] = await Promise.all([
           topics.read([name]),
           topics.subscribers(name, own),
         ]);
-        if (!known || !topic) throw notFound(name);
+        if (!topic) throw notFound(name);
         const [[shown = topic], nameOf] = await Promise.all([
           topicsFor(caller, [topic]),
           publicNames.seenBy(caller, tokens),

@@ -77,7 +77,7 @@ test('a delivery that outlasts the stop is given back, and another worker acquir
   others.start();
   const second = await receiver.delivery(2);
   assert.deepEqual([second.id, second.attempt], [first.id, 1], 'what was given back does not count');
-  const sent = async () => (await subscriptions.list('me'))[0];
+  const sent = async () => (await subscriptions.read(['me']))[0];
   await until(async () => (await sent())?.events.sent === 1);
   assert.equal((await sent())?.health_points, 100, 'the subscriber is not to blame');
   await others.stop(GRACE_MS);

@@ -22,7 +22,7 @@ afterEach(() => assertConsistent(redis.store));
 describe('the report of a subscriber', () => {
   test('has the defaults and no events at first', async () => {
     await subscriptions().subscribe('alice', wanted);
-    assert.deepEqual(await subscriptions().list('alice'), [
+    assert.deepEqual(await subscriptions().read(['alice']), [
       {
         subscriber: 'alice',
         uuid: 'u',
@@ -52,7 +52,7 @@ describe('the report of a subscriber', () => {
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
     const { now } = await bus.acquire(['w1', 'w2']);
     await bus.ack('w1', 'a1');
-    const [report] = await subscriptions().list('alice');
+    const [report] = await subscriptions().read(['alice']);
     const oldest = await bus.createdMs('a2');
     assert.deepEqual(report?.events, { sent: 2, queued: 3, oldest });
     assert.deepEqual([report?.timeout, report?.max_events, report?.last_attempted_at], [0, 2, now]);
@@ -62,7 +62,7 @@ describe('the report of a subscriber', () => {
     const settings = { ordered: true, maxInFlight: 3, maxAttempts: 7, maxAgeMs: 60_000 };
     await subscriptions().subscribe('alice', { ...wanted, ...settings });
     const shown = async () => {
-      const [report] = await subscriptions().list('alice');
+      const [report] = await subscriptions().read(['alice']);
       return [report?.ordered, report?.max_in_flight, report?.max_attempts, report?.max_age];
     };
     assert.deepEqual(await shown(), [true, 3, 7, 60_000]);
@@ -78,7 +78,7 @@ describe('the report of a subscriber', () => {
     const { redis: commands, keys } = bus.store;
     const created = await bus.createdMs('a1');
     await commands.zincrby(keys.batches_queued('alice'), 5, longName('a1'));
-    assert.equal((await subscriptions().list('alice'))[0]?.events.oldest, created);
+    assert.equal((await subscriptions().read(['alice']))[0]?.events.oldest, created);
   });
 
   test('has the time of the pause until it subscribes again', async () => {
@@ -86,7 +86,7 @@ describe('the report of a subscriber', () => {
     await bus.publish('a', 'widgets', ['e1']);
     const { now } = await bus.acquire(['w1']);
     await bus.nack('w1', 'a1', { pause: 1 });
-    const paused = async () => (await subscriptions().list('alice'))[0]?.paused_at;
+    const paused = async () => (await subscriptions().read(['alice']))[0]?.paused_at;
     const since = (await paused()) ?? 0;
     assert.ok(now <= since && since <= (await bus.nowMs()));
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
@@ -99,7 +99,7 @@ describe('the report of a subscriber', () => {
     const shown = [];
     for (const signingKey of keys) {
       await subscriptions().subscribe('alice', { ...wanted, signingKey });
-      const [report] = await subscriptions().list('alice');
+      const [report] = await subscriptions().read(['alice']);
       shown.push(report?.signing);
       assert.doesNotMatch(JSON.stringify(report), /whs[ek]|[\w+/]{30}/);
     }
@@ -110,7 +110,7 @@ describe('the report of a subscriber', () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 2 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
     await buryAll(redis.store);
-    const [report] = await subscriptions().list('alice');
+    const [report] = await subscriptions().read(['alice']);
     assert.deepEqual(report?.dead_letters, { batches: 2, events: 4 });
     assert.equal(report?.events.queued, 1);
   });
@@ -120,7 +120,7 @@ describe('the report of a subscriber', () => {
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
     await bus.store.run('autodrop', { cuts: [{ maxDeleted: 10 }], deliveryLog: 1000, begunTopics: [] });
-    const dropped = async () => (await subscriptions().list('alice'))[0]?.dropped;
+    const dropped = async () => (await subscriptions().read(['alice']))[0]?.dropped;
     const all = { batches: 2, events: 2, from, to, topics: { '': 2 } };
     assert.deepEqual(await dropped(), { ...all, untold: 2 });
     await bus.publish('b', 'widgets', ['e3']);
@@ -138,7 +138,7 @@ describe('the report of a subscriber', () => {
     for (const token of ['carol', 'alice', 'bob']) await subscriptions().subscribe(token, wanted);
     const all = (await subscriptions().list()).map(({ subscriber }) => subscriber);
     assert.deepEqual(all, ['alice', 'bob', 'carol']);
-    assert.deepEqual(await subscriptions().list('dave'), []);
+    assert.deepEqual(await subscriptions().read(['dave']), []);
   });
 });
 
