@@ -1,7 +1,6 @@
 import { Authentication } from '../../src/authentication/authentication.ts';
 import type { ClientDirectory } from '../../src/authentication/client_directory.ts';
-import { FailedLogins } from '../../src/authentication/failed_logins.ts';
-import { LoginLimiter, MAX_FAILURES } from '../../src/authentication/login_limiter.ts';
+import { FailedLogins, MAX_FAILURES } from '../../src/authentication/failed_logins.ts';
 import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
 import { NonceUses } from '../../src/authentication/nonce_uses.ts';
 import { Nonces } from '../../src/authentication/nonces.ts';
@@ -33,10 +32,8 @@ export function buildAuthentication(parts: AuthenticationParts): Authentication 
   return new Authentication({
     ...{ rootKey, clients, md5, log },
     nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceUses(store)),
-    limiter: new LoginLimiter(
-      new FailedLogins(store, MAX_FAILURES, log, wallMs),
-      new Proxies(proxies),
-      figures,
-    ),
+    failures: new FailedLogins(store, MAX_FAILURES, log, wallMs),
+    figures,
+    proxies: new Proxies(proxies),
   });
 }

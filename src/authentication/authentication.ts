@@ -1,14 +1,16 @@
 import type { IncomingMessage } from 'node:http';
+import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { type Log, loggedPath } from '../log.ts';
 import type { Caller, Role } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
+import { type Proxies, sourceOf } from '../routing/proxies.ts';
 import { schemeOf } from './authorization.ts';
 import { Basic } from './basic.ts';
 import type { ClientDirectory } from './client_directory.ts';
 import { Credentials } from './credentials.ts';
 import { Digest } from './digest.ts';
-import type { LoginLimiter } from './login_limiter.ts';
+import { type FailedLogins, MAX_FAILURES } from './failed_logins.ts';
 import type { Nonces } from './nonces.ts';
 import type { FailureReason, Refusal, Verdict } from './verdict.ts';
 
@@ -17,9 +19,16 @@ interface AuthenticationOptions {
   viewerKey?: string | undefined;
   clients: ClientDirectory;
   nonces: Nonces;
-  limiter: LoginLimiter;
+  failures: FailedLogins;
+  figures: FailureFigures;
+  proxies: Proxies;
   md5: boolean;
   log: Log;
+}
+
+interface FailureFigures {
+  authenticationFailed(reason: FailureReason): void;
+  authenticationSlowed(): void;
 }
 
 const CREDENTIALS: Record<Role, string> = {
@@ -35,22 +44,23 @@ const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
 
-/** Identifies callers by Basic or Digest. */
+/**
+ * Identifies callers by Basic or Digest. Limits failures by address; correct credentials are accepted from any address.
+ */
 export class Authentication {
   readonly credentials: Credentials;
   readonly #clients: ClientDirectory;
   readonly #basic: Basic;
   readonly #digest: Digest;
-  readonly #limiter: LoginLimiter;
-  readonly #log: Log;
+  readonly #parts: Pick<AuthenticationOptions, 'failures' | 'figures' | 'proxies' | 'log'>;
+  #reportAgainAtMs = 0;
 
-  constructor({ rootKey, viewerKey, clients, nonces, limiter, md5, log }: AuthenticationOptions) {
+  constructor({ rootKey, viewerKey, clients, nonces, md5, ...parts }: AuthenticationOptions) {
+    this.#parts = parts;
     this.#clients = clients;
     this.credentials = new Credentials(rootKey, clients, viewerKey);
     this.#basic = new Basic(this.credentials, clients);
     this.#digest = new Digest(this.credentials, nonces, { md5 });
-    this.#limiter = limiter;
-    this.#log = log;
   }
 
   /**
@@ -130,16 +140,26 @@ export class Authentication {
     });
   }
 
-  /** Counts and logs a failure. Throws too_many_failures if the address has failed too often. */
+  /**
+   * Counts and logs a failure. Throws too_many_failures if the address has failed too often. Such refusals are logged
+   * once a minute at most, so that attackers cannot fill the log.
+   */
   async #countFailure(request: IncomingMessage, { reason, client, stale }: Refusal): Promise<void> {
-    const { address, refusal, isReported } = await this.#limiter.failed(request, reason as FailureReason);
+    const { failures, figures, proxies, log } = this.#parts;
+    const address = proxies.addressOf(request);
     const line = { reason, method: request.method, path: loggedPath(request), remoteAddress: address };
-    if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
-    else if (isReported)
-      this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
+    figures.authenticationFailed(reason as FailureReason);
+    if ((await failures.count(sourceOf(address))) <= MAX_FAILURES)
+      return log.info({ ...line, ...(client && { client }) }, 'authentication failed');
+    figures.authenticationSlowed();
+    const leftMs = failures.leftMs();
+    if (clock.monotonicMs() >= this.#reportAgainAtMs) {
+      this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
+      log.warn(line, 'too many failures from an address; refused with 429, and not logged');
+    }
     // `stale` means that the secret is right, but the same use of the nonce was consumed before. So the client gets a
     // new challenge, even after too many failures.
-    if (refusal && !stale) throw refusal;
+    if (!stale) throw tooManyFailures(leftMs);
   }
 
   async #unauthenticated(roles: readonly Role[], refusal: Refusal | undefined): Promise<BusError> {
@@ -153,4 +173,12 @@ export class Authentication {
     const there = roles.filter((role) => role !== 'viewer' || this.credentials.hasViewer);
     return there.map((role) => CREDENTIALS[role]).join(', or ');
   }
+}
+
+function tooManyFailures(leftMs: number): BusError {
+  const detail =
+    'too many requests with wrong credentials came from your address within a minute; right ones are let in at any time';
+  return new BusError('too_many_failures', detail, {
+    headers: { 'Retry-After': String(Math.ceil(leftMs / 1000)) },
+  });
 }

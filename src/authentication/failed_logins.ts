@@ -5,6 +5,8 @@ import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';
 
+/** Maximum failures per address and minute. It is high because one service with a wrong secret causes many failures. */
+export const MAX_FAILURES = 100;
 const WINDOW_MS = 60_000;
 /**
  * Number of failure counters for each minute. The SHA-256 of an address selects its counter. The counters have 16 bits

@@ -2,9 +2,8 @@ import { apiTokensApi } from '../authentication/api_tokens_api.ts';
 import { Authentication } from '../authentication/authentication.ts';
 import { Clients } from '../authentication/client.ts';
 import { ClientDirectory } from '../authentication/client_directory.ts';
-import { FailedLogins } from '../authentication/failed_logins.ts';
+import { FailedLogins, MAX_FAILURES } from '../authentication/failed_logins.ts';
 import { LastSeen } from '../authentication/last_seen.ts';
-import { LoginLimiter, MAX_FAILURES } from '../authentication/login_limiter.ts';
 import { NameKey } from '../authentication/name_key.ts';
 import { NonceKeys } from '../authentication/nonce_keys.ts';
 import { NonceUses } from '../authentication/nonce_uses.ts';
@@ -149,7 +148,9 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
     viewerKey: config.viewerKey,
     clients: directory,
     nonces: new Nonces(new NonceKeys(control), new NonceUses(control, () => guard.maxBytes)),
-    limiter: new LoginLimiter(new FailedLogins(control, MAX_FAILURES, log), proxies, recorder),
+    failures: new FailedLogins(control, MAX_FAILURES, log),
+    figures: recorder,
+    proxies,
     md5: config.digestMd5,
     log,
   });

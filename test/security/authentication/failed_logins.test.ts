@@ -3,8 +3,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { commands } from '../../../harness/redis/script_calls.ts';
 import { openStore, TestStore } from '../../../harness/redis/store.ts';
-import { FailedLogins } from '../../../src/authentication/failed_logins.ts';
-import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
+import { FailedLogins, MAX_FAILURES } from '../../../src/authentication/failed_logins.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 import {
   type Answer,

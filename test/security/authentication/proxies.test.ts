@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
-import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
+import { MAX_FAILURES } from '../../../src/authentication/failed_logins.ts';
 import { readConfig } from '../../../src/config.ts';
 import { Proxies, sourceOf } from '../../../src/routing/proxies.ts';
 import { basic, GuardedServer } from '../../authentication/guarded_server.ts';
