@@ -10,9 +10,11 @@ local triggers = include('flow/triggers')
 local limits = {}
 
 local function end_subscriptions(call, token, patterns)
+  local forbidden = {}
   for _, topic in ipairs(redis.call('SMEMBERS', call.keys.subscriber_topics(token))) do
-    if not scopes.permit(patterns, topic) then topics.unsubscribe(call, token, topic) end
+    if not scopes.permit(patterns, topic) then forbidden[#forbidden + 1] = topic end
   end
+  topics.unsubscribe_from(call, token, forbidden)
 end
 
 local function pause_triggers(call, token, patterns)

@@ -149,8 +149,9 @@ local function unused_among(call, names, first, last)
 end
 
 -- Ends the given subscriptions of a subscriber; `names` has only topics to which it is subscribed. Also deletes the
--- topics of this partition that then have neither a publisher nor a subscription. One command deletes many topics,
--- because there can be a thousand.
+-- topics of this partition that then have neither a publisher nor a subscription. If such topics stayed, a client could
+-- use up the maximum number of topics by subscribing and unsubscribing. One command deletes many topics, because there
+-- can be a thousand.
 --
 -- A subscription is first removed from the list of the topic, and then from the list of the subscriber. If Redis is
 -- killed and keeps only the first writes, the caller repeats the call, and still finds the subscription in the second
@@ -166,16 +167,6 @@ function topics.unsubscribe_from(call, token, names)
     bulk.command('SREM', keys.topics(), unused)
     bulk.delete(hashes)
   end
-end
-
--- Ends one subscription. Also deletes the topic if it belongs to this partition, and now has neither a publisher nor a
--- subscription. If such topics stayed, a client could use up the maximum number of topics by subscribing and
--- unsubscribing. Returns false if there was no subscription.
-function topics.unsubscribe(call, token, topic)
-  redis.call('SREM', call.keys.topic_subscribers(topic), token)
-  if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
-  topics.remove_if_unused(call, topic)
-  return true
 end
 
 return topics
