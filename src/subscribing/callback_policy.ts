@@ -101,7 +101,7 @@ export class CallbackPolicy {
       return `its port is ${number}, which is not one of ROUTEMASTER_CALLBACK_PORTS (${this.#portsWritten()})${advice}`;
     }
     const host = bare(hostname);
-    if (isIP(host)) return this.#refusalOf(protocol, [host]);
+    if (isIP(host)) return this.#refusalOf(protocol, host);
     if (this.#proxied && protocol === 'http:')
       return 'it must begin with https://; plain http through the proxy is only for addresses, not names';
     return undefined;
@@ -114,9 +114,10 @@ export class CallbackPolicy {
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);
     if (found.length === 0) throw new Error('the host has no address');
-    const admitted = found.filter((each) => this.#refusalOf(protocol, [each]) === undefined);
+    const refusals = found.map((each) => this.#refusalOf(protocol, each));
+    const admitted = found.filter((_, index) => refusals[index] === undefined);
     if (admitted.length > 0) return admitted;
-    throw new CallbackRefused(this.#refusalOf(protocol, found) ?? '');
+    throw new CallbackRefused(refusals[0] ?? '');
   }
 
   #refusalResolved({ protocol, hostname }: Target): Promise<string | undefined> {
@@ -127,20 +128,18 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns undefined if the bus may connect to all of these addresses. Otherwise says why it may not connect to the
-   * first forbidden one, and what the subscriber should do. Does not name the address, which may be internal.
+   * Returns undefined if the bus may connect to an address. Otherwise says why not, and what the subscriber should do.
+   * Does not name the address, which may be internal.
    */
-  #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
-    for (const address of addresses) {
-      const standing = this.#addresses.standing(address);
-      if (isRefused(standing) && protocol === 'https:')
-        return (
-          `its host is at an address that is not public (${standing}); ` +
-          'use another, or have the operator add it to ROUTEMASTER_CALLBACK_ALLOW'
-        );
-      if (standing !== 'allowed' && protocol !== 'https:')
-        return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW';
-    }
+  #refusalOf(protocol: string, address: string): string | undefined {
+    const standing = this.#addresses.standing(address);
+    if (isRefused(standing) && protocol === 'https:')
+      return (
+        `its host is at an address that is not public (${standing}); ` +
+        'use another, or have the operator add it to ROUTEMASTER_CALLBACK_ALLOW'
+      );
+    if (standing !== 'allowed' && protocol !== 'https:')
+      return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW';
     return undefined;
   }
 }
