@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
-import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import express, { type Express, type NextFunction, type Request, type Response } from 'express';
 import { BusError } from '../errors.ts';
 import { acceptsHtml } from '../html.ts';
 import type { Dialect } from '../routing/dialect.ts';
@@ -45,45 +45,34 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
   app.disable('etag');
   app.enable('strict routing');
   app.enable('case sensitive routing');
-  const handler =
-    (row: Route): RequestHandler =>
-    (request, response) =>
-      pipeline.answer(row, { request, response, ...at(request) });
+  const answer = (row: Route, request: Request, response: Response) => {
+    const { path, params, query } = request;
+    return pipeline.answer(row, { request, response, path, params, query });
+  };
   const errorPage = routes.find(({ path }) => path === CONSOLE)?.page;
-  const refuser =
-    (row: Route): RequestHandler =>
-    (request, response) =>
-      pipeline.answer(asPageForBrowser(request, row, errorPage), { request, response, ...at(request) });
+  const refuse = (row: Route, request: Request, response: Response) =>
+    answer(errorPage && wantsPage(request) ? { ...row, page: errorPage } : row, request, response);
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
     // Pages also take a slash at the end, because people type their addresses.
     const here = app.route(rows.some(({ page }) => page) ? `${path}{/}` : path);
-    for (const row of rows) here[METHODS[row.method]](handler(row));
-    here.all(refuser(otherMethods(rows, routes, otherMethod)));
+    for (const row of rows) here[METHODS[row.method]]((request, response) => answer(row, request, response));
+    const wrongMethod = otherMethods(rows, routes, otherMethod);
+    here.all((request, response) => refuse(wrongMethod, request, response));
   }
-  app.use(refuser(notFound(routes)));
-  app.use(failed(refuser));
+  const unknown = notFound(routes);
+  app.use((request, response) => refuse(unknown, request, response));
+  // Answers errors of Express itself, such as a path that cannot be decoded. Express tells such a handler from others by
+  // its four parameters.
+  app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+    const failed = refusing(() => error);
+    return refuse(failed, request, response);
+  });
   return app;
 }
 
 type OtherMethod = Dialect['otherMethod'];
 
 const METHODS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const;
-
-function at({ path, params, query }: Parameters<RequestHandler>[0]) {
-  return { path, params, query };
-}
-
-/**
- * Returns `row`, a route that refuses a request with a problem document. If a browser asked for an address of the
- * console, returns a copy of `row` that answers with the page `errorPage` instead.
- */
-function asPageForBrowser(
-  request: Parameters<RequestHandler>[0],
-  row: Route,
-  errorPage: Route['page'],
-): Route {
-  return errorPage && wantsPage(request) ? { ...row, page: errorPage } : row;
-}
 
 /** True if a browser asked for an address of the console. */
 function wantsPage({ path, headers }: Pick<Call, 'path' | 'headers'>): boolean {
@@ -126,9 +115,4 @@ function hint(routes: readonly Route[], call: Call): string | undefined {
   const near = nearPath(routes, method, call.path);
   if (near === undefined) return undefined;
   return `did you mean ${wantsPage(call) ? near : `${method} ${near}`}?`;
-}
-
-/** Answers errors of Express itself, such as a path that cannot be decoded. */
-function failed(refuser: (row: Route) => RequestHandler): ErrorRequestHandler {
-  return (error: unknown, request, response, next) => refuser(refusing(() => error))(request, response, next);
 }
