@@ -18,10 +18,7 @@ const PACE_BURST_MS = 250;
 /** Minimum time between two searches for slow bodies, whose unused memory is given back. A search takes up to 50 µs. */
 const SEARCH_EVERY_MS = 50;
 
-/**
- * The number of requests with a body that are under way, and the bytes reserved for their bodies. There is one Holding
- * for each client with such requests, and one for all clients together.
- */
+/** What the requests with a body of a client, or of all clients together, hold while they are under way. */
 interface Holding {
   requests: number;
   bytes: number;
@@ -39,10 +36,8 @@ export class Admission {
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations whose bodies are still arriving, the one that has gone longest without progress first. This is an
-   * array, because a Set would keep finished requests in memory. When a Set outgrows its table, V8 links the old table
-   * to the new one. Once such a table is in the old generation, minor garbage collections free none of the tables after
-   * it. With HTTP Digest, 1.7 of 24 MB allocated stayed in memory that way.
+   * Reservations whose bodies are still arriving, the one that has gone longest without progress first. Not a Set: V8
+   * links the tables that a Set has outgrown, and so kept 1.7 of 24 MB of finished requests with HTTP Digest.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -52,10 +47,7 @@ export class Admission {
     this.#maxBytes = maxBytes;
   }
 
-  /**
-   * True if the process has room for one more request and its announced body. A body of any size fits if it is the only
-   * one.
-   */
+  /** True if the process has room for one more request and its announced body. A body that is the only one fits. */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
     return this.#fits(bytes) || (this.#makeRoom() && this.#fits(bytes));
@@ -151,10 +143,7 @@ export class Admission {
   }
 }
 
-/**
- * Returns the length of the body that Content-Length announces, or 0 without that header. The result is at most the
- * largest limit of a body, because no more is kept in memory.
- */
+/** Returns what Content-Length announces, or the largest limit of a body if that is less: no more is kept in memory. */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);
 }

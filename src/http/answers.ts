@@ -22,10 +22,7 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-/**
- * Yields the pieces of a body. `turn` gets the function that makes the next piece, and may serve other requests before
- * it calls this function.
- */
+/** Yields the pieces of a body. `turn` calls the function that makes the next piece, perhaps after other requests. */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,
   pieces: AsyncIterable<string>,
@@ -69,11 +66,9 @@ export const BROWSER_HEADERS = {
   'Cache-Control': 'no-store',
 };
 
-/** Makes browsers use only https for this bus. The number is a year in seconds. */
-const HTTPS_ONLY = 'max-age=31536000';
-
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
-const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
+/** Makes browsers use only https for this bus, for a year. */
+const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', 'max-age=31536000');
 
 /**
  * Sets the headers for browsers on answers to GET and HEAD. Other answers, mostly to publishes, lack them to save CPU.

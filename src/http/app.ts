@@ -61,8 +61,8 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
   }
   const unknown = notFound(routes);
   app.use((request, response) => refuse(unknown, request, response));
-  // Answers errors of Express itself, such as a path that cannot be decoded. Express tells such a handler from others by
-  // its four parameters.
+  // Answers errors of Express itself, such as a path that cannot be decoded. Express knows such a handler by its four
+  // parameters.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
     const failed = refusing(() => error);
     return refuse(failed, request, response);
@@ -79,7 +79,7 @@ function wantsPage({ path, headers }: Pick<Call, 'path' | 'headers'>): boolean {
   return (path === CONSOLE || path.startsWith(`${CONSOLE}/`)) && acceptsHtml(headers.accept);
 }
 
-/** Returns a route that refuses every request with the error that `reason` returns. It has no path. */
+/** Returns a route that refuses every request with the error that `reason` returns. */
 function refusing(reason: (call: Call) => unknown): Route {
   const handle = (call: Call) => Promise.reject(reason(call));
   return { ...route('GET /', [], { answers: {}, handle }), isUnknown: true };
@@ -93,10 +93,7 @@ function notFound(routes: readonly Route[]): Route {
   });
 }
 
-/**
- * Returns the route that refuses the methods that a path lacks. `rows` are the routes of the path. Express treats HEAD
- * as GET, so a path with GET takes HEAD too.
- */
+/** Returns the route that refuses the methods that the path of `rows` lacks. Express treats HEAD as GET. */
 function otherMethods(rows: readonly Route[], routes: readonly Route[], code: OtherMethod): Route {
   const allow = rows.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
   const refusal = refusing((call) => {
@@ -106,10 +103,7 @@ function otherMethods(rows: readonly Route[], routes: readonly Route[], code: Ot
   return { ...refusal, ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }) };
 }
 
-/**
- * Returns a question such as `did you mean GET /topics?`, or undefined if no route resembles the call. For pages of the
- * console it names no method.
- */
+/** Returns a question such as `did you mean GET /topics?`, or undefined if no route resembles the call. */
 function hint(routes: readonly Route[], call: Call): string | undefined {
   const { method = '' } = call.request;
   const near = nearPath(routes, method, call.path);

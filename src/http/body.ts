@@ -22,10 +22,7 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
   });
 }
 
-/**
- * Throws bad_body if the connection of the request is closed already. `readBytes` would wait for ever, because no more
- * events of the request come.
- */
+/** Throws bad_body if the connection is closed already: `readBytes` would wait for ever for events of the request. */
 export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
@@ -50,10 +47,7 @@ export function textOf(chunks: readonly Buffer[]): string {
   return bytes.toString('utf8');
 }
 
-/**
- * Returns the text of a body, like `textOf`, and yields after each chunk, so that other requests can be handled.
- * Decoding 5 MiB at once takes up to 10 ms.
- */
+/** Does the same as `textOf`, and yields after each chunk. Decoding 5 MiB at once takes up to 10 ms. */
 export function* textInSteps(chunks: readonly Buffer[]): Generator<void, string> {
   let text = '';
   let rest: Buffer = Buffer.alloc(0);
@@ -97,7 +91,6 @@ export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): Bus
 const SHORT_CHUNK = 4096;
 const BLOCK_BYTES = 16_384;
 
-/** The chunks of a body that have arrived. */
 class Chunks {
   readonly #whole: Buffer[] = [];
   #block = Buffer.alloc(0);
@@ -117,7 +110,6 @@ class Chunks {
     this.#blockBytes += chunk.length;
   }
 
-  /** Returns all that has arrived, in order. */
   take(): Buffer[] {
     this.#endBlock();
     return this.#whole;

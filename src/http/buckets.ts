@@ -19,7 +19,7 @@ export class Buckets {
     this.#burstMs = burstMs;
   }
 
-  /** Returns the ms for which the bucket of a caller stays empty: 0 or less if it holds something now. */
+  /** Returns for how long the bucket stays empty: 0 or less if it holds something now. */
   emptyForMs(caller: string): number {
     if (this.perSecond === 0) return 0;
     return (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - this.#burstMs;

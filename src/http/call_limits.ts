@@ -85,19 +85,13 @@ export class CallLimits {
     return () => note('end');
   }
 
-  /**
-   * Runs `work`, which handles a call of a client or makes one piece of a long answer. `reads` is true for a call that
-   * changes nothing. One reading and one changing call of a client run at a time.
-   */
+  /** Runs `work`, which handles a call or makes one piece of a long answer. `reads` is true if it changes nothing. */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();
     return (reads ? this.#reading : this.#changing).run(client, work);
   }
 
-  /**
-   * Counts the length of an answer against the rate of the IP address that sent the request. `admit` has counted the
-   * request itself.
-   */
+  /** Counts the length of an answer against the rate of the IP address. `admit` has counted the request itself. */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }
@@ -108,7 +102,6 @@ export class CallLimits {
   }
 }
 
-/** Throws rate_limited, with the text `detail`, if the bucket of a caller is empty. */
 function check(buckets: Buckets, caller: string, detail: string): void {
   const waitMs = buckets.emptyForMs(caller);
   if (waitMs > 0) throw tooMany(detail, waitMs);

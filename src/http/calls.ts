@@ -16,9 +16,7 @@ import { readForm, visitorOf, wrongVisitor } from './forms.ts';
 import { checked } from './validation.ts';
 import type { WorkBudget } from './work_budget.ts';
 
-/**
- * Bodies with more bytes than this are decoded in several turns of the event loop, so that other requests do not wait.
- */
+/** Longer bodies are decoded in several turns of the event loop, so that other requests do not wait. */
 const LONG_BODY = 4096;
 /**
  * If it takes longer than this to read and check a body, two checks are repeated: whether Redis still has the data of
@@ -131,10 +129,7 @@ export class Calls {
     }
   }
 
-  /**
-   * Calls the handler of a route. The credentials of a call that changes something are checked again first, because the
-   * client may have been removed. Publishes (`isFrequent`) are too many for this check.
-   */
+  /** Calls the handler. Before a change, checks the credentials again; publishes (`isFrequent`) are too many for it. */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return await route.handle(call);
@@ -150,20 +145,14 @@ export class Calls {
     return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
   }
 
-  /**
-   * Returns the answer of a handler. If its body is made in pieces, each piece is made through `#inTurn`, so that other
-   * calls of the caller can run between two pieces.
-   */
+  /** Returns the answer with a body whose pieces are made by `#inTurn`, so that other calls run between two pieces. */
   inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
     if (!isPieces(body)) return answer;
     return { ...answer, body: eachIn((make) => this.#inTurn(route, caller, make), body) };
   }
 
-  /**
-   * Runs `work`, which handles a call, when the caller has its turn (see CallLimits). Publishes, and callers without a
-   * limited rate, do not wait.
-   */
+  /** Runs `work` when the caller has its turn (see CallLimits). Callers without a limited rate do not wait. */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;
     const counted = countedAs(route, caller);
@@ -178,9 +167,11 @@ export class Calls {
   }
 }
 
-/** Returns the name of a caller for Admission and the work budget. Root and viewers share the empty name. */
+/**
+ * Returns the name of a caller for Admission and the work budget. Root and viewers share the empty name. The sender of
+ * a login form is unknown until the form is read, so all these senders count as one.
+ */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
-  // The sender of a login form is unknown until the form is read, so all these senders count as one.
   if (caller === undefined) return ':login';
   return clientOf(caller) ?? '';
 }

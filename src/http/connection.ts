@@ -5,10 +5,7 @@ import type { ReadingMode } from './reading_mode.ts';
 import { Slices } from './slices.ts';
 import type { WorkBudget } from './work_budget.ts';
 
-/**
- * Maximum requests of one connection that are handled at the same time. Few senders send a request before the previous
- * one is answered.
- */
+/** Maximum requests of one connection that are handled at the same time. */
 const MAX_DUE = 4;
 /**
  * The chunks of a body count as tiny if a slice of the body takes longer than this to parse. A slice with chunks of one
@@ -55,10 +52,7 @@ export class Connection {
   readonly #slices = new Slices();
   #isDetached = false;
   #isSliced = false;
-  /**
-   * Number of body chunks found in the present read, if this read is parsed whole and not in slices. Otherwise
-   * undefined.
-   */
+  /** Number of body chunks found in the present read; undefined if it is parsed in slices. */
   #unslicedChunks: number | undefined;
   /** True if the body that is being parsed has tiny chunks. Each slice of it waits until WorkBudget gives it a turn. */
   #hasTinyChunks = false;
@@ -175,10 +169,7 @@ export class Connection {
     return this.#due.length < MAX_DUE;
   }
 
-  /**
-   * Node resumes the socket after each answer. Parses the bytes that have arrived, and pauses the socket again if some
-   * must wait.
-   */
+  /** Called at the event `resume`: Node resumes the socket after each answer, even if bytes must wait. */
   #resumedByNode(): void {
     this.#parse();
     this.#pauseOrResume();
@@ -215,7 +206,6 @@ export class Connection {
     this.#parse();
   }
 
-  /** Parses what has arrived, until a request must wait (see `#mustWait`). */
   #parse(): void {
     while (!this.#slices.isEmpty && !this.#mustWait) {
       const turn = this.#hasTinyChunks ? this.#budget.turn(TINY_CHUNKS) : undefined;
@@ -269,7 +259,6 @@ export class Connection {
   }
 }
 
-/** Returns the length of the body that Content-Length announces, or 0 without that header. */
 function lengthOfBody(response: ServerResponse | undefined): number {
   return Number(response?.req.headers['content-length'] ?? 0);
 }
@@ -278,10 +267,7 @@ function isChunked(response: ServerResponse | undefined): boolean {
   return response?.req.headers['transfer-encoding'] !== undefined;
 }
 
-/**
- * True if Node's buffer for the body is full, because nobody reads the body. Node resumes the socket when somebody
- * does.
- */
+/** True if nobody reads the body, and Node's buffer for it is full. Node resumes the socket when somebody does. */
 function isFull(request: IncomingMessage | undefined): boolean {
   return request?.complete === false && request.readableLength >= request.readableHighWaterMark;
 }

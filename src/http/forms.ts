@@ -8,10 +8,7 @@ import { checked } from './validation.ts';
 import { isFromOwnPage } from './well_formed.ts';
 
 const TOKEN_FIELD = 'form_token';
-/**
- * Maximum fields of a form; further ones are ignored. The largest form has 1,000 selected dead letters. A form of 128
- * KiB has room for 32,000 fields, which would take 30 ms.
- */
+/** Maximum fields of a form; the largest has 1,000 selected dead letters. 32,000 fields would take 30 ms. */
 const MAX_FIELDS = 2000;
 
 /** Returns the caller of a page. Throws unauthenticated if the page needs a login and there was none. */

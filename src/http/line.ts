@@ -34,7 +34,7 @@ export function afterAnswers(socket: Line, act: () => void): void {
     });
 }
 
-/** Returns the head of a request without its Upgrade header. The bus serves no other protocol. */
+/** Returns the head of a request without its Upgrade header. */
 export function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let i = 0; i < rawHeaders.length; i += 2)

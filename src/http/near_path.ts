@@ -15,10 +15,7 @@ export function nearPath(routes: readonly Route[], method: string, path: string)
   return near.sort((one, other) => one.mistakes - other.mistakes)[0]?.path;
 }
 
-/**
- * Compares the path of a route with a given path, part by part. Returns the number of misspelled letters, and the given
- * path in the spelling of the route.
- */
+/** Returns the number of misspelled letters in a path, and the path in the spelling of the route. */
 function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
   if (parts.length === 0 || parts.length !== given.length)
     return { mistakes: Number.POSITIVE_INFINITY, path: '' };

@@ -25,23 +25,19 @@ const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
   authentication: Pick<Authentication, 'callerOf' | 'wrongRole' | 'confirm'>;
-  /** The sessions of the console, if there is a console. */
   sessions?: Pick<Sessions, 'of'>;
   forceSsl: boolean;
   proxies: Proxies;
   dialect: Pick<Dialect, 'redirected' | 'wrongRole' | 'otherMethod'>;
   ready: () => boolean;
-  /** Refuses requests while Redis has lost the data of the bus. If absent, that is not checked. */
+  /** Refuses requests while Redis has lost the data of the bus. */
   storageWatch?: { check(): Promise<void> | undefined };
   log: Log;
   admission?: Admission;
-  /** Spreads long work, such as decoding bodies, over turns of the event loop. One for each web process. */
+  /** One for each web process. */
   budget?: WorkBudget;
-  /** Limits the rates of callers. Without it, there is no limit. */
   callLimits?: CallLimits;
-  /** Records the calls that change something. Without it, nothing is recorded. */
   audit?: Audit;
-  /** Stores when each client called last. Without it, that is not stored. */
   lastSeen?: Pick<LastSeen, 'note'>;
 }
 

@@ -5,7 +5,6 @@ import { failureOf, type Log, loggedPath } from '../log.ts';
 import { http } from '../node_http.ts';
 import { BROWSER_HEADERS } from './answers.ts';
 
-/** Returns the problem document of an error (RFC 9457). */
 function problem(error: BusError): string {
   const { status, title } = ERRORS[error.code];
   return JSON.stringify({
@@ -28,7 +27,6 @@ export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessag
   return error;
 }
 
-/** Answers a request with the problem document of an error. */
 export function answerProblem(
   log: Log,
   thrown: unknown,
@@ -40,7 +38,7 @@ export function answerProblem(
   preparedProblem(error)(response);
 }
 
-/** Builds the answer to an error once. Returns a function that sends it any number of times. */
+/** Builds the problem document of an error (RFC 9457) once. Returns a function that sends it any number of times. */
 export function preparedProblem(error: BusError): (response: ServerResponse) => void {
   const body = problem(error);
   const headers = headersOf(error, body);

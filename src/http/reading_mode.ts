@@ -21,10 +21,7 @@ export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
   #slicedUntilMs = 0;
 
-  /**
-   * Adds a new connection. It is read in slices if another connection made that necessary in the last minute (see
-   * `slice`).
-   */
+  /** Adds a new connection. It is read in slices if `slice` was called in the last minute. */
   add(connection: Sliceable): void {
     if (clock.monotonicMs() < this.#slicedUntilMs) connection.readInSlices();
     else this.#whole.add(connection);

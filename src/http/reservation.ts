@@ -29,20 +29,17 @@ interface Room {
   grow(bytes: number, reservation: Reservation): void;
   /** Notes that the body has made progress. */
   progressed(reservation: Reservation): void;
-  /** Called when the body is complete or given up, so it can no longer stall. */
+  /** Notes that the body is complete or given up, so it can no longer stall. */
   stopWatching(reservation: Reservation): void;
   /** Gives back bytes that a reservation of the client no longer needs. */
   shrink(bytes: number, client: string): void;
-  /**
-   * Counts bytes of a body against its client's limit of bytes per second. Returns the ms for which reading should
-   * pause; 0 or less for no pause.
-   */
+  /** Counts bytes against the client's PACE. Returns the ms for which reading should pause; 0 or less for no pause. */
   pauseAfter(bytes: number, client: string): number;
   /** Ends a reservation, and gives back its request and its bytes. */
   free(bytes: number, client: string): void;
 }
 
-/** The part of Admission's limits that one request takes up: one request, and the bytes of memory for its body. */
+/** What one request takes of Admission's limits: one request, and the memory for its body. */
 export class Reservation {
   readonly client: string;
   /**
@@ -65,18 +62,12 @@ export class Reservation {
     this.client = client;
   }
 
-  /**
-   * Sets the function to call if Admission ends the reservation early. The function must discard the part of the body
-   * that has arrived.
-   */
+  /** Sets the function to call if Admission ends the reservation early. It must discard the part that has arrived. */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
   }
 
-  /**
-   * Counts bytes that were read, even discarded ones, against the client's limit of bytes per second (PACE in
-   * admission.ts). Returns the ms for which reading should pause; 0 for no pause.
-   */
+  /** Counts bytes that were read, even discarded ones. Returns for how many ms reading should pause; 0 for no pause. */
   pauseAfter(bytes: number): number {
     this.#unpacedBytes += bytes;
     if (this.#unpacedBytes < PACED_BYTES) return 0;
@@ -112,12 +103,10 @@ export class Reservation {
     this.heldBytes = this.#arrivedBytes;
   }
 
-  /** Notes that the body is complete. From now on, it cannot stall. */
   bodyCompleted(): void {
     this.#room.stopWatching(this);
   }
 
-  /** Ends the reservation and refuses the body, which stalls while other requests need its memory. */
   takeBack(): void {
     this.release();
     this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));

@@ -43,12 +43,9 @@ export const SWEEP_MS = 50;
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
   readonly #server: Server;
-  /** All open connections. `close` closes those that are idle. */
+  /** All open connections. */
   readonly #open = new Set<Line>();
-  /**
-   * For each idle connection, the number of bytes that had arrived when `close` last looked at it. If more have arrived
-   * since, they may be a new request, so the connection is not closed yet.
-   */
+  /** For each idle connection, the number of bytes that had arrived when `close` last looked at it. */
   readonly #quiet = new WeakMap<Line, number>();
   /**
    * Connections whose CONNECT or Upgrade request waits until the responses to earlier requests are sent. Node no longer
@@ -176,10 +173,7 @@ export class HttpServer {
     connection?.begin(response, start);
   }
 
-  /**
-   * Closes each connection that was idle at the last look and has received no byte since. New bytes may be a new
-   * request.
-   */
+  /** Closes each connection that was idle at the last look and has received no byte since, which may be a request. */
   #closeIdle(): void {
     for (const socket of this.#open) {
       if (!socket.writable || !socket[CONNECTION]?.isIdle) this.#quiet.delete(socket);

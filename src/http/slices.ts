@@ -11,9 +11,7 @@ export class Slices {
    * these bytes, so `next` may return them as one slice.
    */
   #minBodyBytesLeft = 0;
-  /**
-   * Maximum number of body bytes in the last slice: its whole length, or 0 if it ended with the headers of a request.
-   */
+  /** Maximum number of body bytes in the last slice: its length, or 0 if it ended with the headers of a request. */
   #maxBodyBytesInSlice = 0;
 
   get isEmpty(): boolean {
@@ -48,7 +46,6 @@ export class Slices {
     this.#minBodyBytesLeft = length - this.#maxBodyBytesInSlice;
   }
 
-  /** Removes and returns all bytes. */
   take(): Buffer {
     const rest = this.#rest;
     this.#rest = NOTHING;

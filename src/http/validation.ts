@@ -2,10 +2,7 @@ import type { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Input, Wording } from '../routing/route.ts';
 
-/**
- * Checks a value by the schema of an input. Returns the converted value, or undefined if there is no input. Throws a
- * BusError if the value is wrong.
- */
+/** Returns the value as the schema converts it, or undefined if there is no input. Throws BusError if it is wrong. */
 export function checked(input: Input<unknown> | undefined, value: unknown): unknown {
   if (!input) return undefined;
   const read = input.schema.safeParse(value);

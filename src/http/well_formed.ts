@@ -2,10 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 import { parseUrl } from '../urls.ts';
 
-/**
- * Headers that may occur only once in a request. If one occurred twice, a proxy could use the first value and the bus
- * the second.
- */
+/** Headers that may occur only once. If one came twice, a proxy could use the first value and the bus the second. */
 const SINGLE = new Set([
   'authorization',
   'content-length',
@@ -15,10 +12,7 @@ const SINGLE = new Set([
   'idempotency-key',
 ]);
 
-/**
- * Accepted values of the header `Sec-Fetch-Site`: `none` if a person has typed the address, `same-origin` if a page of
- * the bus made the request.
- */
+/** Accepted values of `Sec-Fetch-Site`: `none` if a person typed the address, `same-origin` for a page of the bus. */
 const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 
 /** Maximum number of headers in a request. Browsers and proxies send far fewer. */

@@ -8,10 +8,7 @@ const BUDGET_MS = 2;
  * data of all connections in one turn, and the last request would wait for all others.
  */
 export class WorkBudget {
-  /**
-   * For each owner (the client that the work is for), the steps of its work that wait. The first owner has the next
-   * turn.
-   */
+  /** For each owner, the steps of its work that wait. The first owner has the next turn. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   #endsAtMs: number | undefined;
