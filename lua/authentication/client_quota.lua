@@ -8,9 +8,8 @@ at a time. A bucket is stored as the time at which it will be full again.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. Each client has a bucket of permissions for new keys (idempotency keys
--- or nonces), and `key_of` returns the Redis key of the bucket. A full bucket has `max` permissions. An empty bucket is
--- full again after `window_ms`.
+-- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket, which has `max`
+-- permissions when it is full, and is full again after `window_ms`.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
   -- One used permission (for one new key) comes back after this time (µs). With 1,000 keys an hour that is 3.6 s.
@@ -18,7 +17,7 @@ function client_quota.begin(call, key_of, max, window_ms)
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
 
--- Returns true if no permission for a new key (an idempotency key or a nonce) is left in the client's bucket.
+-- Returns true if no permission is left in the client's bucket.
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then
@@ -32,13 +31,12 @@ function client_quota.is_empty(quota, client)
   return full_at_us + quota.key_us - quota.now_us > quota.window_us
 end
 
--- Takes one permission for a new key (an idempotency key or a nonce) from the client's bucket. The caller must have
--- called `is_empty` for the client.
+-- Takes one permission from the client's bucket. Call `is_empty` first.
 function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end
 
--- Stores the buckets that are not full. A full bucket is not stored, so a bucket without a Redis key is a full one.
+-- Stores the buckets that are not full. A bucket without a Redis key is full.
 function client_quota.store(quota)
   for client, full_at_us in pairs(quota.full_at_us) do
     local full_in_ms = math.ceil((full_at_us - quota.now_us) / 1000)

@@ -12,9 +12,8 @@ local digest_keys = { HOUR_MS = 3600000 }
 -- with the process of Redis. Reading it takes 6 µs.
 local run
 
--- If Redis was restarted or replaced, replaces all keys that sign nonces. A new `run_id` of Redis shows this. Redis may
--- then have forgotten which nonces were used, so a recorded request could be sent again. If no earlier `run_id` is
--- stored, as after an upgrade, the keys stay.
+-- Replaces all keys if Redis was restarted or replaced, which its `run_id` shows. If no earlier `run_id` is stored, as
+-- after an upgrade, the keys stay.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   run = run or redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

@@ -31,9 +31,8 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that its limits no longer permit. A join reads events of some topics and publishes to
--- others; it ends if one of these topics is forbidden. `patterns_of` has the topic patterns that are permitted for
--- `publish` and for `subscribe`. Returns the tokens of the ended joins.
+-- Ends the joins of a client that read a topic or publish to one that `patterns_of` does not permit. Returns their
+-- tokens.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

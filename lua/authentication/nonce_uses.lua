@@ -27,10 +27,7 @@ local MAX_COUNT = 65535
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing
--- if the set has grown. Otherwise returns why the use is refused:
---   too_many_nonces  the quota is used up
---   old              the nonce is not newer than the client's last refusal with `too_many_nonces`. Otherwise somebody
---                    who recorded the refused request could send it as soon as the quota has room again
+-- if the set has grown, and otherwise why the use is refused: `too_many_nonces` or `old`.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))
@@ -58,9 +55,6 @@ local function is_in_time(call, use, args)
   return age_ms > -args.ahead_ms and age_ms < args.kept_ms - args.ahead_ms
 end
 
--- Returns the outcome of each nonce use (a nonce and its count `nc`): `consumed` if the bit of the use was not set
--- before, `repeated` if it was. The head of this file has the other outcomes. Redis deletes the bits of a nonce
--- `kept_ms` after its first use.
 return function(call, args)
   digest_keys.replace_after_restart(call)
   local quota = client_quota.begin(call, call.keys.nonce_quota, args.max_client_nonces, args.kept_ms)

@@ -4,8 +4,8 @@ import type { Clients } from './client.ts';
 import { callerFor } from './credentials.ts';
 
 /**
- * Returns the client in whose name a change is made. A caller that is a client acts in its own name. Root acts in the
- * name of the client that `token` names. Throws client_not_found if root names no existing client.
+ * Returns the client in whose name a change is made: the caller or, for root, the client that `token` names. Throws
+ * client_not_found.
  */
 export async function actingClient(
   clients: Pick<Clients, 'find'>,

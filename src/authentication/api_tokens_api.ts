@@ -67,9 +67,8 @@ interface ApiTokensParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
-  /** Minimum length of a new token that has no secret. Such a token is a credential. */
+  /** Minimum length of a new token without a secret, which is a credential. */
   minTokenLength: number;
-  /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;
   /** Resolves with the tokens of a client's joins. Each join is a subscriber with its own token. */
   joinsOf: (client: string) => Promise<string[]>;

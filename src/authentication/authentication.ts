@@ -84,9 +84,7 @@ export class Authentication {
     throw await this.#unauthenticated(roles, verdict);
   }
 
-  /**
-   * Resolves with the error for a caller whose role may not make the API call. `roles` are the roles that may make it.
-   */
+  /** Resolves with the error for a caller whose role is not one of `roles`, which may make the API call. */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
     // In compatibility mode `code` is `unauthenticated`, as the Ruby Routemaster answered. It had no viewers, so a
     // viewer gets `forbidden` in both modes.
@@ -125,10 +123,7 @@ export class Authentication {
     throw new BusError('unauthenticated', 'there is no such user, or the password is wrong');
   }
 
-  /**
-   * Checks the credentials of a request. Returns undefined if it has none: every Digest exchange begins with such a
-   * request, so it is no failure.
-   */
+  /** Returns undefined for a request without credentials: every Digest exchange begins so, and it is no failure. */
   #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);
     if (scheme === 'basic') return this.#basic.judge(request);

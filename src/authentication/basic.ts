@@ -9,10 +9,7 @@ import { areEqual } from './credentials.ts';
 import { REALM } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
-/**
- * Maximum length of credentials that are remembered. Longer ones are checked anew at each request. A token and a secret
- * of the bus have about 80 bytes together.
- */
+/** Maximum length of credentials that are remembered. A token and a secret of the bus have about 80 bytes together. */
 const MAX_REMEMBERED_BYTES = 256;
 
 /** Correct credentials, as bytes of `user:password`, and the caller whom they identify. */
@@ -45,7 +42,7 @@ export class Basic extends BasicStrategy {
 
   override authenticate = notByPassport;
 
-  /** Checks the credentials of a request. Throws StorageUnavailable if the client cannot be looked up. */
+  /** Throws StorageUnavailable if the client cannot be looked up. */
   judge(request: IncomingMessage): Verdict | Promise<Verdict> {
     const credentials = Buffer.from(credentialsOf(request), 'base64');
     const colon = credentials.indexOf(':');
@@ -66,9 +63,7 @@ export class Basic extends BasicStrategy {
   }
 }
 
-/**
- * Returns a copy with its own memory. A small Buffer of Node is part of a larger one, which it would keep in memory.
- */
+/** Returns a copy with its own memory. A small Buffer of Node keeps a larger one, of which it is a part, in memory. */
 function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

@@ -12,7 +12,7 @@ import { readScopes, scopeFields, scopeList } from './scope.ts';
 
 /** Maximum clients that one Redis pipeline reads for a listing. */
 const LIST_SLICE = 500;
-/** Number of clients whose names one call of HSCAN reads. */
+/** Maximum names that one call of HSCAN reads. */
 const NAMES_SLICE = 1000;
 
 export interface Client {
@@ -58,8 +58,8 @@ export class Clients {
   }
 
   /**
-   * Creates a client with a secret. Only the digests of the secret are stored, so nobody can read it later. `name` must
-   * match CLIENT_NAME and have at most as many characters as `maxNameLength` returns.
+   * Creates a client with a secret, of which only the digests are stored. `name` must match CLIENT_NAME, and have at
+   * most as many characters as `maxNameLength` returns.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = madeToken(name);
@@ -118,10 +118,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /**
-   * Returns the token and the name of each client in Redis, unsorted. The entries are pairs, because making objects
-   * takes twice as long.
-   */
+  /** Returns all clients in Redis, unsorted, as pairs: making objects takes twice as long. */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
     const scan = this.#control.scan((redis, keys, cursor) =>
@@ -131,10 +128,7 @@ export class Clients {
     return [...names];
   }
 
-  /**
-   * Returns the tokens and names of the clients in Redis, sorted as in listings, and up to ten seconds old (see
-   * KeptList).
-   */
+  /** Returns the clients in Redis, sorted as in listings, and up to ten seconds old (see KeptList). */
   sorted(): Promise<readonly TokenAndName[]> {
     return this.#list.sorted();
   }
@@ -217,7 +211,7 @@ export class Clients {
 
 type Field = string | null;
 
-/** Makes the entry of a client from the values of LISTED_FIELDS in its hash. */
+/** `values` are those of LISTED_FIELDS in the hash of the client. */
 function listedClient(token: string, name: string, values: readonly Field[]) {
   const hash = namedFields(LISTED_FIELDS, values);
   const ms = (text: string | undefined) => (text ? Number(text) : null);

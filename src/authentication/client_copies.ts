@@ -71,9 +71,7 @@ export async function repairCopies(
   return { ended, error };
 }
 
-/**
- * Copies a client to the partition `other`, where its copy is missing. Resolves with false if there is no such client.
- */
+/** Copies a client to the partition `other`. Resolves with false if there is no such client. */
 export async function addCopy(control: Partition, other: Partition, token: string): Promise<boolean> {
   const client = (await readKnown(control, [token])).get(token);
   if (!client) return false;
@@ -95,7 +93,6 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
   }
 }
 
-/** Returns the clients that the partition stores under these tokens, by token. */
 async function readKnown(partition: Partition, tokens: readonly string[]): Promise<Map<string, KnownClient>> {
   if (tokens.length === 0) return new Map();
   const found = await partition.run('known_clients', { tokens: [...tokens] });

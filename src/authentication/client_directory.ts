@@ -24,23 +24,17 @@ export class ClientDirectory {
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
 
-  /** Returns the client if it was found within the last second. Does not ask Redis. */
+  /** Returns the client if it was found within the last second. */
   cached(token: string): Client | undefined {
     return this.#entries.get(token)?.client;
   }
 
-  /**
-   * Resolves with the client as it was within the last second. Throws the errors of `Clients.find`; after an error, the
-   * next call asks Redis again.
-   */
+  /** Resolves with the client as it was within the last second. Throws the errors of `Clients.find`. */
   find(token: string): Promise<Client | undefined> {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;
   }
 
-  /**
-   * Resolves with the client as it is now, for callers whose credentials do not match the cached client. Throws the
-   * errors of `Clients.find`.
-   */
+  /** Resolves with the client as it is now, for a caller whom the cached client refuses. Throws as `find` does. */
   findNow(token: string): Promise<Client | undefined> {
     return this.cached(token) ? this.#look(token).lookup : this.find(token);
   }

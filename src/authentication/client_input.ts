@@ -34,7 +34,7 @@ export const LIMITS_INPUT: Input<ClientLimits> = {
   },
 };
 
-/** Returns the schema of a new client. It ignores unknown fields, as the Ruby Routemaster did. */
+/** The schema of a new client ignores unknown fields, as the Ruby Routemaster did. */
 const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean) =>
   z
     .object({

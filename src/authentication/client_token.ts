@@ -5,7 +5,7 @@ export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 const MAX_TOKEN_LENGTH = 64;
 
-/** Returns the maximum length of a client's name. It leaves room for the suffix that the bus adds to make a token. */
+/** Returns the maximum length of a client's name, which leaves room for the suffix in its token. */
 export function maxNameLength(hasSecret: boolean): number {
   return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
 }

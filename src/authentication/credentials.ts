@@ -38,7 +38,7 @@ const NO_SECRET: Refusal = {
  */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
-/** True if two digests in hex are equal. Takes the same time wherever they differ. */
+/** Compares two digests in hex, in a time that does not show where they differ. */
 export function sameDigest(a: string, b: string): boolean {
   return areEqual(Buffer.from(a), Buffer.from(b));
 }
@@ -85,9 +85,7 @@ export class Credentials {
     return holder ? { role: holder.user } : this.#clients.findNow(user).then(judge);
   }
 
-  /**
-   * Checks what a person entered in the login form: `root` or `viewer` with its key, or a client's token and secret.
-   */
+  /** Checks a login form: `root` or `viewer` with its key, or a client's token and secret. */
   checkLogin(user: string, password: string): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (!holder) return this.checkPassword(user, password);
@@ -95,9 +93,7 @@ export class Credentials {
     return isRight ? { role: holder.user } : { reason: 'wrong_secret', client: user };
   }
 
-  /**
-   * Checks a Digest answer against the secret of its user. Throws StorageUnavailable if the client cannot be looked up.
-   */
+  /** Checks a Digest answer. Throws StorageUnavailable if the client cannot be looked up. */
   checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (holder)
@@ -121,10 +117,7 @@ export class Credentials {
     return client && proofs.some((each) => sameDigest(each, proof)) ? callerFor(client) : undefined;
   }
 
-  /**
-   * Resolves with a digest of the credential with which the caller has logged in: the present or the former secret of a
-   * client, for example. A session keeps this digest, and ends when the credential becomes invalid.
-   */
+  /** Resolves with the digest that a session keeps of the credential with which the caller has logged in. */
   async proofOf(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')
       return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
@@ -142,10 +135,7 @@ export class Credentials {
   }
 }
 
-/**
- * Returns a digest by which a session notices that its credential has changed. For a client without a secret, the
- * digest never changes.
- */
+/** By this digest a session notices that its credential has changed. Without a secret, it never does. */
 function proofIn(digests: Pick<Digests, 'sha256'> | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);
 }

@@ -62,10 +62,7 @@ export class Digest extends DigestStrategy {
     return use === 'repeated' ? { reason: 'repeated_count', client, stale: true } : STALE;
   }
 
-  /**
-   * Checks again the credentials of a request that `judge` has accepted, because the client may have been removed
-   * since. Consumes no nonce use.
-   */
+  /** Checks again the credentials of a request that `judge` has accepted. Consumes no nonce use. */
   judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
     const algorithm = this.#algorithms.find((name) => name === answer.algorithm);
@@ -73,7 +70,7 @@ export class Digest extends DigestStrategy {
     return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
   }
 
-  /** Returns a challenge for each algorithm, all with the same new nonce. Throws StorageUnavailable. */
+  /** Resolves with a challenge for each algorithm, all with the same new nonce. Throws StorageUnavailable. */
   async challenges(stale: boolean): Promise<string[]> {
     await this.#nonces.prepare();
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;

@@ -87,7 +87,7 @@ export function namesTarget(uri: string, req: IncomingMessage): boolean {
   return named !== undefined && named === originForm(target, req.headers.host);
 }
 
-/** Returns the path and query of a target, or undefined if the target is on another host. */
+/** Returns the path and query of a target; undefined if it is on another host. */
 function originForm(target: string, host: string | undefined): string | undefined {
   const [, scheme, authority, rest = ''] = /^(https?):\/\/([^/?]+)(.*)$/i.exec(target) ?? [];
   if (scheme === undefined || authority === undefined) return target;

@@ -25,10 +25,7 @@ export class FailedLogins {
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /**
-   * The failures of the current minute, by counter. A reply from Redis raises a counter to the failures that all
-   * processes have counted.
-   */
+  /** The failures of the current minute, by counter: those of all processes, as far as Redis has told. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
@@ -56,7 +53,7 @@ export class FailedLogins {
     return minute === this.#minute ? this.#raise(bucket, everywhere) : everywhere;
   }
 
-  /** Returns the time in ms until the current minute ends. */
+  /** Returns how much of the current minute is left. */
   leftMs(): number {
     return WINDOW_MS - (this.#nowMs() % WINDOW_MS);
   }
@@ -67,7 +64,7 @@ export class FailedLogins {
     return known;
   }
 
-  /** Counts a failure in Redis, for all processes. Resolves with the new count, or with 0 if Redis cannot count it. */
+  /** Resolves with the count of all processes, or with 0 if Redis cannot count. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
       return await this.#control.command(async (redis, keys) => {

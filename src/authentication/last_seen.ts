@@ -5,7 +5,7 @@ import type { Partition } from '../store/partition.ts';
 
 /** A process stores the last call of a client at most once in this interval. */
 const STORED_EVERY_MS = 60_000;
-/** Clients that call are collected for this long. Then one script call stores the times of all of them. */
+/** Clients that call are gathered for this long, for one script call. */
 const GATHERED_MS = 5000;
 /** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
 const MAX_CLIENTS_PER_CALL = 250;
@@ -24,10 +24,7 @@ export class LastSeen {
     this.#log = log;
   }
 
-  /**
-   * Queues a client that is calling now; its time is stored within seconds. Does nothing if this process has queued it
-   * less than a minute ago.
-   */
+  /** Queues a client that is calling now, unless this process has queued it less than a minute ago. */
   note(token: string): void {
     const nowMs = clock.monotonicMs();
     if (nowMs - (this.#notedMs.get(token) ?? Number.NEGATIVE_INFINITY) < STORED_EVERY_MS) return;

@@ -19,10 +19,7 @@ export class NameKey {
     this.#monotonicMs = monotonicMs;
   }
 
-  /**
-   * Resolves with the key. If Redis has none, a new one is stored. Throws StorageUnavailable if Redis does not answer,
-   * unless this process already has the key.
-   */
+  /** Throws StorageUnavailable if Redis does not answer, unless this process already has the key. */
   async load(): Promise<Buffer> {
     if (this.#key && this.#monotonicMs() < this.#askAgainAtMs) return this.#key;
     this.#loading ??= this.#load().finally(() => {

@@ -11,19 +11,13 @@ const KEY_BYTES = 32;
  */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
-/**
- * Minimum time between two fetches of the keys because of unknown nonces. Without it, each nonce that a stranger makes
- * up would cause a fetch.
- */
+/** Minimum time between two fetches because of unknown nonces, which a stranger may make up. */
 const MIN_REFRESH_MS = 100;
 
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /**
-   * True once this process knows that another key has replaced this one. Nonces signed with this key are then reported
-   * as old.
-   */
+  /** True once this process knows that another key has replaced this one, whose nonces are then old. */
   replaced: boolean;
 }
 
@@ -69,16 +63,13 @@ export class NonceKeys {
     return this.#keys.find((each) => each.hour === hour && !each.replaced)?.key;
   }
 
-  /**
-   * Returns the key that signed a nonce issued at `issuedMs`: the one for which `signed` is true. Returns undefined if
-   * there is none, or if the nonce is more than a day old.
-   */
+  /** Returns the key that signed a nonce of this time; undefined if there is none, or after more than a day. */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && signed(each.key));
   }
 
-  /** Fetches the keys. If Redis lacks them, it stores new ones. Throws StorageUnavailable. */
+  /** Fetches the keys. Throws StorageUnavailable. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;
@@ -86,10 +77,7 @@ export class NonceKeys {
     return this.#loading;
   }
 
-  /**
-   * Fetches the keys, at most once in MIN_REFRESH_MS. Call this for an unknown nonce: another process may have signed
-   * it with a key that this process does not have yet.
-   */
+  /** Fetches the keys, at most once in MIN_REFRESH_MS: another process may have signed an unknown nonce. */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MIN_REFRESH_MS) await this.load();
   }

@@ -37,21 +37,10 @@ const NONCE_BYTES = 300;
  */
 const MAX_CLIENT_NONCES = 100_000;
 
-/**
- * One use of a Digest nonce, for a single request. A value of `nc` may be used once with a nonce. `key` is the key that
- * signed the nonce. `client` is the user who sent the request: a client's token, `root` or `viewer`.
- */
+/** One use of a nonce. `key` has signed the nonce. `client` is a client's token, `root` or `viewer`. */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
-/**
- * The result of consuming a nonce use.
- * - `consumed`: the use is valid.
- * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
- * - `replaced`: the key that signed the nonce was replaced, because Redis may have lost uses.
- * - `expired`: by Redis's clock, the nonce is too old or from the future.
- * - `old`: the use needs another unit of the client's quota (NONCE_BYTES), and the nonce is older than the client's
- *   last refusal with `too_many_nonces`. Otherwise a recorded request could be accepted once there is quota again.
- */
+/** lua/authentication/nonce_uses.lua says what each outcome means. */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
 /** Consumes uses of Digest nonces. Each use can be consumed once, whichever process receives it. */
@@ -59,7 +48,7 @@ export class NonceUses {
   readonly #redisMaxBytes: () => number;
   readonly #batcher: Batcher<NonceUse, Reply<'nonce_uses'>[number]>;
 
-  /** `redisMaxBytes` returns the memory limit of Redis in bytes, or 0 if Redis has no limit. */
+  /** `redisMaxBytes` returns the memory limit of Redis; 0 if it has none. */
   constructor(control: Pick<Partition, 'run'>, redisMaxBytes: () => number = () => 0) {
     this.#redisMaxBytes = redisMaxBytes;
     const consume = (uses: NonceUse[]) =>

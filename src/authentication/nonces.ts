@@ -8,7 +8,7 @@ const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/** Number of characters of a nonce before its signature. They identify the nonce in Redis. */
+/** The characters of a nonce before its signature. They identify the nonce in Redis. */
 const ID_CHARACTERS = 19;
 
 type Keys = Pick<NonceKeys, 'nowMs' | 'current' | 'find' | 'load' | 'refresh'>;
@@ -48,7 +48,6 @@ export class Nonces {
     return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
-  /** Fetches the keys again. An unknown nonce may be from another process, which has a newer key. */
   refresh(): Promise<void> {
     return this.#keys.refresh();
   }
@@ -86,7 +85,7 @@ export class Nonces {
     return outcome;
   }
 
-  /** Returns when a nonce was issued and with which key, or undefined if its signature is wrong. */
+  /** Returns undefined if the signature of the nonce is wrong. */
   #verify(nonce: string): Issued | undefined {
     const known = this.#issued.get(nonce);
     if (known) return known;

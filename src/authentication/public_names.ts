@@ -45,12 +45,11 @@ export class PublicNames {
     };
   }
 
-  /** Does the same as `of`, for the log. If the names cannot be read, it gives each token a text that says so. */
+  /** Does the same as `of`, but never rejects: if the names cannot be read, each is a text that says so. */
   allForLog(tokens: Iterable<string>): Promise<(token: string) => string> {
     return this.of(tokens).catch(() => () => 'unknown, as Redis is away');
   }
 
-  /** Resolves with the public name of a client or subscriber for the log; never rejects. */
   async forLog(token: string): Promise<string> {
     return (await this.allForLog([token]))(token);
   }
@@ -66,10 +65,7 @@ export class PublicNames {
     return (token) => (token === own ? token : nameOf(token));
   }
 
-  /**
-   * Resolves with copies of the entries. The token in their field `field` is replaced by what the caller may see of it
-   * (see `seenBy`); null stays null.
-   */
+  /** Resolves with copies of the entries, with what the caller may see of the token in `field`; null stays null. */
   async shownTo<Field extends string, T extends Record<Field, string | null>>(
     caller: Caller,
     entries: readonly T[],
@@ -128,7 +124,6 @@ function unreadable(error: unknown): undefined {
   if (!isWrongType(error)) throw error;
 }
 
-/** Returns the public name of a subscriber: a client or a join. `clientName` is the public name of the client. */
 function subscriberName(token: string, clientName: string): string {
   const join = readJoinToken(token);
   return join ? joinToken(join.name, clientName) : clientName;

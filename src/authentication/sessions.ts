@@ -17,9 +17,7 @@ const ID_LENGTH = 32;
 interface Stored {
   role: Role;
   token?: string;
-  /**
-   * Digest of the credential with which the person has logged in. The session ends when the credential becomes invalid.
-   */
+  /** Digest of the credential of the login. The session ends when the credential becomes invalid. */
   proof: string;
 }
 
@@ -40,10 +38,7 @@ export class Sessions {
     this.#credentials = credentials;
   }
 
-  /**
-   * Begins a session of a caller who has logged in with `password`. Resolves with the value of the header `Set-Cookie`.
-   * Throws StorageUnavailable.
-   */
+  /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws StorageUnavailable. */
   async begin(caller: Caller, password: string, isHttps: boolean): Promise<string> {
     const id = nanoid(ID_LENGTH);
     const stored: Stored = { role: caller.role, proof: await this.#credentials.proofOf(caller, password) };
@@ -58,9 +53,7 @@ export class Sessions {
     return cookie(id, LIFETIME_MS / 1000, isHttps);
   }
 
-  /**
-   * Resolves with the session that the cookie of a request names, or with undefined if it has ended or never existed.
-   */
+  /** Resolves with the session that the cookie names, or with undefined if it has ended or never existed. */
   async of(headers: IncomingHttpHeaders): Promise<Session | undefined> {
     const id = idIn(headers);
     if (id === undefined) return undefined;
@@ -71,9 +64,7 @@ export class Sessions {
     return caller && { caller, formToken: formTokenOf(id) };
   }
 
-  /**
-   * Ends the session that the cookie of a request names. Resolves with a `Set-Cookie` header that deletes the cookie.
-   */
+  /** Ends the session that the cookie names. Resolves with a `Set-Cookie` header that deletes the cookie. */
   async end(headers: IncomingHttpHeaders, isHttps: boolean): Promise<string> {
     const id = idIn(headers);
     if (id !== undefined)
