@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import type { Meddling } from '../harness/http/meddling_proxy.ts';
+import { fieldsInOrder } from '../src/store/contract.ts';
+import { contracts } from '../src/store/contracts.ts';
 import { scriptOfFunction } from '../src/store/function_library.ts';
 import { readScripts, standalone } from '../src/store/script_source.ts';
 import { firstWords, RespReader } from './resp.ts';
@@ -21,9 +23,14 @@ export type Message = { at: 'request'; call: Call } | { at: 'reply'; call: Call;
 
 export type Meddle = (message: Message) => Meddling | undefined;
 
+/** Position of the number of finished jobs in the arguments of `acquire`: the first list follows all single values. */
+const FINISHED_AT = fieldsInOrder(contracts.acquire.arguments).findIndex(([name]) => name === 'finished');
+/** Number of words that are read of a call: command, script, number of keys, the only key, and arguments. */
+const MAX_WORDS = 4 + FINISHED_AT + 1;
+
 /** Returns true if the call, an `acquire`, acknowledges a delivery. */
-export function acknowledgesOnMain({ script, args: [q, , , , finished] }: Call): boolean {
-  return q === 'main' && script === 'acquire' && Number(finished) > 0;
+export function acknowledgesOnMain({ script, args }: Call): boolean {
+  return script === 'acquire' && args[0] === 'main' && Number(args[FINISHED_AT]) > 0;
 }
 
 /** A TCP proxy between a process and its Redis, which understands each call and can meddle with it. */
@@ -148,7 +155,7 @@ class Link {
 const SCRIPT_NAMES = new Map(readScripts().map((script) => [sha1Of(standalone(script)), script.name]));
 
 function callOf(request: Buffer): Call {
-  const [word = '', source = '', keys = '0', ...rest] = firstWords(request, 9);
+  const [word = '', source = '', keys = '0', ...rest] = firstWords(request, MAX_WORDS);
   const command = word.toLowerCase();
   if (command === 'fcall')
     return { command, script: scriptOfFunction(source), args: rest.slice(Number(keys)) };

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { readOptions } from '../../faults/options.ts';
+import { acknowledgesOnMain, type Message, RedisProxy } from '../../faults/redis_proxy.ts';
 import { forPeople } from '../../faults/report.ts';
 import { RespReader } from '../../faults/resp.ts';
 import type { Scenario } from '../../faults/scenario.ts';
 import { SCENARIOS } from '../../faults/scenarios.ts';
 import { runScenario } from '../../faults/trial.ts';
 import { Random } from '../../harness/random.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { openStore } from '../../harness/redis/store.ts';
+import { Queue } from '../../src/delivering/queue.ts';
 
 const draw = (seed: string) => {
   const random = new Random(seed);
@@ -66,4 +70,30 @@ test('the traffic between Redis and a process is split into messages, however it
       for (const each of reader.read(bytes.subarray(at, at + size))) read.push(String(each));
     assert.deepEqual(read, messages);
   }
+});
+
+test('a call between Redis and a process acknowledges a delivery only if it names a finished job', async (t) => {
+  const redis = await PrivateRedis.start();
+  const proxy = await RedisProxy.start(redis.socketPath ?? '');
+  const store = await openStore(proxy.url);
+  t.after(async () => {
+    store.redis.disconnect();
+    proxy.stop();
+    await redis.stop();
+  });
+  const calls: Message['call'][] = [];
+  const settings = { laneLimit: 1, laneLimitMax: 1, leaseMs: 30_000, deliveryLog: 0 };
+  const [main, aux] = [new Queue(store, 'main', settings), new Queue(store, 'aux', settings)];
+  await aux.acquire([]); // loads the scripts
+  proxy.meddle = ({ at, call }) => {
+    if (at === 'request' && call.script === 'acquire') calls.push(call);
+    return undefined;
+  };
+  await store.redis.lpush(store.keys.jobs_instant('main'), 'a job');
+  const [grant = assert.fail()] = (await main.acquire(['w1'])).grants;
+  const finished = { grant, heal: 0, tookMs: 0 };
+  await main.acquire(['w1'], [finished]);
+  await main.ack(finished);
+  await aux.ack(finished);
+  assert.deepEqual(calls.map(acknowledgesOnMain), [false, true, true, false]);
 });
