@@ -14,7 +14,7 @@ export function auditPage(api: ApiCalls): Route[] {
     listingPage<AuditEntry>(
       api,
       { path: PATH, roles: WATCHERS, title: 'Audit', name: 'GET /audit' },
-      ({ query: { action, client } }, nowMs, hasNext) => ({
+      ({ query: { action, client } }, nowMs, _entries, hasNext) => ({
         above: html`<h1>Who did what</h1>
 <form method="get" action="${PATH}" class="filter">
 <label>Client <input name="client" value="${client}"></label>

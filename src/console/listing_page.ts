@@ -12,6 +12,8 @@ interface Listing<T> {
   title: string;
   /** The call of the API that returns the entries, such as `GET /topics`. */
   name: string;
+  /** What the API is asked unless the query of the page says otherwise. */
+  query?: Record<string, string>;
   /** Returns the part of an entry that the page needs. Absent if the page needs all of it. */
   keep?: ((entry: never) => T) | undefined;
   /** The id of the element with the list, which an open page refreshes. Absent if the list is not refreshed. */
@@ -24,6 +26,8 @@ interface Shown<T> {
   columns: readonly Column<T>[];
   /** Shown instead of the table if there are no entries. */
   empty: Content;
+  /** A remark on the entries, which is refreshed with them. */
+  remark?: Content;
   below?: Content;
 }
 
@@ -31,23 +35,25 @@ type ListCall = Call<Role, unknown, Record<string, string | undefined>>;
 
 /**
  * Makes the route of a page that shows what an API call lists, by default 100 entries. `shownTo` returns the columns
- * and the text around the table. It gets the request, the present time, and `hasNext`: true if another page follows.
+ * and the text around the table. It gets the request, the present time, the entries, and `hasNext`: true if another
+ * page follows.
  */
 export function listingPage<T>(
   api: ApiCalls,
-  { path, roles, title, name, keep, liveId }: Listing<T>,
-  shownTo: (call: ListCall, nowMs: number, hasNext: boolean) => Shown<T>,
+  { path, roles, title, name, query: defaults, keep, liveId }: Listing<T>,
+  shownTo: (call: ListCall, nowMs: number, entries: readonly T[], hasNext: boolean) => Shown<T>,
 ): Route {
   return page(path, roles, {
     query: ANY_QUERY,
     async show(call) {
-      const query = { limit: '100', ...call.query };
+      const query = { limit: '100', ...defaults, ...call.query };
       const { body, next } = await api.call<T[] | undefined>(name, call, { query, ...(keep && { keep }) });
-      const shown = shownTo(call, await api.nowMs(), next !== undefined);
-      const { above = html`<h1>${title}</h1>`, columns, empty, below } = shown;
-      const content = [above, table(columns, body ?? [], empty), nextPage(path, next), below];
+      const entries = body ?? [];
+      const shown = shownTo(call, await api.nowMs(), entries, next !== undefined);
+      const { above = html`<h1>${title}</h1>`, columns, empty, remark, below } = shown;
+      const content = [table(columns, entries, empty), nextPage(path, next), remark];
       const list = liveId === undefined ? content : live(liveId, pathWith(path, call.query), content);
-      return { title, current: path, body: list };
+      return { title, current: path, body: [above, list, below] };
     },
   });
 }

@@ -5,9 +5,8 @@ import { type Sort, type SubscriberState, subscriberState } from '../subscribing
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
-import { live } from './layout.ts';
-import { page } from './page.ts';
-import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './parts.ts';
+import { listingPage } from './listing_page.ts';
+import { type Column, choices, pathWith } from './parts.ts';
 
 export const PATH = '/console/subscribers';
 /** The order of the list until a person chooses another. */
@@ -23,42 +22,29 @@ const STATES = {
 
 /** The list of subscribers, sorted by a column, and filtered by state and name. */
 export function subscribersPages(api: ApiCalls): Route[] {
+  const about = { path: PATH, roles: ALL, title: 'Subscribers', name: 'GET /subscribers' } as const;
+  const listing = { ...about, query: { sort: FIRST_SORT }, liveId: 'subscribers' };
   return [
-    page(PATH, ALL, {
-      query: ANY_QUERY,
-      async show(call) {
-        const { sort = FIRST_SORT, state, name } = call.query;
-        const query = { limit: '100', ...call.query, sort };
-        const { body, next } = await api.call<SubscriberReport[]>('GET /subscribers', call, { query });
-        const path = (other: Record<string, string | undefined>) =>
-          pathWith(PATH, { sort: call.query.sort, state, name, ...other });
-        const nowMs = await api.nowMs();
-        const columns = columnsAt(nowMs).map(
-          ({ by, ...column }): Column<SubscriberReport> => ({
-            ...column,
-            ...(by && { sort: { path: path({ sort: by }), isCurrent: by === sort } }),
-          }),
-        );
-        const isFiltered = state !== undefined || name !== undefined;
-        const isClient = call.caller.role === 'client';
-        const empty = isFiltered
-          ? html`No subscriber is like this. <a href="${PATH}">Show all</a>.`
-          : html`${isClient ? 'You have not subscribed' : 'There is no subscriber'} yet. A client subscribes by <code>POST /subscription</code>.`;
-        return {
-          title: 'Subscribers',
-          current: PATH,
-          body: [
-            html`<h1>Subscribers</h1>`,
-            !isClient && filter(call.query),
-            live('subscribers', path({ after: call.query.after }), [
-              !isClient && choices(STATES, state ?? '', (each) => path({ state: each })),
-              table(columns, body, empty),
-              nextPage(PATH, next),
-              computedAt(body, nowMs),
-            ]),
-          ],
-        };
-      },
+    listingPage<SubscriberReport>(api, listing, ({ query, caller }, nowMs, entries) => {
+      const { sort, state, name } = query;
+      const path = (other: Record<string, string>) => pathWith(PATH, { sort, state, name, ...other });
+      const isClient = caller.role === 'client';
+      const empty = isClient ? 'You have not subscribed' : 'There is no subscriber';
+      return {
+        above: [
+          html`<h1>Subscribers</h1>`,
+          !isClient && [filter(query), choices(STATES, state ?? '', (each) => path({ state: each }))],
+        ],
+        columns: columnsAt(nowMs).map(({ by, ...column }) => ({
+          ...column,
+          ...(by && { sort: { path: path({ sort: by }), isCurrent: by === (sort ?? FIRST_SORT) } }),
+        })),
+        empty:
+          state || name
+            ? html`No subscriber is like this. <a href="${PATH}">Show all</a>.`
+            : html`${empty} yet. A client subscribes by <code>POST /subscription</code>.`,
+        remark: computedAt(entries, nowMs),
+      };
     }),
   ];
 }
