@@ -6,15 +6,11 @@ import { ago, count, exactDuration, number } from './format.ts';
 import { boxes, table } from './parts.ts';
 import { pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
 
-const PATH = '/console/joins';
-
 type Join = JoinReport & { keys: OpenKey[] };
 
 const RULED: Ruled<JoinReport, Join> = {
-  path: PATH,
   what: 'join',
   title: 'Joins',
-  notFound: 'join_not_found',
   example: {
     sources: [{ topic: 'orders_paid' }, { topic: 'parcels_packed', count: 2 }],
     by: 'data.order_id',
@@ -43,7 +39,7 @@ export function joinsPages(api: ApiCalls): Route[] {
 }
 
 function linkTo({ name, client }: JoinReport): Html {
-  return html`<a class="mono" href="${pathOf(PATH, name, client)}">${name}</a>`;
+  return html`<a class="mono" href="${pathOf('join', name, client)}">${name}</a>`;
 }
 
 function sourcesOf({ sources }: JoinReport): Content {

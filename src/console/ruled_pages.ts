@@ -1,4 +1,4 @@
-import { BusError, type ErrorCode } from '../errors.ts';
+import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
@@ -20,15 +20,15 @@ import {
   wasField,
 } from './parts.ts';
 
+type What = 'trigger' | 'join';
+
 /**
  * The differences between the pages of triggers and the pages of joins, which share their code. `Listed` is an entry of
  * the list, and `Whole` is a trigger or join with all fields.
  */
 export interface Ruled<Listed, Whole> {
-  path: '/console/triggers' | '/console/joins';
-  what: 'trigger' | 'join';
-  title: 'Triggers' | 'Joins';
-  notFound: ErrorCode;
+  what: What;
+  title: string;
   /** Rules that the form for a new trigger or join shows at first. */
   example: object;
   columns(nowMs: number): Column<Listed>[];
@@ -53,10 +53,8 @@ export interface Ruled<Listed, Whole> {
 }
 
 /** Returns the path of the page of a trigger or join. */
-export function pathOf(path: string, name: string, client: string | string[] | undefined): string {
-  return pathWith(`${path}/${encodeURIComponent(name)}`, {
-    client: client === undefined ? client : String(client),
-  });
+export function pathOf(what: What, name: string, client: string | null | undefined): string {
+  return pathWith(`/console/${what}s/${encodeURIComponent(name)}`, { client: client ?? undefined });
 }
 
 /**
@@ -74,24 +72,25 @@ export function auditedOwner({ body, about }: FormCall, name: string): { client:
  * Returns the pages of triggers or joins: a listing and a page for each, with forms to make, change and remove them.
  */
 export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route[] {
-  return [listing(api, ruled), pageOfOne(api, ruled), change(api, ruled), removal(api, ruled)];
+  return [listing(api, ruled), pageOfOne(api, ruled), change(api, ruled), removal(api, ruled.what)];
 }
 
 function listing<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route {
-  const { path, what, title, keep } = ruled;
+  const { what, title, keep } = ruled;
+  const path = `/console/${what}s` as const;
   const about = { path, roles: ALL, title, name: `GET /${what}s`, keep, liveId: `${what}s` };
   return listingPage<Listed>(api, about, (call, nowMs) => ({
     columns: ruled.columns(nowMs),
     empty: html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`,
     below:
-      mayChange(api, call, ruled) && rulesForm(call, ruled, ruled.example, (fields) => naming(call, fields)),
+      mayChange(api, call, what) && rulesForm(call, what, ruled.example, (fields) => naming(call, fields)),
   }));
 }
 
 function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route {
-  const { path, what, notFound } = ruled;
-  return page(`${path}/:name`, ALL, {
-    params: pathParameter('name', notFound, what),
+  const { what } = ruled;
+  return page(`/console/${what}s/:name`, ALL, {
+    params: nameOf(what),
     query: ANY_QUERY,
     async show(call) {
       const { name } = call.params;
@@ -101,16 +100,16 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         query: { client, ...ruled.query },
       });
       const own = html`<input type="hidden" name="name" value="${name}"><input type="hidden" name="client" value="${client}">`;
-      const isChangeable = mayChange(api, call, ruled);
+      const isChangeable = mayChange(api, call, what);
       const rules = ruled.rulesOf(body);
-      const ownPath = `${path}/${encodeURIComponent(name)}`;
+      const ownPath = pathOf(what, name, undefined);
       const acts = isChangeable && ruled.acts?.(call, ownPath, body, own);
       return {
         title: name,
-        current: path,
+        current: `/console/${what}s`,
         body: [
-          live(what, pathOf(path, name, client), ruled.shown(body, acts, await api.nowMs())),
-          isChangeable && rulesForm(call, ruled, rules, () => [own, wasField(rules)], name),
+          live(what, pathOf(what, name, client), ruled.shown(body, acts, await api.nowMs())),
+          isChangeable && rulesForm(call, what, rules, () => [own, wasField(rules)], name),
           api.allows(`DELETE /${what}s/:name`, call) &&
             confirmed(call, `Remove this ${what}…`, ruled.warning(body), {
               action: `${ownPath}/remove`,
@@ -123,18 +122,19 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
   });
 }
 
-type Kind = Pick<Ruled<never, never>, 'path' | 'what' | 'notFound'>;
+/** Returns the schema of the path parameter that names a trigger or join. */
+export function nameOf(what: What) {
+  return pathParameter('name', `${what}_not_found`, what);
+}
 
-function mayChange(api: ApiCalls, call: PageCall, { what }: Kind): boolean {
+function mayChange(api: ApiCalls, call: PageCall, what: What): boolean {
   return api.allows(`PUT /${what}s/:name`, call);
 }
 
 /** The route of the form that makes or changes a trigger or join. */
-function change<Listed, Whole>(
-  api: ApiCalls,
-  { path, what, notFound, rulesOf }: Ruled<Listed, Whole>,
-): Route {
-  return action(path, BOTH, {
+function change<Listed, Whole>(api: ApiCalls, { what, rulesOf }: Ruled<Listed, Whole>): Route {
+  const notFound = `${what}_not_found` as const;
+  return action(`/console/${what}s`, BOTH, {
     action: `${what}.put`,
     async act(call) {
       const name = String(call.body.name);
@@ -158,7 +158,7 @@ function change<Listed, Whole>(
         query,
         body: jsonOf(call.body, 'rules'),
       });
-      return pathOf(path, name, query.client);
+      return pathOf(what, name, query.client);
     },
   });
 
@@ -173,16 +173,16 @@ function change<Listed, Whole>(
 }
 
 /** The route of the form that removes a trigger or join. */
-function removal(api: ApiCalls, { path, what, notFound }: Kind): Route {
-  return action(`${path}/:name/remove`, BOTH, {
+function removal(api: ApiCalls, what: What): Route {
+  return action(`/console/${what}s/:name/remove`, BOTH, {
     action: `${what}.delete`,
-    params: pathParameter('name', notFound, what),
+    params: nameOf(what),
     async act(call) {
       const { name } = call.params;
       const query = auditedOwner(call, name);
       checkTyped(call.body, name, what);
       await api.call(`DELETE /${what}s/:name`, call, { params: { name }, query });
-      return path;
+      return `/console/${what}s`;
     },
   });
 }
@@ -198,7 +198,7 @@ function naming({ caller }: PageCall, fields: FormFields): Html {
 /** `naming` returns the fields that say which trigger or join it is. */
 function rulesForm(
   call: PageCall,
-  { path, what }: Kind,
+  what: What,
   rules: object,
   naming: (fields: FormFields) => Content,
   name?: string,
@@ -210,5 +210,5 @@ function rulesForm(
 <p class="hint">As in the body of <code>PUT /${what}s/:name</code>; <a href="/docs">the API</a> has all fields.</p>`;
   const does = name === undefined ? 'Make it' : `Change ${name}`;
   const summary = name === undefined ? `New ${what}…` : `Change this ${what}…`;
-  return folded(call, summary, { action: path, does, content });
+  return folded(call, summary, { action: `/console/${what}s`, does, content });
 }

@@ -5,8 +5,8 @@ import type { ApiCalls, PageCall } from './api_calls.ts';
 import { readableJson } from './fields.ts';
 import { ago, exactDuration, number } from './format.ts';
 import { action } from './page.ts';
-import { boxes, form, pathParameter } from './parts.ts';
-import { auditedOwner, pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
+import { boxes, form } from './parts.ts';
+import { auditedOwner, nameOf, pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
 /** The page of a trigger shows this many of the next times at which the trigger fires. */
@@ -17,10 +17,8 @@ type Trigger = TriggerReport & { preview?: number[] };
 type Listed = Omit<TriggerReport, 'event'>;
 
 const RULED: Ruled<Listed, Trigger> = {
-  path: PATH,
   what: 'trigger',
   title: 'Triggers',
-  notFound: 'trigger_not_found',
   example: {
     topic: 'reports',
     event: { type: 'noop', url: 'https://shop.example.com/reports/daily' },
@@ -53,7 +51,7 @@ const RULED: Ruled<Listed, Trigger> = {
 
 /** The listing of triggers, and a page for each trigger with the next times at which it fires. */
 export function triggersPages(api: ApiCalls): Route[] {
-  const params = pathParameter('name', RULED.notFound, RULED.what);
+  const params = nameOf('trigger');
   return [
     ...ruledPages(api, RULED),
     action(`${PATH}/:name/fire`, BOTH, {
@@ -62,7 +60,7 @@ export function triggersPages(api: ApiCalls): Route[] {
       async act(call) {
         const query = auditedOwner(call, call.params.name);
         await api.call('POST /triggers/:name/fire', call, { params: call.params, query });
-        return pathOf(PATH, call.params.name, query.client);
+        return pathOf('trigger', call.params.name, query.client);
       },
     }),
     pauseOr('pause'),
@@ -83,7 +81,7 @@ export function triggersPages(api: ApiCalls): Route[] {
           query,
           body: { ...rulesOf(body), paused: does === 'pause' },
         });
-        return pathOf(PATH, asked.name, query.client);
+        return pathOf('trigger', asked.name, query.client);
       },
     });
   }
@@ -95,7 +93,7 @@ function rulesOf({ topic, event, schedule, start, end, offset, catch_up, paused 
 }
 
 function linkTo({ name, client }: Listed): Html {
-  return html`<a class="mono" href="${pathOf(PATH, name, client)}">${name}</a>`;
+  return html`<a class="mono" href="${pathOf('trigger', name, client)}">${name}</a>`;
 }
 
 function stateOf({ paused, next_at, last_error }: Listed): Html {
