@@ -1,6 +1,7 @@
 import type { FoundKey } from '../store/found_key.ts';
 import { type KeyName, LAYOUT } from '../store/keys.ts';
 import type { Partition } from '../store/partition.ts';
+import { LENGTH } from './groups.ts';
 import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
@@ -48,7 +49,6 @@ const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] =
   ['calls in the audit', 'audit', 'elements'],
 ];
 const COUNTED_NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => name));
-const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'EXISTS' };
 const HEADER_LENGTH = 3;
 
 /** Counts the keys of partitions of the same Redis, by one scan of this Redis. Adds the numbers to `into`. */

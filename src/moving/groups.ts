@@ -14,7 +14,15 @@ const PIECE_BYTES = 1_000_000;
  * so one command reads the whole key.
  */
 const WHOLE = 1_000_000;
-const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };
+/** For each type of key, the command that counts its elements, or the bytes of a text. */
+export const LENGTH = {
+  list: 'LLEN',
+  set: 'SCARD',
+  hash: 'HLEN',
+  zset: 'ZCARD',
+  stream: 'XLEN',
+  string: 'STRLEN',
+};
 
 /** A key that is being copied. */
 export interface Copied {

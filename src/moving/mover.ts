@@ -4,7 +4,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
 import { type Copied, groupsOf } from './groups.ts';
 import { type Element, type Reading, writing } from './reading.ts';
-import { type Owner, ROWS } from './rows.ts';
+import { ROWS } from './rows.ts';
 import { scanned } from './scanning.ts';
 import { pipelined, type Sums } from './sums.ts';
 import { Whereabouts } from './whereabouts.ts';
@@ -65,13 +65,13 @@ export class Mover {
   /**
    * Returns, for each key, the partitions that get the whole key; undefined if its elements go to different partitions.
    */
-  async #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
-    const owners = readings.map(({ found: { name, parts } }) => {
-      const row = ROWS[name];
-      return 'whole' in row ? row.whole(...parts) : undefined;
-    });
-    const places = (await this.#whereabouts.of(owners.filter((owner) => owner !== undefined))).values();
-    return owners.map((owner) => (owner === undefined ? undefined : places.next().value));
+  #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
+    return Promise.all(
+      readings.map(({ found: { name, parts } }) => {
+        const row = ROWS[name];
+        return 'whole' in row ? this.#whereabouts.of(row.whole(...parts)) : undefined;
+      }),
+    );
   }
 
   /**
@@ -100,11 +100,12 @@ export class Mover {
     const row = ROWS[found.name];
     const shares = new Map<Partition, Element[]>();
     if (!('split' in row)) return shares;
-    const owners: Owner[] = elements.map(([first, second]) =>
+    const owners = elements.map(([first, second]) =>
       row.split([first.toString(), second?.toString() ?? ''], found.parts, first),
     );
-    for (const [index, places] of (await this.#whereabouts.of(owners)).entries())
-      for (const partition of places) {
+    const places = await Promise.all(owners.map((owner) => this.#whereabouts.of(owner)));
+    for (const [index, its] of places.entries())
+      for (const partition of its) {
         const share = shares.get(partition) ?? [];
         shares.set(partition, share);
         share.push(elements[index] as Element);

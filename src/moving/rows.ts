@@ -148,7 +148,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   bulk: { stays: 'its owner begins it anew for what is left' },
   standings: toControl,
   api_tokens: toAll,
-  api_token: { split: ([field]) => (isSecret(field) ? 'control' : 'all') },
+  api_token: { split: ([field]) => (KNOWN_OF_CLIENTS.has(field) ? 'all' : 'control') },
   former_secret: toControl,
   name_key: toControl,
   digest_keys: toControl,
@@ -174,10 +174,6 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
  * as digests of secrets.
  */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
-
-function isSecret(field: string): boolean {
-  return !KNOWN_OF_CLIENTS.has(field);
-}
 
 function ownerOfTrigger(member: string): Owner {
   const space = member.indexOf(' ');
