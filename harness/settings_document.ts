@@ -19,5 +19,25 @@ export function envExample(): string {
   ].join('\n\n')}\n`;
 }
 
-// `npm run settings` writes it.
-if (import.meta.main) writeFileSync('.env.example', envExample());
+/** Returns the text of `docs/settings.md`: for each subject a heading, and a table of variable, default and help. */
+export function settingsPage(): string {
+  const sections = Object.entries({ ...SECTIONS, 'bin/start alone': OF_BIN_START }).map(([title, settings]) => {
+    const rows = Object.values(settings).map(({ variable, unset, help }) => {
+      const cell = unset ? `\`${unset}\`` : '';
+      return `| \`${variable}\` | ${cell} | ${help.replaceAll('|', '\\|')} |`;
+    });
+    return [`## ${title}`, '', '| variable | default | what it sets |', '| --- | --- | --- |', ...rows].join('\n');
+  });
+  return `${[
+    '# Settings',
+    'All environment variables that Routemaster reads. An empty value counts as unset. Only `ROUTEMASTER_ROOT_KEY` must be\n' +
+      'set; `bin/start` makes one unless it is. [operating.md](operating.md#configuration) says which to look at first.\n' +
+      '[.env.example](../.env.example) has the same list as a file to copy. `npm run settings` writes both.',
+    ...sections,
+  ].join('\n\n')}\n`;
+}
+
+if (import.meta.main) {
+  writeFileSync('.env.example', envExample());
+  writeFileSync('docs/settings.md', settingsPage());
+}

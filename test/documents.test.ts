@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { clientSources } from '../harness/client_sources.ts';
 import { root } from '../harness/processes/command.ts';
-import { envExample } from '../harness/settings_document.ts';
+import { envExample, settingsPage } from '../harness/settings_document.ts';
 import { VARIABLES } from '../src/config/settings.ts';
 import { ERRORS } from '../src/errors.ts';
 import { FINDING_KINDS } from '../src/maintenance/sweep/finding.ts';
@@ -111,9 +111,15 @@ for (const file of ['app.json', 'docker-compose.yml']) {
   });
 }
 
-// `npm run settings` writes it.
-test('.env.example has all settings, commented out, with their defaults', () => {
-  assert.equal(read('.env.example'), envExample());
+// `npm run settings` writes both.
+describe('the settings', () => {
+  test('are all in .env.example, commented out, with their defaults', () => {
+    assert.equal(read('.env.example'), envExample());
+  });
+
+  test('are all in docs/settings.md, by subject', () => {
+    assert.equal(read('docs/settings.md'), settingsPage());
+  });
 });
 
 describe('packages/client', () => {
