@@ -21,13 +21,21 @@ export function envExample(): string {
 
 /** Returns the text of `docs/settings.md`: for each subject a heading, and a table of variable, default and help. */
 export function settingsPage(): string {
-  const sections = Object.entries({ ...SECTIONS, 'bin/start alone': OF_BIN_START }).map(([title, settings]) => {
-    const rows = Object.values(settings).map(({ variable, unset, help }) => {
-      const cell = unset ? `\`${unset}\`` : '';
-      return `| \`${variable}\` | ${cell} | ${help.replaceAll('|', '\\|')} |`;
-    });
-    return [`## ${title}`, '', '| variable | default | what it sets |', '| --- | --- | --- |', ...rows].join('\n');
-  });
+  const sections = Object.entries({ ...SECTIONS, 'bin/start alone': OF_BIN_START }).map(
+    ([title, settings]) => {
+      const rows = Object.values(settings).map(({ variable, unset, help }) => {
+        const cell = unset ? `\`${unset}\`` : '';
+        return `| \`${variable}\` | ${cell} | ${help.replaceAll('|', '\\|')} |`;
+      });
+      return [
+        `## ${title}`,
+        '',
+        '| variable | default | what it sets |',
+        '| --- | --- | --- |',
+        ...rows,
+      ].join('\n');
+    },
+  );
   return `${[
     '# Settings',
     'All environment variables that Routemaster reads. An empty value counts as unset. Only `ROUTEMASTER_ROOT_KEY` must be\n' +
