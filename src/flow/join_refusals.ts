@@ -1,6 +1,6 @@
 import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
-import { claimedByOther } from '../publishing/topic_refusal.ts';
+import { claimedByOther } from '../publishing/refusals.ts';
 import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { JoinRules } from './join_rules.ts';

@@ -38,7 +38,10 @@ export type Outcome = Reply<'publish'>['outcomes'][number];
  * - `already_delayed`: the topic has a delayed event with the same id, or the publication has the id twice.
  * - `too_many_delayed`, `too_much_delayed`: the client would have too many delayed events, or too many bytes of them.
  */
-export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 'index'>;
+export interface TimedOutcome {
+  outcome: Reply<'delay'>['outcomes'][number]['outcome'];
+  index?: number | undefined;
+}
 
 /** The limits on publishing, and the time for which idempotency keys are remembered. */
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;

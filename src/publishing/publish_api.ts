@@ -15,7 +15,7 @@ import { readIdempotencyKey } from './idempotency_key.ts';
 import type { Publication, TimedOutcome, TimedPublication } from './publication.ts';
 import type { Publisher } from './publisher.ts';
 import type { RateHeaders, RateLimit } from './rate_limit.ts';
-import { type RefusalLimits, refuseUnlessStored } from './refusals.ts';
+import { type RefusalLimits, refusal } from './refusals.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /**
@@ -116,11 +116,12 @@ export function publishApi(parts: PublishParts): Route[] {
     if (rateLimit && events.length > 1) rates = await rateLimit.chargeRest(client, events.length);
     const publication: TimedPublication = { topic, client, events };
     if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
-    const { outcome, index }: TimedOutcome = isUntimed(publication)
-      ? { outcome: await publisher.publish(publication), index: undefined }
+    const result: TimedOutcome = isUntimed(publication)
+      ? { outcome: await publisher.publish(publication) }
       : await delaying.publish(publication);
-    refuseUnlessStored({ outcome, index }, topic, limits);
-    if (outcome !== 'repeated') return rates ? { ...stored, headers: { ...rates } } : stored;
+    const refused = refusal(result, topic, limits);
+    if (refused) throw refused;
+    if (result.outcome !== 'repeated') return rates ? { ...stored, headers: { ...rates } } : stored;
     return { ...stored, headers: { ...rates, 'Idempotent-Replayed': 'true' } };
   }
 }

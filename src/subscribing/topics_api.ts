@@ -5,8 +5,7 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { delayedRefusal } from '../publishing/refusals.ts';
-import { topicRefusal } from '../publishing/topic_refusal.ts';
+import { type RefusalLimits, refusal } from '../publishing/refusals.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_QUERY, type Pages } from '../routing/paging.ts';
@@ -48,7 +47,7 @@ const PUBLISHER: Input<{ client: string }> = {
 
 interface TopicsParts {
   topics: Topics;
-  limits: GiveLimits;
+  limits: GiveLimits & RefusalLimits;
   /**
    * Resolves with the tokens of a client's joins (subscribers without a callback). The client sees them among the
    * subscribers of a topic.
@@ -152,7 +151,7 @@ export function topicsApi({
         const outcome = await topics.give(name, token, limits);
         if (outcome === 'ok') return NO_CONTENT;
         if (outcome === 'topic_not_found') throw notFound(name);
-        throw topicRefusal(outcome, name) ?? delayedRefusal(outcome, limits);
+        throw refusal({ outcome }, name, limits);
       },
     }),
     route('DELETE /topics/:name', BOTH, removing),
