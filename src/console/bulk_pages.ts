@@ -9,7 +9,7 @@ import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
-import { action, type FormCall, page } from './page.ts';
+import { action, page } from './page.ts';
 import { ANY_QUERY, form, pathWith } from './parts.ts';
 
 const LETTERS = '/console/dead_letters';
@@ -81,32 +81,23 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
         return hasBegun ? BULK_PATH : `${BULK_PATH}?busy=1`;
       },
     }),
-    action(`${BULK_PATH}/confirm`, BOTH, {
-      action: 'dead_letters.bulk_confirm',
-      async act(call) {
-        const id = await named(call);
-        await bulks.confirm(bulkOwner(call.caller), id);
-        return pathWith(BULK_PATH, { id });
-      },
-    }),
-    action(`${BULK_PATH}/cancel`, BOTH, {
-      action: 'dead_letters.bulk_cancel',
-      async act(call) {
-        const id = await named(call);
-        await bulks.cancel(bulkOwner(call.caller), id);
-        return pathWith(BULK_PATH, { id });
-      },
-    }),
+    deciding('confirm'),
+    deciding('cancel'),
   ];
 
-  /**
-   * Resolves with the id of the bulk that a form names. Tells the audit whether this bulk retries or purges, and whose
-   * dead letters.
-   */
-  async function named({ caller, body, about }: FormCall): Promise<string> {
-    const bulk = await bulks.find(bulkOwner(caller));
-    if (bulk?.id === body.id) about?.(bulk?.act, bulk?.queues?.[0]);
-    return String(body.id);
+  /** Makes the route of a form that confirms or cancels the bulk that it names. */
+  function deciding(does: 'confirm' | 'cancel'): Route {
+    return action(`${BULK_PATH}/${does}`, BOTH, {
+      action: `dead_letters.bulk_${does}`,
+      async act({ caller, body, about }) {
+        const id = String(body.id);
+        const bulk = await bulks.find(bulkOwner(caller));
+        // The audit notes whether the bulk retries or purges, and whose dead letters.
+        if (bulk?.id === id) about?.(bulk.act, bulk.queues?.[0]);
+        await bulks[does](bulkOwner(caller), id);
+        return pathWith(BULK_PATH, { id });
+      },
+    });
   }
 }
 
