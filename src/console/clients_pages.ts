@@ -31,14 +31,8 @@ export function clientsPages(api: ApiCalls): Route[] {
     action(PATH, ROOT, {
       action: 'client.create',
       async act(call) {
-        const { name, publish, subscribe } = call.body;
         await checkFirst(call);
-        const body = {
-          name,
-          secret: true,
-          ...patternsMember('publish', publish),
-          ...patternsMember('subscribe', subscribe),
-        };
+        const body = { name: call.body.name, secret: true, ...limitsIn(call.body) };
         const made = await api.call<{ token: string; secret: string }>('POST /api_tokens', call, { body });
         call.about?.(undefined, made.body.token);
         return secretPage(made.body);
@@ -126,11 +120,9 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.limit',
       params: TOKEN,
       async act(call) {
-        const { publish, subscribe } = call.body;
         const what = 'these limits meanwhile; this form would replace those in the list';
         checkUnchanged(call.body, limitsOf(await find(call)), { code: 'bad_client', field: 'publish', what });
-        const body = { ...patternsMember('publish', publish), ...patternsMember('subscribe', subscribe) };
-        await api.call('PUT /api_tokens/:token', call, { params: call.params, body });
+        await api.call('PUT /api_tokens/:token', call, { params: call.params, body: limitsIn(call.body) });
         return backTo(PATH, call);
       },
     }),
@@ -178,13 +170,13 @@ const NO_SECRET = html`<span class="none">none: the token is the credential</spa
 /** In a form field of topic patterns, this means no topic at all. No topic has this name. */
 const NO_TOPIC = '-';
 
-/**
- * Returns the topic patterns in a form field as a field of the API call's body, such as `{ publish: ['shop_*'] }`. An
- * empty form field means any topic, so the body lacks the field.
- */
-function patternsMember(field: string, value: string | string[] | undefined) {
-  const list = linesOf(value);
-  return list.length === 0 ? {} : { [field]: list.filter((each) => each !== NO_TOPIC) };
+/** Returns the limits in a form as the API takes them. An empty field means any topic, so the API does not get it. */
+function limitsIn(fields: AnyFields) {
+  const patternsIn = (field: string) => {
+    const list = linesOf(fields[field]);
+    return list.length === 0 ? undefined : list.filter((each) => each !== NO_TOPIC);
+  };
+  return { publish: patternsIn('publish'), subscribe: patternsIn('subscribe') };
 }
 
 function limitsOf({ publish, subscribe }: ClientReport) {
