@@ -25,14 +25,10 @@ function scaled(value: number, step: number, units: readonly string[]): string {
 
 /** Writes a duration in a short form such as 12 ms, 4.5 s, 3 min, 5 h, or 2 d. */
 export function duration(ms: number): string {
-  const steps = [
-    [86_400_000, 'd'],
-    [3_600_000, 'h'],
-    [60_000, 'min'],
-  ] as const;
-  for (const [length, unit] of steps) if (ms >= length) return `${Math.floor(ms / length)} ${unit}`;
-  if (ms >= 10_000) return `${Math.floor(ms / 1000)} s`;
-  return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  const [length, unit] = PARTS.find(([length]) => ms >= length) ?? PARTS[0];
+  return `${Math.floor(ms / length)} ${unit}`;
 }
 
 const PARTS = [
