@@ -41,11 +41,6 @@ const FIELDS: Input<{ user: string; password: string; to?: string | undefined }>
   wording: { code: 'bad_body', whole: 'a login has the fields user and password' },
 };
 
-const NO_FIELDS: Input<object> = {
-  schema: z.object({}),
-  wording: { code: 'bad_body', whole: 'this form has no fields' },
-};
-
 export function loginPages({ authentication, sessions, proxies, pageNear }: LoginPagesParts): Route[] {
   return [
     page('/console/login', ANYONE, {
@@ -66,7 +61,6 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
       },
     }),
     action('/console/logout', ALL, {
-      form: NO_FIELDS,
       async act({ request, headers }) {
         const cookie = await sessions.end(headers, isHttps(request));
         return { status: 303, headers: { Location: '/console/login', 'Set-Cookie': cookie } };
