@@ -1,58 +1,49 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import { ANYONE, type Route, route } from '../routing/route.ts';
 
 const YEAR_SECONDS = 31_536_000;
-const SCRIPT = 'text/javascript; charset=utf-8';
-const STYLE = 'text/css; charset=utf-8';
+const TYPES = { js: 'text/javascript; charset=utf-8', css: 'text/css; charset=utf-8' } as const;
 
 const own = (name: string) => join(import.meta.dirname, 'assets', name);
 const resolve = createRequire(import.meta.url).resolve;
 
-const FILES = {
-  'htmx.js': { path: resolve('htmx.org/dist/htmx.min.js'), type: SCRIPT },
-  'uplot.js': { path: resolve('uplot/dist/uPlot.iife.min.js'), type: SCRIPT },
-  'uplot.css': { path: resolve('uplot/dist/uPlot.min.css'), type: STYLE },
-  'plots.js': { path: own('plots.js'), type: SCRIPT },
-  'typed.js': { path: own('typed.js'), type: SCRIPT },
-  'console.js': { path: own('console.js'), type: SCRIPT },
-  'console.css': { path: own('console.css'), type: STYLE },
-} as const;
-type AssetName = keyof typeof FILES;
-
 interface Asset {
-  url: string;
   type: string;
   plain: Buffer;
   /** The content compressed by Brotli and by gzip, each made when a request first asks for it. */
   coded: Partial<Record<'br' | 'gzip', Buffer>>;
 }
 
-const ASSETS = Object.fromEntries(
-  Object.entries(FILES).map(([name, file]) => [name, load(name, file)]),
-) as Record<AssetName, Asset>;
+const byUrl = new Map<string, Asset>();
 
 /** The URL of each script and style. It has a hash of the content, so browsers may keep it for ever. */
-export const ASSET_URLS = Object.fromEntries(
-  Object.entries(ASSETS).map(([name, { url }]) => [name, url]),
-) as Record<AssetName, string>;
+export const ASSET_URLS = {
+  'htmx.js': load(resolve('htmx.org/dist/htmx.min.js'), 'htmx.js'),
+  'uplot.js': load(resolve('uplot/dist/uPlot.iife.min.js'), 'uplot.js'),
+  'uplot.css': load(resolve('uplot/dist/uPlot.min.css'), 'uplot.css'),
+  'plots.js': load(own('plots.js')),
+  'typed.js': load(own('typed.js')),
+  'console.js': load(own('console.js')),
+  'console.css': load(own('console.css')),
+};
 
-function load(name: string, { path, type }: { path: string; type: string }): Asset {
+function load(path: string, name = basename(path)): string {
   const plain = readFileSync(path);
   const url = `/console/assets/${hash('sha256', plain).slice(0, 12)}/${name}`;
-  return { url, type, plain, coded: {} };
+  byUrl.set(url, { type: name.endsWith('.js') ? TYPES.js : TYPES.css, plain, coded: {} });
+  return url;
 }
 
 const COMPRESS = { br: brotliCompressSync, gzip: gzipSync } as const;
 
 /** Returns the route `GET /console/assets/…`, which gives everybody the scripts and styles of the console. */
 export function assetRoutes(): Route[] {
-  const byUrl = new Map(Object.values(ASSETS).map((asset) => [asset.url, asset]));
   return [
     route('GET /console/assets/:hash/:name', ANYONE, {
       isPublic: true,
