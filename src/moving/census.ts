@@ -3,7 +3,6 @@ import { type KeyName, LAYOUT } from '../store/keys.ts';
 import type { Partition } from '../store/partition.ts';
 import { LENGTH } from './groups.ts';
 import { scanned } from './scanning.ts';
-import { pipelined } from './sums.ts';
 
 /**
  * The numbers of keys of a bus: all keys that a scan found, and, for each key name in COUNTED, the number of its keys
@@ -66,8 +65,8 @@ export async function countKeys(
   )) {
     into.keys += keys.length;
     const counted = keys.filter((found) => isCounted(found) && !seen.has(found.key) && seen.add(found.key));
-    const lengths = await pipelined(first, counted, (pipeline, { key, name }) =>
-      pipeline.call(LENGTH[LAYOUT[name].type], key),
+    const lengths = await first.command((redis) =>
+      Promise.all(counted.map(({ key, name }) => redis.call(LENGTH[LAYOUT[name].type], key))),
     );
     for (const [index, { name }] of counted.entries()) {
       const count = into.counts.get(name) ?? { keys: 0, elements: 0 };

@@ -3,7 +3,6 @@ import { sumOf } from '../sum.ts';
 import { scanned } from './scanning.ts';
 import type { Side } from './side.ts';
 import { readMove } from './stored_move.ts';
-import { pipelined } from './sums.ts';
 
 /**
  * Deletes the data of a bus that was moved. Keeps the key `move`, which prevents processes from starting on this bus.
@@ -16,8 +15,9 @@ export async function deleteMoved({ partitions }: Side): Promise<number> {
   let deleted = 0;
   for await (const { keys } of scanned(source, [source.prefix])) {
     const others = keys.filter(({ name }) => name !== 'move');
-    const counts = await pipelined(source, others, (pipeline, { key }) => pipeline.unlink(key));
-    deleted += sumOf(counts.map(Number));
+    deleted += sumOf(
+      await source.command((redis) => Promise.all(others.map(({ key }) => redis.unlink(key)))),
+    );
   }
   return deleted;
 }

@@ -1,7 +1,6 @@
 import type { FoundKey } from '../store/found_key.ts';
 import type { Partition } from '../store/partition.ts';
 import { Reading } from './reading.ts';
-import { pipelined } from './sums.ts';
 
 /**
  * Keys are copied in groups of up to GROUP_BYTES; one group is in memory at a time. A key of more than PIECE_BYTES is
@@ -33,26 +32,24 @@ export interface Copied {
 
 /** Yields the keys that still exist, in groups of about GROUP_BYTES each. */
 export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): AsyncGenerator<Copied[]> {
-  const questions = keys.flatMap(({ key }) => [
-    ['MEMORY', 'USAGE', key, 'SAMPLES', '20'],
-    ['PEXPIRETIME', key],
-  ]);
-  const numbers = await pipelined(source, questions, (pipeline, [verb = '', ...args]) =>
-    pipeline.call(verb, ...args),
+  const answers = await source.command((redis) =>
+    Promise.all(
+      keys.map(({ key }) => Promise.all([redis.memory('USAGE', key, 'SAMPLES', 20), redis.pexpiretime(key)])),
+    ),
   );
   let group: Copied[] = [];
   let sum = 0;
   for (const [index, found] of keys.entries()) {
-    const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
+    const [bytes, expiresMs] = answers[index] ?? [null, 0];
     // A key without a size has expired since the scan.
-    if (typeof bytes !== 'number') continue;
+    if (bytes === null) continue;
     // A key larger than PIECE_BYTES counts as one piece, because only one piece of it is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);
     if (group.length > 0 && sum > GROUP_BYTES) {
       yield group;
       [group, sum] = [[], Math.min(bytes, PIECE_BYTES)];
     }
-    group.push({ reading: await readingOf(source, found, bytes), expiresMs: Number(expiresMs) });
+    group.push({ reading: await readingOf(source, found, bytes), expiresMs });
   }
   if (group.length > 0) yield group;
 }

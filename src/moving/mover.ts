@@ -6,7 +6,7 @@ import { type Copied, groupsOf } from './groups.ts';
 import { type Element, type Reading, writing } from './reading.ts';
 import { ROWS } from './rows.ts';
 import { scanned } from './scanning.ts';
-import { pipelined, type Sums } from './sums.ts';
+import type { Sums } from './sums.ts';
 import { Whereabouts } from './whereabouts.ts';
 
 type Command = readonly (string | Buffer | number)[];
@@ -47,10 +47,9 @@ export class Mover {
     const places = await this.#placesOf(group.map(({ reading }) => reading));
     await this.#send(this.#clearing(group, places));
     for (let left = group.map((copied, index) => ({ ...copied, places: places[index] })); left.length > 0; ) {
-      const pieces = await pipelined(this.#source, left, (pipeline, { reading }) => {
-        const [verb, ...args] = reading.command;
-        return pipeline.callBuffer(verb, ...args);
-      });
+      const pieces = await this.#source.command((redis) =>
+        Promise.all(left.map(({ reading: { command } }) => redis.callBuffer(...command))),
+      );
       const writes: Writes = new Map();
       for (const [index, { reading, expiresMs, places }] of left.entries()) {
         const shares = await this.#shares(reading, reading.take(pieces[index]), places);

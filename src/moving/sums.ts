@@ -1,6 +1,6 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { pairsOf, replies } from '../store/replies.ts';
+import { pairsOf } from '../store/replies.ts';
 
 /** For each new partition, the fields and values of a hash of totals. */
 type Summed = Map<Partition, Map<string, number>>;
@@ -27,14 +27,14 @@ export const delayedSums: Sums = async (source, partitions, client) => {
   const summed: Summed = new Map();
   const held = await source.command((redis, keys) => redis.hgetall(keys.delayed_held(client)));
   const topics = Object.keys(held).filter((field) => field !== EVENTS && field !== BYTES);
-  const events = await pipelined(source, topics, (pipeline, topic) =>
-    pipeline.zcard(source.keys.delayed_due(topic)),
+  const events = await source.command((redis, keys) =>
+    Promise.all(topics.map((topic) => redis.zcard(keys.delayed_due(topic)))),
   );
   for (const [index, topic] of topics.entries()) {
     const home = partitions.ofTopic(topic);
     add(summed, home, topic, Number(held[topic]));
     add(summed, home, BYTES, Number(held[topic]));
-    add(summed, home, EVENTS, Number(events[index]));
+    add(summed, home, EVENTS, events[index] ?? 0);
   }
   return summed;
 };
@@ -73,20 +73,4 @@ function add(summed: Summed, partition: Partition, field: string, by: number): v
   const fields = summed.get(partition) ?? new Map<string, number>();
   summed.set(partition, fields);
   fields.set(field, (fields.get(field) ?? 0) + by);
-}
-
-type Pipeline = ReturnType<Partition['redis']['pipeline']>;
-
-/** Sends one pipeline, to which `send` adds the commands for each item of `all`. Resolves with the replies in order. */
-export function pipelined<T>(
-  partition: Partition,
-  all: readonly T[],
-  send: (pipeline: Pipeline, each: T) => unknown,
-): Promise<unknown[]> {
-  if (all.length === 0) return Promise.resolve([]);
-  return partition.command((redis) => {
-    const pipeline = redis.pipeline();
-    for (const each of all) send(pipeline, each);
-    return replies(pipeline);
-  });
 }
