@@ -23,23 +23,20 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
 const CALLS = 'store/calls';
 
 /**
- * Lua modules without a file in `lua/`. Their text is made from TypeScript constants, so that scripts use the same
- * values.
+ * The text of Lua modules that have no file in `lua/`, by name. It is made from TypeScript constants, so that scripts
+ * use the same values.
  */
-const MADE = [
-  {
-    name: 'store/defaults',
-    text: luaTable({
-      timeout_ms: DEFAULT_TIMEOUT_MS,
-      max_events: DEFAULT_MAX_EVENTS,
-      max_bytes: DEFAULT_MAX_BYTES,
-      perfect_health: PERFECT_HEALTH,
-    }),
-  },
-  { name: 'store/copies', text: luaTable({ bytes_per_copy: BYTES_PER_COPY, ...MAX_COPIES }) },
-  { name: 'store/delivery_fields', text: luaList(DELIVERY_FIELDS) },
-  { name: 'store/shares', text: luaList(SHARES) },
-];
+const MADE = {
+  'store/defaults': luaTable({
+    timeout_ms: DEFAULT_TIMEOUT_MS,
+    max_events: DEFAULT_MAX_EVENTS,
+    max_bytes: DEFAULT_MAX_BYTES,
+    perfect_health: PERFECT_HEALTH,
+  }),
+  'store/copies': luaTable({ bytes_per_copy: BYTES_PER_COPY, ...MAX_COPIES }),
+  'store/delivery_fields': luaList(DELIVERY_FIELDS),
+  'store/shares': luaList(SHARES),
+};
 
 /**
  * Commands that scripts use, but that the module `store/commands` does not list. The script `try_commands` tries all
@@ -64,77 +61,58 @@ function luaList(names: readonly string[]): string {
 /** The first line of a script, with its flags. A module has no such line. */
 const SCRIPT_LINE = /^#!lua(?: flags=(\S+))?\n/;
 
-/** A script or a module in Lua. */
+/** A file of `lua/`: a script, or a module that scripts and other modules include. */
 interface LuaFile {
+  /** The path in `lua/` without the ending, as in `include('delivering/lanes')`. */
   name: string;
   /** The path from the root of the project. */
   path: string;
-  /**
-   * The Lua code, without the first line of a script (`#!lua …`). A script returns a function, and a module returns a
-   * table.
-   */
+  /** The Lua code, without the first line of a script. A script returns a function, and a module returns a table. */
   text: string;
+  isScript: boolean;
+  /** The flags in the first line of a script. */
+  flags: string[];
+  /** The names of the modules that the file includes. */
+  includes: string[];
 }
 
 /** A script. Its name is the name of its file. */
-export interface ScriptSource extends LuaFile {
+export interface ScriptSource extends Omit<LuaFile, 'isScript' | 'includes'> {
   contract: Contract;
-  flags: string[];
   /** The modules that the script uses. A module comes after all modules that it includes. */
   modules: LuaFile[];
 }
 
-/** A module. Its name is its path in `lua/` without the ending, as in `include('delivering/lanes')`. */
-interface Module extends LuaFile {
-  /** The names of the modules that it includes. */
-  includes: string[];
-}
-
 /** Reads all scripts, sorted by name. Throws if a script has no contract, or a contract no script. */
 export function readScripts(): ScriptSource[] {
-  const files = readdirSync(DIRECTORY)
-    .flatMap((folder) => readdirSync(`${DIRECTORY}/${folder}`).map((file) => `${folder}/${file}`))
-    .map((path) => ({ path, text: readFileSync(`${DIRECTORY}/${path}`, 'utf8') }));
-  const { scripts = [], modules = [] } = Object.groupBy(files, ({ text }) =>
-    SCRIPT_LINE.test(text) ? 'scripts' : 'modules',
+  const files = readdirSync(DIRECTORY, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.lua'))
+    .map((path) => luaFile(path.slice(0, -'.lua'.length), readFileSync(join(DIRECTORY, path), 'utf8')));
+  const made = Object.entries({ ...MADE, 'store/commands': luaList(commandsIn(files)) });
+  const all = new Map(
+    [...files, ...made.map(([name, text]) => luaFile(name, text))].map((each) => [each.name, each]),
   );
-  const fileOf = new Map(scripts.map((file) => [basename(file.path, '.lua'), file]));
-  const unmatched = new Set(fileOf.keys()).symmetricDifference(new Set(Object.keys(contracts)));
+  const scripts = new Map(
+    files.filter(({ isScript }) => isScript).map((file) => [basename(file.name), file]),
+  );
+  const unmatched = new Set(scripts.keys()).symmetricDifference(new Set(Object.keys(contracts)));
   if (unmatched.size > 0)
     throw new Error(`contracts and scripts (files of lua/ that begin with #!lua) differ: ${[...unmatched]}`);
-  const all = modulesIn([...modules, { path: 'store/commands.lua', text: luaList(commandsIn(files)) }]);
   return Object.entries(contracts)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, contract]) => readScript(name, fileOf.get(name) as FileText, contract, all));
+    .map(([name, contract]) => {
+      const file = scripts.get(name) as LuaFile;
+      const modules = new Set<LuaFile>();
+      for (const each of [CALLS, ...file.includes]) addModule(each, all, modules, [file.name]);
+      return { ...file, name, contract, modules: [...modules] };
+    });
 }
 
-/** A file with its path in `lua/`. */
-interface FileText {
-  path: string;
-  text: string;
-}
-
-function modulesIn(files: readonly FileText[]): Map<string, Module> {
-  const named = files.map(({ path, text }) => ({ name: path.slice(0, -'.lua'.length), text }));
-  return new Map(
-    [...named, ...MADE].map(({ name, text }) => [
-      name,
-      { name, path: `lua/${name}.lua`, text, includes: includesOf(text) },
-    ]),
-  );
-}
-
-function readScript(
-  name: string,
-  { path, text: whole }: FileText,
-  contract: Contract,
-  all: ReadonlyMap<string, Module>,
-): ScriptSource {
-  const [line, flags] = SCRIPT_LINE.exec(whole) ?? [''];
+function luaFile(name: string, whole: string): LuaFile {
+  const [line = '', flags] = SCRIPT_LINE.exec(whole) ?? [];
   const text = whole.slice(line.length);
-  const modules = new Set<Module>();
-  for (const each of [CALLS, ...includesOf(text)]) addModule(each, all, modules, [path]);
-  return { name, path: `lua/${path}`, text, contract, flags: flags?.split(',') ?? [], modules: [...modules] };
+  const file = { name, path: `lua/${name}.lua`, text, includes: includesOf(text) };
+  return { ...file, isScript: line !== '', flags: flags?.split(',') ?? [] };
 }
 
 /** Returns the names of the modules that a file includes. Throws if an `include` is written in another form. */
@@ -153,8 +131,8 @@ function includesOf(text: string): string[] {
  */
 function addModule(
   name: string,
-  all: ReadonlyMap<string, Module>,
-  into: Set<Module>,
+  all: ReadonlyMap<string, LuaFile>,
+  into: Set<LuaFile>,
   users: readonly string[],
 ): void {
   const chain = () => [...users, name].join(' includes ');
@@ -199,7 +177,7 @@ export function callback(script: ScriptSource): string {
   ].join('\n');
 }
 
-function keysIn(files: readonly LuaFile[]): string[] {
+function keysIn(files: readonly { text: string }[]): string[] {
   return [
     ...new Set(
       files.flatMap(({ text }) =>
@@ -246,7 +224,7 @@ function keyFunction(name: string): string {
 }
 
 /** Returns the commands of Redis that scripts use, except the UNLISTED. */
-function commandsIn(files: readonly FileText[]): string[] {
+function commandsIn(files: readonly LuaFile[]): string[] {
   const calls = /\b(?:redis\.p?call|bulk\.command|calls\.read)\('([A-Z]+)'/g;
   const used = files.flatMap(({ text }) => [...text.matchAll(calls)].map(([, name = '']) => name));
   return [...new Set(used).difference(UNLISTED)];
