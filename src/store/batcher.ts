@@ -45,11 +45,7 @@ interface Waiting<Item, Result> {
  */
 export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
-  readonly #max: number;
-  readonly #weigh: (item: Item) => number;
-  readonly #ownerOf: (item: Item) => string;
-  readonly #totalWaiting: TotalWaiting;
-  readonly #maxTurns: number;
+  readonly #limit: Required<CallLimit<Item>>;
   /**
    * For each owner, the number of its last item that was chosen for a call: chosen items are numbered from 1. If not
    * all items fit into a call, the owner with the lowest number comes first.
@@ -61,29 +57,17 @@ export class Batcher<Item, Result> {
   #stopGathering = () => {};
 
   /** `call` sends a group of items to Redis, and resolves with one result for each item, in their order. */
-  constructor(
-    call: (items: Item[]) => Promise<readonly Result[]>,
-    {
-      max,
-      weigh = () => 1,
-      ownerOf = () => '',
-      totalWaiting = new TotalWaiting(),
-      maxTurns = 2,
-    }: CallLimit<Item>,
-  ) {
+  constructor(call: (items: Item[]) => Promise<readonly Result[]>, limit: CallLimit<Item>) {
     this.#call = call;
-    this.#max = max;
-    this.#weigh = weigh;
-    this.#ownerOf = ownerOf;
-    this.#totalWaiting = totalWaiting;
-    this.#maxTurns = maxTurns;
+    const totalWaiting = new TotalWaiting();
+    this.#limit = { weigh: () => 1, ownerOf: () => '', totalWaiting, maxTurns: 2, ...limit };
   }
 
   /** Adds an item. Resolves with its result, or rejects with the error of the call that sent this item. */
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ item, weight: this.#weigh(item), resolve, reject });
-      this.#totalWaiting.waiting++;
+      this.#waiting.push({ item, weight: this.#limit.weigh(item), resolve, reject });
+      this.#limit.totalWaiting.waiting++;
       if (!this.#isRunning) void this.#run();
       else if (this.#waiting.length >= ENOUGH) this.#stopGathering();
     });
@@ -94,7 +78,7 @@ export class Batcher<Item, Result> {
     while (this.#waiting.length > 0) {
       await this.#gather();
       const group = this.#nextGroup();
-      this.#totalWaiting.waiting -= group.length;
+      this.#limit.totalWaiting.waiting -= group.length;
       try {
         const results = await this.#call(group.map(({ item }) => item));
         group.forEach(({ resolve }, index) => void resolve(results[index] as Result));
@@ -117,9 +101,9 @@ export class Batcher<Item, Result> {
       this.#stopGathering = resolve;
       const wait = (turns: number) => {
         if (turns === 0 || this.#waiting.length >= ENOUGH) resolve();
-        else setImmediate(() => wait(this.#totalWaiting.waiting < FEW ? 0 : turns - 1));
+        else setImmediate(() => wait(this.#limit.totalWaiting.waiting < FEW ? 0 : turns - 1));
       };
-      wait(this.#maxTurns);
+      wait(this.#limit.maxTurns);
     });
   }
 
@@ -128,7 +112,7 @@ export class Batcher<Item, Result> {
    */
   #nextGroup(): Waiting<Item, Result>[] {
     const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);
-    if (weight <= this.#max) return this.#waiting.splice(0);
+    if (weight <= this.#limit.max) return this.#waiting.splice(0);
     const chosen = this.#chosen();
     const group = this.#waiting.filter((each) => chosen.has(each));
     this.#waiting = this.#waiting.filter((each) => !chosen.has(each));
@@ -141,7 +125,7 @@ export class Batcher<Item, Result> {
   #chosen(): Set<Waiting<Item, Result>> {
     const chosen = new Set<Waiting<Item, Result>>();
     const lastTurn = (owner: string) => this.#turns.get(owner) ?? 0;
-    let lines = [...Map.groupBy(this.#waiting, ({ item }) => this.#ownerOf(item))];
+    let lines = [...Map.groupBy(this.#waiting, ({ item }) => this.#limit.ownerOf(item))];
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
@@ -149,7 +133,7 @@ export class Batcher<Item, Result> {
       // go on have later turns, so this owner comes before them in the next call.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
-        if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;
+        if (!next || (chosen.size > 0 && weight + next.weight > this.#limit.max)) return false;
         weight += next.weight;
         chosen.add(next);
         this.#turns.set(owner, ++this.#turn);
