@@ -151,7 +151,7 @@ export class JoinBatches {
         bid: batch.bid,
         createdMs: batch.createdAtMs,
         maxKeys: maxJoinKeys,
-        maxBytes: clientBytes(maxJoinBytes, guard.maxBytes),
+        maxBytes: Math.min(maxJoinBytes, clientBytes(guard.maxBytes)),
         left: events.length,
         events: slice.map((event) => argumentsOf(event, join)),
       });

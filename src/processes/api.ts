@@ -227,7 +227,7 @@ function limitsOf(config: Config, guard: StorageGuard) {
       return shareOfBytes(config.clientDelayedShare, guard.maxBytes);
     },
     get maxClientTriggerBytes() {
-      return clientBytes(Number.MAX_SAFE_INTEGER, guard.maxBytes);
+      return clientBytes(guard.maxBytes);
     },
   };
 }

@@ -1,23 +1,5 @@
-/** Maximum fraction of Redis's memory that the keys (idempotency keys or nonces) of one client may take. */
-const MAX_PART = 0.05;
-
-/**
- * Returns how many bytes of Redis a client may take: `max`, or MAX_PART of `redisMaxBytes` (the memory limit of Redis,
- * 0 for none) if that is less.
- */
-export function clientBytes(max: number, redisMaxBytes: number): number {
-  return redisMaxBytes === 0 ? max : Math.min(max, redisMaxBytes * MAX_PART);
-}
-
-/**
- * Returns how many keys (idempotency keys or nonces) a client may store in one burst. This is `max`, or less if Redis
- * has little memory: twice this number of keys, at `keyBytes` each, must fit into MAX_PART of `redisMaxBytes` (the
- * memory limit of Redis, 0 for none). The number is doubled because the client may store as many keys again before the
- * first ones have expired.
- */
-export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
-  return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));
-}
+/** Maximum per cent of Redis's memory that the keys (idempotency keys or nonces) of one client may take. */
+const MAX_PERCENT = 5;
 
 /**
  * Returns `percent` per cent of `redisMaxBytes`, the memory limit of Redis. If there is no limit (0), returns a number
@@ -25,4 +7,18 @@ export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number
  */
 export function shareOfBytes(percent: number, redisMaxBytes: number): number {
   return redisMaxBytes === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((redisMaxBytes * percent) / 100);
+}
+
+/** Returns how many bytes of Redis a client may take. `redisMaxBytes` is the memory limit of Redis, 0 for none. */
+export function clientBytes(redisMaxBytes: number): number {
+  return shareOfBytes(MAX_PERCENT, redisMaxBytes);
+}
+
+/**
+ * Returns how many keys (idempotency keys or nonces) a client may store in one burst. This is `max`, or less if Redis
+ * has little memory: twice this number of keys, at `keyBytes` each, must fit into MAX_PERCENT of `redisMaxBytes`. The
+ * number is doubled because the client may store as many keys again before the first ones have expired.
+ */
+export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
+  return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));
 }
