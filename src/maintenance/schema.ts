@@ -33,7 +33,7 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
     await refuseBesideRubyWorkers(partition, leaseMs);
     const renamed = await takeOver(partition, log);
     await partition.run('adopt', { layout: SCHEMA });
-    if (renamed > 0 || (await wasTakenOver(partition)))
+    if (renamed > 0 || (await takenOverAtMs(partition)) !== undefined)
       log.info({ renamed }, 'took over from the Ruby Routemaster');
   } else if (Number(found) < SCHEMA) {
     await upgrade(partition, found, leaseMs, log);
@@ -41,14 +41,9 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * True if the bus took this Redis over from the Ruby Routemaster. False if an old release of the bus took it over,
- * because such releases did not record it.
+ * Returns when this bus took over the Redis of a Ruby bus, in ms by Redis's clock. Undefined if it did not, or if an old
+ * release did, which did not record it.
  */
-export async function wasTakenOver(partition: Partition): Promise<boolean> {
-  return (await takenOverAtMs(partition)) !== undefined;
-}
-
-/** Returns when this bus took over the Redis of a Ruby bus, in ms by Redis's clock; undefined if it did not. */
 export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
   const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));
   return at === null ? undefined : Number(at);
