@@ -3,7 +3,6 @@ import { DeadLetters } from '../delivering/dead_letters.ts';
 import { promoteDue } from '../delivering/queue.ts';
 import { STEPS } from '../metrics/history.ts';
 import type { Partition } from '../store/partition.ts';
-import { Partitions } from '../store/partitions.ts';
 import { Autodrop } from './autodrop.ts';
 import type { JobParts } from './job_parts.ts';
 import { monitorJob } from './monitor.ts';
@@ -33,7 +32,7 @@ export interface PeriodicJob {
 export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const { config, partition, partitions, turns, stopping, log } = parts;
   const autodrop = new Autodrop(parts, config);
-  const watch = new StorageWatch([new Partitions(partition)], log);
+  const watch = new StorageWatch([partition], log);
   // With several partitions some jobs run less often, so that an idle process sends fewer commands.
   const isAlone = partitions.all.length === 1;
   const sweepParts: PeriodicJob['run'][] = [];

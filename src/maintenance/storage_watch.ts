@@ -3,7 +3,6 @@ import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
 import { policyProblem } from './schema.ts';
 
 const LOST =
@@ -26,7 +25,7 @@ const FRESH_MS = 1000;
  * a restart, a failover or a change by an operator, events could be lost without any error.
  */
 export class StorageWatch {
-  readonly #buses: readonly Partitions[];
+  readonly #partitions: readonly Partition[];
   readonly #log: Log;
   #connections = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -40,11 +39,11 @@ export class StorageWatch {
   #isAwaited = false;
 
   /**
-   * `buses` has a Partitions object for each connection of this process to Redis. All are watched: after an outage, any
-   * of the connections may be the first that works again.
+   * `partitions` has those of all connections of this process to Redis: after an outage, any of the connections may be
+   * the first that works again.
    */
-  constructor(buses: readonly Partitions[], log: Log) {
-    this.#buses = buses;
+  constructor(partitions: readonly Partition[], log: Log) {
+    this.#partitions = partitions;
     this.#log = log;
   }
 
@@ -57,7 +56,7 @@ export class StorageWatch {
    */
   check(): Promise<void> | undefined {
     let connections = 0;
-    for (const { control } of this.#buses) connections += control.connections;
+    for (const partition of this.#partitions) connections += partition.connections;
     const mustWait = connections !== this.#connections || this.#isLost;
     if (!this.#looking && (mustWait || clock.monotonicMs() - this.#lookedAtMs > FRESH_MS)) {
       this.#connections = connections;
@@ -82,7 +81,7 @@ export class StorageWatch {
    */
   async look(): Promise<void> {
     this.#lookedAtMs = clock.monotonicMs();
-    await Promise.all(this.#buses.flatMap(({ all }) => all.map((each) => this.#lookAt(each))));
+    await Promise.all(this.#partitions.map((each) => this.#lookAt(each)));
   }
 
   async #lookAt(partition: Partition): Promise<void> {

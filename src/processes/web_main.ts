@@ -38,7 +38,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   const confirmed = confirmedPartitions(config, log);
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
-  const storageWatch = new StorageWatch([partitions, ...(confirmed ? [confirmed.partitions] : [])], log);
+  const storageWatch = new StorageWatch([...partitions.all, ...(confirmed?.partitions.all ?? [])], log);
   let isReady = false;
   let endPresence: (() => void) | undefined;
   const { routesIn, pages, ...parts } = buildApi({

@@ -9,7 +9,6 @@ import { StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
 import { StorageWatch } from '../../src/maintenance/storage_watch.ts';
-import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const policyIs = (policy: string) => redis.store.redis.config('SET', 'maxmemory-policy', policy);
@@ -20,7 +19,7 @@ afterEach(() => policyIs('noeviction'));
 
 function watching() {
   const { log, lines } = capturedLog();
-  const watch = new StorageWatch([new Partitions(redis.store)], log);
+  const watch = new StorageWatch([redis.store], log);
   /** Looks twice, and returns what is logged. */
   const look = async () => {
     lines.length = 0;
@@ -67,10 +66,7 @@ test('a guard refuses as soon as one of its connections finds Redis empty', asyn
   const stores = await Promise.all([openStore(redis.redis.url), openStore(redis.redis.url)]);
   for (const store of stores) t.after(() => store.redis.disconnect());
   const [away, back] = stores;
-  const guard = new StorageWatch(
-    stores.map((store) => new Partitions(store)),
-    capturedLog().log,
-  );
+  const guard = new StorageWatch(stores, capturedLog().log);
   await guard.check();
   await redis.flush();
   away.redis.disconnect();
@@ -85,7 +81,7 @@ test('a guard looks again if Redis was connected again while it looked', async (
   await boot();
   const store = await openStore(redis.redis.url);
   t.after(() => store.redis.disconnect());
-  const guard = new StorageWatch([new Partitions(store)], capturedLog().log);
+  const guard = new StorageWatch([store], capturedLog().log);
   const connectAgain = async (count: number) => {
     store.redis.disconnect(true);
     await until(() => store.connections === count);
@@ -105,7 +101,7 @@ test('a guard looks again if Redis was connected again while it looked', async (
 
 test('a guard notices within a second that Redis was emptied without a new connection', async () => {
   await boot();
-  const guard = new StorageWatch([new Partitions(redis.store)], capturedLog().log);
+  const guard = new StorageWatch([redis.store], capturedLog().log);
   await guard.check();
   await redis.flush();
   await until(async () => {
@@ -123,7 +119,7 @@ test('a guard refuses if Redis comes back empty during a look that no request wa
   t.after(() => store.redis.disconnect());
   let connections = 1;
   Object.defineProperty(store, 'connections', { get: () => connections });
-  const guard = new StorageWatch([new Partitions(store)], capturedLog().log);
+  const guard = new StorageWatch([store], capturedLog().log);
   await guard.check();
   let hasBegun = false;
   store.command = () => {
@@ -146,7 +142,7 @@ test('a guard notices within a second that one Redis was emptied while another o
   t.after(() => hanging.redis.disconnect());
   await prepareStorage(hanging, 30_000, createLog('silent', {}));
   await boot();
-  const guard = new StorageWatch([new Partitions(redis.store, hanging)], capturedLog().log);
+  const guard = new StorageWatch([redis.store, hanging], capturedLog().log);
   await guard.check();
   process.kill(other.pid, 'SIGSTOP');
   await redis.flush();
