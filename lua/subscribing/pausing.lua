@@ -38,16 +38,15 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
--- Makes the job of a subscriber's oldest failed batch instant, if it is scheduled for its next attempt.
+-- Makes the job of a subscriber's oldest failed batch instant, if it is scheduled.
 local function try_failed(call, token)
   local bid = redis.call('ZRANGE', call.keys.batches_retrying(token), 0, 0)[1]
   local job = bid and jobs.delivery_of(bid)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers try a subscriber at once, even if it is held back after a failure. Up to `max` of its waiting jobs
--- become instant (ready for any worker). Its trial job, the single job by which it is tried next, becomes instant if it
--- is scheduled for later. If no job has become instant, the oldest failed batch is tried.
+-- Lets workers try a subscriber at once, even if it is held back after a failure. Its trial job and up to `max` of its
+-- waiting jobs become instant. If there are none, the oldest failed batch is tried.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -8,9 +8,8 @@ local signing = {}
 -- again, and each request adds a key.
 local MAX_KEYS = 4
 
--- Returns the signing keys of a subscriber that gets the key `newest`: first this key, then the older ones from
--- `before`. Each older key signs for another `overlap_ms` at most, and is then left out. If `newest` is the newest key
--- in `before`, returns `before`.
+-- Returns the signing keys of a subscriber that gets the key `newest`. Each older key, from `before`, signs for another
+-- `overlap_ms` at most. If `newest` is the newest key in `before`, returns `before`.
 function signing.replaced(call, before, newest, overlap_ms)
   local kept = { newest }
   for entry in before:gmatch('%S+') do

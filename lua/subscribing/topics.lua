@@ -98,7 +98,6 @@ local function is_unused(call, topic)
   return redis.call('EXISTS', call.keys.topic_subscribers(topic)) == 0
 end
 
--- Deletes a topic if it has neither a publisher nor a subscription.
 function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end

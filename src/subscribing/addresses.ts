@@ -69,8 +69,8 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address, to which a router of an ISATAP tunnel sends. Other routers
-   * send to the whole IPv6 address, so the caller classifies that too. Returns `public` if the address is not ISATAP.
+   * Classifies the IPv4 address inside an ISATAP address, to which a router of such a tunnel sends. Other routers send
+   * to the whole address, so that is classified too. Returns `public` if the address is not ISATAP.
    */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {
     const bytes = Buffer.from(address.toByteArray());
@@ -106,7 +106,7 @@ function readNetwork(entry: string): Network {
   return [parsed(address), length];
 }
 
-/** Parses an IP address without its zone, such as `%br-lan` in `fe80::1%br-lan`, which ipaddr.js cannot read. */
+/** Parses an IP address without its zone, as in `fe80::1%br-lan`, which ipaddr.js cannot read. */
 function parsed(address: string): Address {
   return ipaddr.parse(address.replace(/%.*/, ''));
 }

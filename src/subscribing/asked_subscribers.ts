@@ -6,11 +6,8 @@ import { badParameter, clientNamed, ONCE, whose } from '../routing/query.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 export interface AskedSubscribersParts {
-  /**
-   * Resolves with the tokens of a client's joins. A join is a subscriber without a callback: workers count its events.
-   */
+  /** Resolves with the tokens of a client's joins, which are subscribers without a callback. */
   joinsOf: (client: string) => Promise<string[]>;
-  /** Resolves with the tokens of all subscribers. */
   subscribers: () => Promise<string[]>;
   publicNames: PublicNames;
 }
@@ -23,16 +20,12 @@ export const askedFields = (what: string) => ({
   join: z.string(ONCE).regex(TOPIC_NAME, JOIN_RULE).optional().describe('Of one join, by its name.'),
 });
 
-/** The values of the query parameters `subscriber` and `join`. */
 interface Asked {
   subscriber?: string | undefined;
   join?: string | undefined;
 }
 
-/**
- * Returns the tokens of a client's subscribers: the client itself and its joins. If `join` is given, returns only the
- * token of that join.
- */
+/** Returns the tokens of a client and its joins, or only that of the given join. */
 export async function subscribersOf(
   { joinsOf }: Pick<AskedSubscribersParts, 'joinsOf'>,
   client: string,

@@ -108,8 +108,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns the addresses of a host to which the bus may connect, at least one. Throws CallbackRefused if there is
-   * none, and the resolver's error if the name cannot be resolved.
+   * Returns the addresses of a host to which the bus may connect. Throws CallbackRefused if there is none, and the
+   * resolver's error if the name cannot be resolved.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);

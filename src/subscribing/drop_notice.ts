@@ -1,7 +1,4 @@
-/**
- * A summary of the batches that the bus has dropped from a subscriber's queue and dead letters, because memory was
- * short.
- */
+/** What the bus has dropped from a subscriber's queue and dead letters, because memory was short. */
 export interface DropNotice {
   batches: number;
   events: number;
@@ -15,10 +12,7 @@ export interface DropNotice {
 
 const TOPIC_PREFIX = 'topic:';
 
-/**
- * Maximum topics in the header of the drop notice. A name has up to 64 characters, and many receivers accept 8 KB of
- * headers.
- */
+/** Maximum topics in the header. A name has up to 64 characters, and many receivers accept 8 KB of headers. */
 const MAX_TOPICS = 50;
 
 /** Reads a hash that lua/delivering/drop_notices.lua has written. Returns null if nothing was dropped. */

@@ -35,7 +35,6 @@ export const SORTS = Object.keys(VALUES) as [Sort, ...Sort[]];
 
 interface Ranking {
   sort: Sort;
-  /** Returns true for subscribers that are to be listed. */
   matches: (of: Standing) => boolean;
   /** The place (sort value and token) of the last subscriber of the previous page. */
   after: string | undefined;
@@ -84,10 +83,7 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
-/**
- * Returns the fraction of the recently attempted events that was accepted, from 0 to 1; undefined if none was
- * attempted.
- */
+/** Returns which part of the recently attempted events was accepted, from 0 to 1; undefined if none was attempted. */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }
@@ -104,7 +100,6 @@ function drainMs({ growth, delivered, isPaused }: Standing, queued: number): num
   return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
 }
 
-/** Returns a duration rounded to ms; undefined if it is negative or longer than a month. */
 function soon(ms: number): number | undefined {
   return ms >= 0 && ms < MAX_FORECAST_MS ? Math.round(ms) : undefined;
 }

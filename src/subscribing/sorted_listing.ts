@@ -67,10 +67,7 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     return { reports, page: { entries: reports, headers, calls } };
   };
 
-  /**
-   * Resolves with the reports of these subscribers, in this order, with the field `lately`. Leaves out subscribers that
-   * no longer exist.
-   */
+  /** Resolves with the reports of those subscribers that still exist, in this order, with the field `lately`. */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));

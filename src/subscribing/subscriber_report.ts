@@ -97,13 +97,13 @@ interface Row {
   dead_batches: number;
   dead_events: string | false;
   dropped: List<string>;
-  /** Number of dropped events that the subscriber is still to be told of, by the drop notice of a later delivery. */
+  /** Number of dropped events that a later delivery will tell of. */
   events_in_notice: string | false;
-  /** Number of dropped events in a drop notice under way: its delivery is not accepted yet. */
+  /** Number of dropped events of which a delivery tells that is not accepted yet. */
   events_in_carried_notice: string | false;
 }
 
-/** Returns the reports of subscribers of one partition, without those that do not exist. */
+/** Returns the reports of those subscribers that exist. All tokens are of one partition. */
 export async function readReports(
   partition: Partition,
   tokens: readonly string[],
@@ -147,7 +147,7 @@ function listIn<Item>(list: List<Item>): Item[] {
   return Array.isArray(list) ? list : [];
 }
 
-/** Returns the signature scheme of a subscriber's newest signing key, which comes first in the text `signing`. */
+/** Returns the scheme of the newest signing key, which comes first. */
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';

@@ -49,7 +49,6 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };
 
-/** The query of the listing. */
 const QUERY = parameters({
   ...PAGE_FIELDS,
   sort: oneOf(SORTS)
@@ -73,7 +72,7 @@ interface SubscribersParts {
   pages: Pages;
   publicNames: PublicNames;
   dialect: Pick<Dialect, 'listsOthers'>;
-  /** Called when a subscriber was removed, with the number of events that were dropped from its queue. */
+  /** Called with the number of events that were dropped from the queue of a removed subscriber. */
   removed: (token: string, events: number) => void;
 }
 

@@ -18,10 +18,7 @@ const DROPPED_AT_ONCE = 500;
 /** Time for which a replaced signing key still signs deliveries, beside the new one. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
-/**
- * The settings that a client asks for. A setting that is undefined stays as it is or, for a new subscriber, gets its
- * default.
- */
+/** The settings that a client asks for. One that is undefined stays as it is or, at first, gets its default. */
 export interface Subscription {
   topics: string[];
   callback: string;
@@ -47,10 +44,7 @@ export class Subscriptions {
   readonly #marks: TopicMarks;
   readonly #outbox: Flushing | undefined;
 
-  /**
-   * `outbox` is needed if the bus has several partitions: before a subscription ends, its events that wait in another
-   * partition are moved to the partition of the subscriber.
-   */
+  /** `outbox` is needed for several partitions: it moves what waits in another one before a subscription ends. */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#marks = new TopicMarks(partitions);
@@ -181,12 +175,12 @@ export class Subscriptions {
     return this.read(await this.tokens());
   }
 
-  /** Returns the tokens of all subscribers, in any order, without joins (subscribers without a callback). */
+  /** Returns the tokens of all subscribers, in any order, without joins. */
   async tokens(): Promise<string[]> {
     return (await this.#all()).filter((token) => !isJoinToken(token));
   }
 
-  /** Returns the number of subscribers. Joins, which are subscribers without a callback, count too. */
+  /** Returns the number of subscribers and joins. */
   async members(): Promise<number> {
     return sumOf(await this.#partitions.ask((redis, keys) => redis.scard(keys.subscribers())));
   }

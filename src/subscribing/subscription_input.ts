@@ -87,7 +87,6 @@ const requestSchema = (
 
 export type SubscriptionRequest = z.infer<ReturnType<typeof requestSchema>>;
 
-/** Limits on the settings of a subscriber. */
 export type SubscriptionLimits = Pick<Config, 'laneLimitMax' | 'maxSubscriptionTopics'>;
 
 const wording = (fields: string[]): Wording => ({
@@ -108,9 +107,7 @@ export function subscriptionInput(
   return { schema, wording: wording(Object.keys(schema.shape)) };
 }
 
-/**
- * Returns the settings that a request contains, under their names in `Subscription`. Missing settings are undefined.
- */
+/** Returns the settings of a request under their names in `Subscription`. */
 export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
   const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;
   return {

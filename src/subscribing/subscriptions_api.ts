@@ -19,16 +19,12 @@ import {
 } from './subscription_input.ts';
 import { TOPIC_PARAMS } from './topics_api.ts';
 
-/**
- * Maximum bytes of a topic in the body of a request to subscribe: a name of up to 64 characters, quotes, a comma and
- * some white space.
- */
+/** Maximum bytes of a topic in the body: a name of up to 64 characters, quotes, a comma and some white space. */
 const BYTES_PER_TOPIC = 128;
 
 /** A request to subscribe costs one more call for each 100 topics: a thousand take Redis some 5 ms. */
 const TOPICS_PER_CALL = 100;
 
-/** The schema of the answer with a signing key that the bus has made. */
 const SIGNING_KEY = z.union([z.object({ signing_secret: z.string() }), z.object({ public_key: z.string() })]);
 
 interface SubscriptionsParts {
@@ -123,10 +119,7 @@ function badCallback(rule: string): BusError {
   return new BusError('bad_callback', `callback: ${rule}`, { members: { field: 'callback' } });
 }
 
-/**
- * Returns the signing key that a request asks for. If the bus makes the key, also returns the answer by which the
- * client gets it. No other answer shows the key.
- */
+/** Returns the signing key that a request asks for and, if the bus makes it, the answer that shows it this once. */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };
   if (asked === true) {

@@ -14,7 +14,6 @@ import { type Flushing, marksIn } from './topic_marks.ts';
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
 const TOPICS_PER_PIPELINE = 500;
 
-/** A topic. `publisher` is the token of the client that owns it. */
 export const TOPIC = z
   .object({
     name: z.string(),
@@ -40,12 +39,8 @@ export type Topic = z.infer<typeof TOPIC>;
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {
-  /** Number of subscribers of the topic. Joins, which are subscribers without a callback, count too. */
+  /** Number of subscribers and joins. */
   count: number;
-  /**
-   * The tokens of the given `candidates` that are subscribers. Without candidates, the tokens of about
-   * NAMED_SUBSCRIBERS subscribers from each partition.
-   */
   tokens: string[];
 }
 
@@ -57,10 +52,7 @@ export class Topics {
   readonly #outbox: Flushing | undefined;
   readonly #list: KeptList<string>;
 
-  /**
-   * `outbox` is needed if the bus has several partitions: when a topic is removed, its events that still wait are moved
-   * to the partitions of its subscribers.
-   */
+  /** `outbox` is needed for several partitions: when a topic is removed, it moves the events that still wait. */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#outbox = outbox;
@@ -71,7 +63,6 @@ export class Topics {
     });
   }
 
-  /** Returns true if the topic exists. */
   async has(name: string): Promise<boolean> {
     const has = await this.#partitions
       .ofTopic(name)
@@ -79,7 +70,6 @@ export class Topics {
     return has === 1;
   }
 
-  /** Returns all topics, sorted by name. */
   async list(): Promise<Topic[]> {
     return this.read(await this.#names());
   }
@@ -93,7 +83,6 @@ export class Topics {
     return sumOf(await this.#partitions.ask((redis, keys) => redis.scard(keys.topics())));
   }
 
-  /** Returns the names of all topics, in any order. */
   async #names(): Promise<string[]> {
     return (await this.#partitions.ask((redis, keys) => redis.smembers(keys.topics()))).flat();
   }
@@ -190,7 +179,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   });
 }
 
-/** Makes a topic from the values of STORED_FIELDS in its hash. */
+/** `values` are those of STORED_FIELDS in the hash of the topic. */
 function topicOf(name: string, values: readonly (string | null)[], delayed: number): Topic {
   const hash = namedFields(STORED_FIELDS, values);
   return {

@@ -72,9 +72,8 @@ export class TopicMarks {
   }
 
   /**
-   * Counts the subscribers that these topics have in `partition`, and corrects the marks of the topics. The mark of a
-   * topic for a partition says that the topic has subscribers there. A topic without publisher and subscribers is
-   * deleted with its last mark.
+   * Counts the subscribers that these topics have in `partition`, and corrects their marks. A topic without publisher
+   * and subscribers is deleted with its last mark.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -114,10 +113,7 @@ interface Mark {
   markedUs: string;
 }
 
-/**
- * Returns, for each topic, its mark for the partition with the index `partition`, or undefined. `home` is the partition
- * that stores the topics.
- */
+/** Returns, for each topic of the partition `home`, its mark for the partition with this index, or undefined. */
 async function readMarks(
   home: Partition,
   topics: readonly string[],
@@ -129,10 +125,7 @@ async function readMarks(
   return texts.map((text) => marksIn(text).get(partition));
 }
 
-/**
- * Parses the field `elsewhere` of a topic. Returns its marks (see TopicMarks), each under the index of the partition
- * that has the subscribers.
- */
+/** Parses the field `elsewhere` of a topic. Returns its marks by the index of the partition with the subscribers. */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
   return new Map(

@@ -18,7 +18,6 @@ export interface TopicParams {
   name: string;
 }
 
-/** Schema of the name of a topic in a path. */
 export const TOPIC_NAMED = { name: z.string().regex(TOPIC_NAME).describe('The name of the topic.') };
 export const TOPIC_PARAMS: Input<TopicParams> = {
   schema: z.object(TOPIC_NAMED),
@@ -48,10 +47,7 @@ const PUBLISHER: Input<{ client: string }> = {
 interface TopicsParts {
   topics: Topics;
   limits: GiveLimits & RefusalLimits;
-  /**
-   * Resolves with the tokens of a client's joins (subscribers without a callback). The client sees them among the
-   * subscribers of a topic.
-   */
+  /** Resolves with the tokens of a client's joins, which it sees among the subscribers of a topic. */
   joinsOf: (client: string) => Promise<string[]>;
   pages: Pages;
   publicNames: PublicNames;
@@ -84,10 +80,7 @@ export function topicsApi({
 
   const listing = new SharedReading(() => topics.list());
 
-  /**
-   * Returns topics as the caller may see them. Only root and the publisher itself see the publisher's token, which can
-   * be a credential.
-   */
+  /** Only root and the publisher itself see the token of the publisher, which can be a credential. */
   const topicsFor = (caller: Caller, list: readonly Topic[]) =>
     publicNames.shownTo(caller, list, 'publisher');
 
