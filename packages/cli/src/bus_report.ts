@@ -1,9 +1,7 @@
 import { type Figures, sumOf } from './figures.ts';
 import { number } from './tables.ts';
 
-/**
- * The metrics of a bus at one moment. `atMs` is by the monotonic clock, so setting the clock does not distort rates.
- */
+/** The metrics of a bus at one moment, by the monotonic clock. */
 export interface Reading {
   atMs: number;
   figures: Figures;
@@ -92,13 +90,12 @@ export function workersText({ workers, spare_workers }: WorkerCounts): string {
   return `${number(workers)}${spare_workers > 0 ? ` (+${number(spare_workers)} spare)` : ''}`;
 }
 
-/** Returns the partitions that the bus cannot reach, in their order. */
+/** Returns the partitions that the bus cannot reach. */
 export function partitionsAwayOf(figures: Figures): number[] {
   const away = (figures.get('partition_up') ?? []).filter(({ value }) => value === 0);
   return away.map(({ labels }) => Number(labels.partition)).sort((one, other) => one - other);
 }
 
-/** Returns a text that says which partitions the bus cannot reach. */
 export function partitionsAwayText(partitions: readonly number[]): string {
   return `${partitions.length === 1 ? 'partition' : 'partitions'} ${partitions.join(', ')} cannot be reached`;
 }

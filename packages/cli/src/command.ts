@@ -8,10 +8,7 @@ export interface Option {
   help: string;
 }
 
-/**
- * The argument of a command when it is called. It has the command's arguments and options, and functions to reach the
- * bus and the user.
- */
+/** What a command gets when it is called: its arguments and options, and functions to reach the bus and the user. */
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;

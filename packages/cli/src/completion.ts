@@ -2,10 +2,7 @@ import { type Call, type Command, UsageError } from './command.ts';
 
 type Commands = readonly Command[];
 
-/**
- * Prints a script by which a shell completes commands and their options. `common` has the options that every command
- * has.
- */
+/** Prints a script by which a shell completes commands and their options. Every command has those in `common`. */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
   const shells: Record<string, typeof bash> = { bash, zsh, fish };

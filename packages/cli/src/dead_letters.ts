@@ -38,20 +38,14 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
   call.print(answer, [`purged ${answer.purged}`]);
 }
 
-/**
- * Returns a list with the given id, or an empty one for `--all`. Throws UsageError unless there is either one id or
- * `--all`, so that a forgotten id cannot purge everything.
- */
+/** Returns the arguments. Throws UsageError unless there is one id, or `--all`: a forgotten id must not purge all. */
 function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))
     throw new UsageError('Wrong number of arguments: an ID, or --all');
   return args;
 }
 
-/**
- * Makes a call about all dead letters of a subscriber. If the bus refuses it because root has named no subscriber, the
- * error tells the user which option to give.
- */
+/** Makes a call about all dead letters. If root has named no subscriber, the error says which option to give. */
 async function ofOne<Answer>(
   call: Call,
   ask: (whose: { subscriber: string | undefined }) => Promise<Answer>,

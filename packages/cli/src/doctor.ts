@@ -23,10 +23,7 @@ const CHECK_TIMEOUT_MS = 10_000;
  */
 const MAX_SKEW_MS = 10_000;
 
-/**
- * Checks from this machine, with the given credentials, whether the bus works. Prints each finding. Throws Failure if
- * one is bad.
- */
+/** Checks from this machine whether the bus works. Prints each finding. Throws Failure if one is bad. */
 export async function examine(call: Call): Promise<void> {
   const findings: Finding[] = [];
   for await (const finding of findingsOf(call)) {
@@ -147,10 +144,7 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?:
   }
 }
 
-/**
- * Returns the finding that the calls of a `check` have failed with `error`. If `error` is not from the client library,
- * throws it again.
- */
+/** Returns the finding that a check has failed with `error`. Throws an error that is not of the client library. */
 function failureFinding(check: string, error: unknown): Finding {
   // After a transient error, the client library repeats the call until its time limit. The `cause` of its
   // TimeLimitError is the last failure, which says what is wrong.

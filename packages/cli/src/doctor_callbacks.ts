@@ -24,8 +24,8 @@ const MAX_SHOWN = 100;
 const MAX_EXAMINED = 20;
 
 /**
- * Yields a finding for each subscriber: how its deliveries go, and whether this machine reaches its callback. Of
- * several subscribers, only those that are paused or fail are examined.
+ * Yields how the deliveries of each subscriber go, and whether this machine reaches its callback. Of several
+ * subscribers, only those that are paused or fail are examined.
  */
 export async function* callbackFindings(
   bus: Routemaster,

@@ -6,10 +6,7 @@ import { Failure } from './command.ts';
  * costs rtm, the bus and Redis together 6 % more CPU time.
  */
 export const MAX_LINES = 10_000;
-/**
- * Bytes at which a request is sent. They are less than half of the 5 MiB that the bus accepts, so that no request
- * occupies the bus for long.
- */
+/** Bytes at which a request is sent, less than half of what the bus accepts, so that none occupies it for long. */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
 const MAX_LINE_LENGTH = 5 * 1024 * 1024;

@@ -13,9 +13,7 @@ function forms({ name, args, options = {} }: Command): string[] {
   });
 }
 
-/**
- * Returns the usage lines of these commands, by default of all, each with its line of help. The common options follow.
- */
+/** Returns the usage lines and the help of these commands, and the common options. */
 export function overview(commands: readonly Command[] = COMMANDS): string {
   const blocks = commands.map((command) => [...forms(command), `    ${command.help}`].join('\n'));
   return `Usage:\n${blocks.join('\n')}\n${optionLines('Common options:', COMMON_OPTIONS)}`;

@@ -16,7 +16,7 @@ const FORWARD_TIMEOUT_MS = 30_000;
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
- * subscription already, because `listen` ends the subscription when it stops.
+ * subscription already, which would end too.
  */
 export async function listen(call: Call): Promise<void> {
   const target = targetOf(textOption(call, 'forward-to'));
@@ -68,7 +68,6 @@ export async function listen(call: Call): Promise<void> {
   }
 }
 
-/** Resolves when the server listens. Throws Failure if another program has the port. */
 async function listenAt(port: number, server: Server): Promise<void> {
   try {
     await once(server.listen(port, '127.0.0.1'), 'listening');

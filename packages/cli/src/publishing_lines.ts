@@ -111,7 +111,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   ]);
 }
 
-/** Returns an error that says how many events are stored, so that the user can go on with the rest of the file. */
+/** Returns an error that says how many events are stored, so that the user can go on with the rest. */
 function failureOf(error: unknown, stored: number): unknown {
   const before = `${number(stored)} events before are stored`;
   if (error instanceof Error && error.name === 'AbortError')
@@ -122,7 +122,7 @@ function failureOf(error: unknown, stored: number): unknown {
   return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
 }
 
-/** Returns why the bus has refused a request, with the line of the event to blame if the bus has told which it is. */
+/** Returns why the bus has refused a request, with the line to blame if the bus has told which it is. */
 function refusalOf(problem: ProblemError, numbers: readonly number[]): string {
   // A request that is refused as too large (413) is sent again in halves, unless it has a single line. So this one has
   // a single line, which is at fault.

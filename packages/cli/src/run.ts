@@ -56,7 +56,7 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
   }
 }
 
-/** Returns the commands of a group, if help for all of them is asked for, as in `rtm token --help`. */
+/** Returns the commands of a group if help is asked for, as in `rtm token --help`. */
 function groupOf([first, second = '']: readonly string[]): Command[] {
   if (!/^(-h|--help)$/.test(second)) return [];
   return COMMANDS.filter(({ name }) => name.startsWith(`${first} `));
@@ -74,10 +74,7 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-/**
- * Adds the most similar option to Node's message about an unknown option: `Unknown option '--tokn'. Did you mean
- * --token?` Returns the message unchanged if no option is similar, or if it is about something else.
- */
+/** Adds the most similar option, if there is one, to Node's message about an unknown option. */
 function withNearest(message: string, names: readonly string[]): string {
   const [beginning, given = ''] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];
   const near = nearest(

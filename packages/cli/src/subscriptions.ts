@@ -28,10 +28,7 @@ export async function subscriptionOf(bus: Routemaster, token: string): Promise<S
   return undefined;
 }
 
-/**
- * Returns a sentence that names those of the topics that have no publisher, for example because they are misspelt.
- * Returns undefined if all have one.
- */
+/** Returns a sentence that names the topics without a publisher, such as misspelt ones, or undefined. */
 export async function withoutPublisher(
   bus: Routemaster,
   topics: readonly string[],

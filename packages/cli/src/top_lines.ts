@@ -52,7 +52,6 @@ export function topLines(report: BusReport, url: string, width: number): string[
   return [...heads.flatMap((items) => wrapped(items, width)), '', ...fittingTable(report.subscribers, width)];
 }
 
-/** Joins the items to lines, each with as many items as fit into the width. */
 function wrapped(items: readonly string[], width: number): string[] {
   const lines: string[] = [];
   for (const item of items.map((each) => shortened(each, width))) {

@@ -1,9 +1,6 @@
 export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
 
-/**
- * Says why there was no answer. `error` is what `fetch`, a socket or the client library threw; the reason may be its
- * cause.
- */
+/** Says why there was no answer. `error` is what `fetch`, a socket or the client library threw. */
 export function causeOf(error: unknown): { code: string; message: string } {
   const thrown = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
   // If a proxy refuses to connect, `fetch` wraps the reason once more.

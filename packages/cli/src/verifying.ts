@@ -3,9 +3,7 @@ import { buffer } from 'node:stream/consumers';
 import { createReceiver } from '@routemaster/receiver';
 import { type Call, Failure, textOption, UsageError } from './command.ts';
 
-/**
- * Checks the signature of a delivery, as a receiver would. Prints that it is genuine, or throws Failure. Calls no bus.
- */
+/** Checks the signature of a delivery, as a receiver would. Prints that it is genuine, or throws Failure. */
 export async function verify(call: Call): Promise<void> {
   const [secret, headersFile, bodyFile] = ['secret', 'headers', 'body'].map((name) => textOption(call, name));
   if (secret === undefined || headersFile === undefined || bodyFile === undefined) {
@@ -22,10 +20,7 @@ export async function verify(call: Call): Promise<void> {
   );
 }
 
-/**
- * Returns what to add to an error message if the secret does not begin like a signing secret, and otherwise an empty
- * text. Such a secret is not refused at once, because its Base64 works without the prefix too.
- */
+/** A secret that does not begin like one is not refused at once, because its Base64 works without the prefix too. */
 function doubtAbout(secret: string): string {
   if (/^wh(sec|pk)_/.test(secret)) return '';
   return '; a signing secret begins with whsec_ or whpk_, and this one does not';
@@ -39,9 +34,7 @@ async function refusalOf(signingSecret: string, headers: Headers, body: Buffer, 
   return response.ok ? undefined : (await response.text()).trim();
 }
 
-/**
- * Reads the headers `webhook-…` from lines such as `name: value`, as curl and proxies print them. Ignores other lines.
- */
+/** Reads the headers `webhook-…` from lines as curl and proxies print them. Ignores other lines. */
 function headersOf(text: string): Headers {
   const headers = new Headers();
   for (const line of text.split(/\r?\n/)) {

@@ -16,10 +16,7 @@ export function rubyYaml(value: Yaml): string {
   return body.startsWith('\n') ? `---${body}` : `--- ${body}`;
 }
 
-/**
- * Returns the text of a value, to be written behind its key. A scalar, or an empty list or object, stays on the line of
- * the key. Any other value begins on the next line.
- */
+/** A scalar, or an empty list or object, stays on the line of its key. Any other value begins on the next line. */
 function block(value: Yaml, indent: string): string {
   if (Array.isArray(value)) return value.length === 0 ? '[]' : list(value, indent);
   if (typeof value !== 'object' || value === null) return scalar(value);

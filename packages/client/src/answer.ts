@@ -12,9 +12,8 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and from the bus. Another server, such as the login page of a network, may answer
- * 200 to everything. The bus answers a publish with 204, or with 200 in compatibility mode, and with an empty body. It
- * answers with a web page only to `GET /docs`.
+ * Returns true if the answer is 2xx and from the bus: another server, such as the login page of a network, may answer
+ * 200 to everything. The bus answers a publish with an empty body, and with a web page only to `GET /docs`.
  */
 export function isDone(
   { status, headers, text }: Answer,
@@ -28,7 +27,7 @@ export function isDone(
   return !isPage || path === '/docs';
 }
 
-/** Returns the error for an answer that is not 2xx, or not from the bus. Its class depends on the problem's `code`. */
+/** Returns the error for an answer that is not 2xx, or not from the bus. */
 export function problemOf({ status, headers, text }: Answer): ProblemError {
   const { code, title, detail, status: _, type: __, ...members } = documentIn(text);
   const retryAfterMs = readRetryAfter(headers.get('retry-after'));

@@ -51,11 +51,7 @@ export class Digest implements Credentials {
     );
   }
 
-  /**
-   * Keeps the challenge of an answer 401 for the next requests. Returns true if the refused request should be sent
-   * again. If a newer challenge was kept since the request was sent, ignores the challenge of this answer. The repeated
-   * request then uses the newer one.
-   */
+  /** Ignores the challenge of this answer if a newer one was kept since the request was sent. */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;
     if (latest && !answered?.includes(`nonce="${latest.nonce}"`)) return true;
@@ -68,7 +64,6 @@ export class Digest implements Credentials {
   }
 }
 
-/** Returns the challenge for SHA-256 in a WWW-Authenticate header, or undefined. */
 function sha256Challenge(header: string): { realm: string; nonce: string } | undefined {
   for (const text of header.split(/(?=\bDigest )/)) {
     const value = (name: string) => new RegExp(`\\b${name}="?([^",]*)"?`, 'i').exec(text)?.[1];

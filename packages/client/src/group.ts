@@ -5,8 +5,8 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that are sent in one request. Every attempt has the same idempotency key and the same body, so a
- * repeat stores nothing twice. An event stays in the body even if its caller gives it up.
+ * Events of one topic that are sent in one request. Every attempt has the same idempotency key and body, so a repeat
+ * stores nothing twice. An event stays in the body even if its caller gives it up.
  */
 export class Group {
   readonly attempts = new Attempts();

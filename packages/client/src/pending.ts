@@ -44,10 +44,7 @@ export class Pending {
   #resolve!: () => void;
   #reject!: (error: unknown) => void;
 
-  /**
-   * Begins a publish. When the time limit or the signal ends it, `giveUp` returns what is known about the event. Throws
-   * the reason of a signal that is already aborted.
-   */
+  /** When the time limit or the signal ends the publish, `giveUp` returns what is known. Throws as Deadline does. */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
     this.#event = parts.event;

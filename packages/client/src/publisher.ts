@@ -6,10 +6,7 @@ import type { Transport } from './transport.ts';
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
-/**
- * A call of `flush`. It waits for the publishes with the numbers up to `last` (see `#unsettled`). Of these, `left` have
- * not ended yet.
- */
+/** A call of `flush`. It waits for the publishes up to number `last`, of which `left` have not ended yet. */
 interface Flush {
   last: number;
   left: number;
@@ -84,7 +81,7 @@ export class Publisher {
     }
   }
 
-  /** Returns the queue of a topic. A queue exists while events of its topic wait or are being sent. */
+  /** A queue exists while events of its topic wait or are being sent. */
   #queueOf(name: string): TopicQueue {
     const known = this.#topics.get(name);
     if (known) return known;

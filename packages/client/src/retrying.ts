@@ -15,16 +15,10 @@ export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
-/**
- * A wait that the bus asks for by Retry-After is lengthened at random, by up to this fraction. Otherwise all callers
- * with the same wait would call again at the same moment.
- */
+/** A wait for Retry-After is lengthened at random by up to this fraction, so that not all callers repeat at once. */
 const RETRY_AFTER_JITTER = 0.2;
 
-/**
- * Maximum wait before an attempt. It is longer than any call may last. Without it, a Retry-After of more than 24 days
- * would cause no wait at all, because a timer of that length overflows and ends at once.
- */
+/** Maximum wait before an attempt, longer than any call may last. A timer of more than 24 days would end at once. */
 const MAX_DELAY_MS = 3_600_000;
 
 const TRANSIENT = new Set([408, 429, 502, 503, 504]);

@@ -11,10 +11,7 @@ const EVENTS_PER_REQUEST = 1000;
  * the bus refuses the whole request if the client has reached its limit on delayed events.
  */
 const MAX_TIMED_EVENTS = 500;
-/**
- * Maximum characters of a request with several events. In UTF-8 they take 3 MiB or so at most, and the bus accepts 5
- * MiB.
- */
+/** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
 /**
  * After a request was refused because of one event, the next requests have fewer events (`#maxEvents`). Each success
@@ -22,10 +19,7 @@ const MAX_CHARACTERS = 1_048_576;
  */
 const GROWTH = 1.25;
 
-/**
- * Error codes that mean that one event of a request is at fault. The bus stores nothing of the request, so its other
- * events must be sent again.
- */
+/** Codes of errors about one event of a request. The bus stores nothing of it, so the others must be sent again. */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
 /** The events that the bus refused, and the error. The other events of the request go back to the queue. */
@@ -55,15 +49,11 @@ export class TopicQueue {
     this.#waiting.add(event);
   }
 
-  /** The last failure of the running request. */
   get lastFailure(): Failure | undefined {
     return this.#underWay?.attempts.lastFailure;
   }
 
-  /**
-   * Removes an event that its caller has given up. Returns whether the bus may have stored the event, and the last
-   * failure of the running request.
-   */
+  /** Removes an event that its caller has given up. */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
     if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };
@@ -124,10 +114,7 @@ export class TopicQueue {
   }
 }
 
-/**
- * Returns the error without the position of the event in the request: the caller of `publish` does not know what else
- * the request had.
- */
+/** Returns the error without the position of the event in a request of which the caller of `publish` knows nothing. */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;
   if (index === undefined) return error;

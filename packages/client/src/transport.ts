@@ -21,10 +21,7 @@ const MAX_CHALLENGES = 2;
 /** Error codes of failures before a request is sent, after which the bus cannot have done it. */
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
-/**
- * Error codes of failures of TLS, such as a certificate that is not trusted, or of another host. Another attempt would
- * fail too.
- */
+/** Error codes of failures of TLS, such as a certificate that is not trusted. Another attempt would fail too. */
 const TLS_FAILURE = /CERT|^UNABLE_TO_VERIFY|^ERR_(TLS|SSL)/;
 
 const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';

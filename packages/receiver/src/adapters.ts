@@ -73,13 +73,9 @@ function write(request: NodeRequest, response: NodeResponse, { status, headers, 
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-/**
- * Each time that this many chunks have arrived, they are joined to one. Otherwise each would take 400 bytes of memory
- * besides its content.
- */
+/** This many chunks are joined to one, because each takes 400 bytes of memory besides its content. */
 const MAX_CHUNKS = 1000;
 
-/** The bytes of a body that have arrived. */
 class Arrived {
   length = 0;
   readonly #joined: Uint8Array[] = [];

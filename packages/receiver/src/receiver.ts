@@ -143,9 +143,7 @@ export class Deliveries {
     return this.#handle(deliveryOf(id, headers), events);
   }
 
-  /**
-   * Reports, by `onRefused` or a warning, that a delivery does not prove to be from the bus. Returns the answer to it.
-   */
+  /** Reports a delivery that does not prove to be from the bus. Returns the answer to it. */
   #refuseUnproven(reason: string, headers?: Record<string, string>): Answer {
     const { onRefused } = this.#options;
     if (onRefused) safely(() => onRefused(reason), 'onRefused');
@@ -228,10 +226,7 @@ function report(error: unknown, delivery: Delivery, onError?: ReceiverOptions['o
   else logError(error, what);
 }
 
-/**
- * Calls a function of the user, which may be async. Whether it throws or rejects later, its error must not end the
- * process.
- */
+/** Calls a function of the user. Whether it throws or rejects later, its error must not end the process. */
 function safely(call: () => void, what: string): void {
   const tell = async () => call();
   tell().catch((failure: unknown) => logError(failure, what));

@@ -26,7 +26,7 @@ interface SignedHeaders {
   signature: string | undefined;
 }
 
-/** Returns true if `signature`, which is decoded and has no version prefix, is valid. */
+/** Checks a signature that is decoded and has no version prefix. */
 type Check = (signature: Buffer) => boolean;
 
 interface Verifier {
@@ -36,9 +36,8 @@ interface Verifier {
 }
 
 /**
- * Returns a function that checks whether a delivery is signed with any of `secrets`. That function returns undefined if
- * the delivery is, and otherwise the reason why it is refused. A secret is symmetric (`whsec_…`) or an ed25519 public
- * key (`whpk_…`). Throws TypeError if a secret is malformed.
+ * Returns a function that returns undefined if a delivery is signed with any of `secrets`, and otherwise why it is
+ * refused. A secret is symmetric (`whsec_…`) or an ed25519 public key (`whpk_…`). Throws TypeError for any other.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
@@ -92,7 +91,7 @@ function bySecret(key: Buffer): Verifier['checkOf'] {
   };
 }
 
-/** Compares two texts. The time that the comparison takes does not show where the texts differ. */
+/** Compares two texts, in a time that does not show where they differ. */
 export function areEqual(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
