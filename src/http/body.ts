@@ -29,7 +29,8 @@ export function checkIsOpen(request: IncomingMessage): void {
 
 /**
  * Reads the whole body of an open request. `watch` is told the length of every chunk, and may refuse the body by
- * throwing. Throws bad_body, body_too_large, or an error of `watch`.
+ * throwing. Throws bad_body, body_too_large, or an error of `watch`. The rest of a refused body is read and discarded.
+ * Otherwise its sender, which is still sending, would not see the answer.
  */
 export function readBytes(
   request: IncomingMessage,
@@ -37,7 +38,33 @@ export function readBytes(
   watch?: Watch,
 ): Promise<Buffer[]> {
   if (request.headers.expect !== undefined) askers.get(request)?.();
-  return new Promise((resolve, reject) => read(request, { maxBytes, watch, resolve, reject }));
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer[]>();
+  let chunks = new Chunks();
+  let length = 0;
+  const refuse = (error: unknown) => {
+    chunks = new Chunks();
+    length = Number.POSITIVE_INFINITY;
+    reject(error);
+  };
+  watch?.whenTakenBack(refuse);
+  request.on('data', (chunk: Buffer) => {
+    const pauseMs = watch?.pauseAfter(chunk.length) ?? 0;
+    if (pauseMs > 0) pause(request, pauseMs);
+    length += chunk.length;
+    if (length > maxBytes) return refuse(tooLarge(maxBytes));
+    try {
+      watch?.arrived(chunk.length);
+      chunks.add(chunk);
+    } catch (error) {
+      refuse(error);
+    }
+  });
+  request.on('end', () => resolve(chunks.take()));
+  request.on('close', () => {
+    // The error is made only when it is needed, because collecting its stack trace is slow.
+    if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
+  });
+  return promise;
 }
 
 /** Returns the text of a body. Throws bad_body. */
@@ -121,45 +148,6 @@ class Chunks {
     this.#block = this.#block.subarray(this.#blockBytes);
     this.#blockBytes = 0;
   }
-}
-
-interface ReadingParts {
-  maxBytes: number;
-  watch: Watch | undefined;
-  resolve: (chunks: Buffer[]) => void;
-  reject: (error: unknown) => void;
-}
-
-/**
- * Reads a body. The rest of a body above the limit is read and discarded. Otherwise its sender, which is still sending,
- * would not see the answer.
- */
-function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: ReadingParts): void {
-  let chunks = new Chunks();
-  let length = 0;
-  const refuse = (error: unknown) => {
-    chunks = new Chunks();
-    length = Number.POSITIVE_INFINITY;
-    reject(error);
-  };
-  watch?.whenTakenBack(refuse);
-  request.on('data', (chunk: Buffer) => {
-    const pauseMs = watch?.pauseAfter(chunk.length) ?? 0;
-    if (pauseMs > 0) pause(request, pauseMs);
-    length += chunk.length;
-    if (length > maxBytes) return refuse(tooLarge(maxBytes));
-    try {
-      watch?.arrived(chunk.length);
-      chunks.add(chunk);
-    } catch (error) {
-      refuse(error);
-    }
-  });
-  request.on('end', () => resolve(chunks.take()));
-  request.on('close', () => {
-    // The error is made only when it is needed, because collecting its stack trace is slow.
-    if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
-  });
 }
 
 /** Stops reading the body for `ms`. Meanwhile the sender can only fill the connection's buffers. */
