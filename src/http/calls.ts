@@ -8,6 +8,7 @@ import type { AuditedCall } from '../records/audit.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../routing/route.ts';
+import { sumOf } from '../sum.ts';
 import type { Admission } from './admission.ts';
 import { eachIn, isPieces } from './answers.ts';
 import { bodyRefusal, checkIsOpen, readBytes, textInSteps, textOf } from './body.ts';
@@ -65,7 +66,7 @@ export class Calls {
     record: AuditedCall | undefined,
   ): Promise<Answer> {
     if (caller && route.roles.length > 0 && !route.roles.includes(caller.role))
-      throw route.page ? wrongVisitor(caller) : await this.#wrongRole(caller, route);
+      throw route.page ? wrongVisitor(caller) : await this.#wrongRole(caller, route.roles);
     const call: Call = {
       caller: caller as Call['caller'],
       path,
@@ -102,7 +103,7 @@ export class Calls {
     try {
       const chunks = await readBytes(request, maxBytes, reservation);
       reservation.bodyCompleted();
-      const isLong = lengthOf(chunks) > LONG_BODY;
+      const isLong = sumOf(chunks.map(({ length }) => length)) > LONG_BODY;
       call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
       // Parsing follows `turn` without another `await`, so that the work budget can measure how long it takes.
       if (isLong && !route.takesText) await this.#parts.budget.turn(holderOf(call));
@@ -161,9 +162,8 @@ export class Calls {
       : work();
   }
 
-  #wrongRole(caller: Caller, { roles }: Route): Promise<BusError> {
-    const { authentication, dialect } = this.#parts;
-    return authentication.wrongRole(caller, roles, dialect.wrongRole);
+  #wrongRole(caller: Caller, roles: Route['roles']): Promise<BusError> {
+    return this.#parts.authentication.wrongRole(caller, roles, this.#parts.dialect.wrongRole);
   }
 }
 
@@ -186,10 +186,6 @@ export function countedAs({ isFrequent }: Route, caller: Caller | undefined): st
 
 export function takesBody(route: Route): boolean {
   return route.body !== undefined || route.form !== undefined || route.takesText === true;
-}
-
-function lengthOf(chunks: readonly Buffer[]): number {
-  return chunks.reduce((sum, { length }) => sum + length, 0);
 }
 
 /** Reads the body as JSON. Ignores the content type, because clients of the Ruby Routemaster send any. */

@@ -4,7 +4,7 @@ import type { LastSeen } from '../authentication/last_seen.ts';
 import type { Session, Sessions } from '../authentication/sessions.ts';
 import { BusError, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { Audit, AuditedCall } from '../records/audit.ts';
+import type { Audit } from '../records/audit.ts';
 import type { Caller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import type { Proxies } from '../routing/proxies.ts';
@@ -95,7 +95,9 @@ export class Pipeline {
         await this.#budget.turn(counted);
         ended = callLimits?.begin(counted, response);
       }
-      const record = caller && this.#record(route, request, caller);
+      // The rate limit comes before the audit, so that a flood of calls does not fill the audit.
+      const { audit, proxies } = this.#parts;
+      const record = caller && route.action && audit?.begin(route.action, caller, proxies.addressOf(request));
       const who = { caller, formToken: session?.formToken ?? '' };
       const calling = this.#calls.make(route, arrival, who, record);
       const answer = await (record ? record.of(calling) : calling);
@@ -133,14 +135,5 @@ export class Pipeline {
     if (route.page) return visitorOf(route, session);
     if (route.roles.length > 0) return this.#parts.authentication.callerOf(request, route.roles);
     return undefined;
-  }
-
-  /**
-   * Begins the audit entry of a call that changes something. The rate limit is checked earlier, so that a flood of
-   * calls does not fill the audit.
-   */
-  #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
-    const { audit, proxies } = this.#parts;
-    return action === undefined ? undefined : audit?.begin(action, caller, proxies.addressOf(request));
   }
 }
