@@ -90,38 +90,25 @@ export interface Period {
 
 /**
  * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
+ * With `after`, those that come after this place, whose dead letter may have been deleted; `untilMs` has no effect then.
  */
-export async function newest(
+export async function placesIn(
   redis: Commands,
   index: string,
   count: number,
   { sinceMs, untilMs }: Period = {},
+  after?: Place,
 ): Promise<Place[]> {
-  const [newestMs, oldestMs] = [untilMs ?? '+inf', sinceMs ?? '-inf'];
-  return placesOf(await redis.zrevrangebyscore(index, newestMs, oldestMs, 'WITHSCORES', 'LIMIT', 0, count));
-}
-
-/**
- * Returns the places of up to `count` dead letters that come after the given place in a listing. The dead letter at
- * that place may have been deleted.
- */
-export async function following(
-  redis: Commands,
-  index: string,
-  { diedAtMs, id }: Place,
-  count: number,
-  sinceMs: number | string = '-inf',
-): Promise<Place[]> {
+  const from = after ? `(${after.diedAtMs}` : (untilMs ?? '+inf');
   const [tied, older] = await Promise.all([
     // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters of the given millisecond are read. There
     // are few: a script call makes at most one dead letter, or about 300 if it is `sweep_batches`.
-    redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
-    redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
+    after ? redis.zrevrangebyscore(index, after.diedAtMs, after.diedAtMs) : [],
+    redis.zrevrangebyscore(index, from, sinceMs ?? '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);
-  const same = tied.flatMap((each) => (each < id ? { diedAtMs, id: each } : []));
-  return [...same, ...placesOf(older)].slice(0, count);
-}
-
-function placesOf(flat: readonly string[]): Place[] {
-  return pairsOf(flat).map(([id, diedAt]) => ({ id, diedAtMs: Number(diedAt) }));
+  const same = tied.flatMap((id) => (after && id < after.id ? { ...after, id } : []));
+  return [...same, ...pairsOf(older).map(([id, diedAt]) => ({ id, diedAtMs: Number(diedAt) }))].slice(
+    0,
+    count,
+  );
 }

@@ -7,11 +7,10 @@ import { replies } from '../store/replies.ts';
 import type { AttemptReport } from './attempt_report.ts';
 import {
   type DeadLetter,
-  following,
-  newest,
   newestFirst,
   type Period,
   type Place,
+  placesIn,
   readLetters,
 } from './dead_letter.ts';
 import { eventSlices } from './event_slices.ts';
@@ -85,9 +84,7 @@ async function placesOf(
     indexes.map(([partition, token]) =>
       partition.command(async (redis, keys) => {
         const index = token === undefined ? keys.dead_letters_index() : keys.dead_letters_of(token);
-        const places = await (after
-          ? following(redis, index, after, max, period.sinceMs)
-          : newest(redis, index, max, period));
+        const places = await placesIn(redis, index, max, period, after);
         return places.map((place) => ({ partition, place }));
       }),
     ),

@@ -3,7 +3,7 @@ import { ownerOf } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { newest } from './dead_letter.ts';
+import { placesIn } from './dead_letter.ts';
 
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
 const MAX_LETTERS_PER_CALL = 100;
@@ -82,7 +82,7 @@ export class DeadLetters {
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
       .ofSubscriber(token)
-      .command((redis, keys) => newest(redis, keys.dead_letters_of(token), 1));
+      .command((redis, keys) => placesIn(redis, keys.dead_letters_of(token), 1));
     return place?.diedAtMs ?? 0;
   }
 
