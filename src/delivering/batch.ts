@@ -1,3 +1,4 @@
+import type { Keyspace } from '../store/keys.ts';
 import type { Partition } from '../store/partition.ts';
 import { eventJson } from './legacy_event.ts';
 
@@ -29,12 +30,27 @@ const EVENTS_PER_READ = 50;
  * until all are read. Returns fewer than `count` events if the batch is gone, because the worker has lost its lease.
  */
 export async function readLongBatch(partition: Partition, { bid, count }: Batch): Promise<Buffer[]> {
-  const pieces: Buffer[] = [];
-  for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + count; at += EVENTS_PER_READ) {
-    const to = Math.min(at + EVENTS_PER_READ, BATCH_HEADER_LENGTH + count) - 1;
-    pieces.push(...(await partition.command((redis, keys) => redis.lrangeBuffer(keys.batch(bid), at, to))));
+  const slices = storedEvents(partition, (keys) => keys.batch(bid), count, EVENTS_PER_READ);
+  return (await Array.fromAsync(slices)).flat();
+}
+
+/**
+ * Yields the first `count` events of a batch or dead letter as they are stored, up to `perRead` at a time. Ends early if
+ * the batch or letter is deleted meanwhile.
+ */
+export async function* storedEvents(
+  partition: Partition,
+  listOf: (keys: Keyspace) => string,
+  count: number,
+  perRead: number,
+): AsyncGenerator<Buffer[]> {
+  const end = BATCH_HEADER_LENGTH + count;
+  for (let at = BATCH_HEADER_LENGTH; at < end; at += perRead) {
+    const to = Math.min(at + perRead, end) - 1;
+    const stored = await partition.command((redis, keys) => redis.lrangeBuffer(listOf(keys), at, to));
+    if (stored.length === 0) return;
+    yield stored;
   }
-  return pieces;
 }
 
 const [OPENING, COMMA, CLOSING] = [Buffer.from('['), Buffer.from(','), Buffer.from(']')];

@@ -1,6 +1,6 @@
 import type { Keyspace } from '../store/keys.ts';
 import type { Partition } from '../store/partition.ts';
-import { BATCH_HEADER_LENGTH } from './batch.ts';
+import { storedEvents } from './batch.ts';
 import { eventJson } from './legacy_event.ts';
 
 /**
@@ -18,12 +18,7 @@ export async function* eventSlices(
   listOf: (keys: Keyspace) => string,
   count: number,
 ): AsyncGenerator<string[]> {
-  for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + count; at += EVENTS_PER_READ) {
-    const to = Math.min(at + EVENTS_PER_READ, BATCH_HEADER_LENGTH + count) - 1;
-    const stored = await partition.command((redis, keys) => redis.lrangeBuffer(listOf(keys), at, to));
-    if (stored.length === 0) return;
-    yield stored.map(shown);
-  }
+  for await (const stored of storedEvents(partition, listOf, count, EVENTS_PER_READ)) yield stored.map(shown);
 }
 
 function shown(stored: Buffer): string {
