@@ -57,22 +57,6 @@ export class ArrayPieces {
   }
 
   /**
-   * Guesses the next piece: the text up to the first `},` after CHARACTERS characters. Returns undefined if there is
-   * none. The caller parses the guess in brackets. If it is valid JSON, the caller calls `take`. Otherwise the caller
-   * calls `next`, which looks at each character to find the end of the piece. This adds a tenth to the time of parsing.
-   */
-  likely(): string | undefined {
-    const from = this.#at + CHARACTERS;
-    const end = this.#text.slice(from, from + CHARACTERS).indexOf('},');
-    return end < 0 ? undefined : this.#text.slice(this.#at, from + end + 1);
-  }
-
-  /** Moves past the comma that follows a piece. `likely` must have returned the piece, and it must be valid JSON. */
-  take(piece: string): void {
-    this.#at += piece.length + 1;
-  }
-
-  /**
    * Returns the next piece, whose elements have at most the size `max` each. If the first element is larger, the piece
    * is only the beginning of this element, with `isTooLong`. Yields an empty list after every CHARACTERS characters, so
    * that other requests are served.

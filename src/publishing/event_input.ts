@@ -110,29 +110,14 @@ function* parsePieces(text: string, max: MaxSize): Generator<unknown[]> {
   const pieces = new ArrayPieces(text);
   let count = 0;
   for (let isLast = false; !isLast; ) {
-    let values = parseLikely(pieces);
-    if (!values) {
-      const piece = yield* pieces.next(max);
-      if (piece.isTooLong) throw asProblem(piece.isTooDeep ? tooDeep() : tooLong(max), count);
-      values = parseJson(`[${piece.text}]`) as unknown[];
-      isLast = piece.isLast;
-    }
+    const piece = yield* pieces.next(max);
+    if (piece.isTooLong) throw asProblem(piece.isTooDeep ? tooDeep() : tooLong(max), count);
+    const values = parseJson(`[${piece.text}]`) as unknown[];
+    isLast = piece.isLast;
     const isEmptyArray = count === 0 && isLast;
     if ((values.length === 0 && !isEmptyArray) || (isLast && !pieces.isClosed)) throw notAnArray();
     count += values.length;
     yield values;
-  }
-}
-
-function parseLikely(pieces: ArrayPieces): unknown[] | undefined {
-  const piece = pieces.likely();
-  if (piece === undefined) return undefined;
-  try {
-    const values = parseJson(`[${piece}]`) as unknown[];
-    pieces.take(piece);
-    return values;
-  } catch {
-    return undefined;
   }
 }
 
