@@ -3,7 +3,7 @@ import { ownerOf } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { placesIn } from './dead_letter.ts';
+import { type DeadLetter, placesIn } from './dead_letter.ts';
 
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
 const MAX_LETTERS_PER_CALL = 100;
@@ -11,8 +11,7 @@ const MAX_LETTERS_PER_CALL = 100;
 type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
 /**
- * Retries and deletes dead letters; `dead_letter_reading.ts` reads them. The parameter `client` limits a method to the
- * dead letters of this client and of its joins.
+ * Retries and deletes dead letters; `dead_letter_reading.ts` reads them.
  */
 export class DeadLetters {
   readonly #partitions: Partitions;
@@ -31,12 +30,10 @@ export class DeadLetters {
   }
 
   /** Turns a dead letter back into a batch, at the end of its subscriber's queue. */
-  async retry(id: string, client?: string): Promise<RetryOutcome> {
-    for (const partition of this.#partitions.holding(client)) {
-      const [outcome] = await this.#revive(partition, await queueOf(partition, id, client), [id]);
-      if (outcome !== undefined && outcome !== 'dead_letter_not_found') return outcome;
-    }
-    return 'dead_letter_not_found';
+  async retry({ id, subscriber }: Pick<DeadLetter, 'id' | 'subscriber'>): Promise<RetryOutcome> {
+    const partition = this.#partitions.ofSubscriber(subscriber);
+    const [outcome] = await this.#revive(partition, subscriber, [id]);
+    return outcome as RetryOutcome;
   }
 
   /**
@@ -51,7 +48,10 @@ export class DeadLetters {
     });
   }
 
-  /** Deletes a dead letter. Returns false if it does not exist. */
+  /**
+   * Deletes a dead letter. Returns false if it does not exist or, with `client`, if it is of neither this client nor one
+   * of its joins.
+   */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client))
       if ((await this.#purge(partition, await queueOf(partition, id, client), [id])) === 1) return true;
@@ -69,7 +69,7 @@ export class DeadLetters {
     return partition.run('purge', { client, deliveryLog: this.#deliveryLog, bids });
   }
 
-  async #revive(partition: Partition, client: string | undefined, bids: string[]): Promise<RetryOutcome[]> {
+  async #revive(partition: Partition, client: string, bids: string[]): Promise<RetryOutcome[]> {
     const letters = await partition.run('revive', { client, bids });
     for (const { token, events } of letters) if (token !== undefined) this.#revived(token, events ?? 0);
     return letters.map(({ outcome }) => outcome);

@@ -142,7 +142,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const letter = await findDeadLetter(partitions, id, clientOf(caller));
         if (!letter) throw notFound();
         await guard.checkSubscriber(letter.subscriber);
-        const outcome = await deadLetters.retry(id, clientOf(caller));
+        const outcome = await deadLetters.retry(letter);
         if (outcome === 'dead_letter_not_found') throw notFound();
         if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'its subscriber has left');
         return NO_CONTENT;

@@ -200,19 +200,28 @@ describe('one letter', () => {
     assert.equal((await findDeadLetter(partitions(), longName('a1')))?.subscriber, 'alice');
     assert.equal(await findDeadLetter(partitions(), longName('a1'), 'bob'), undefined);
     assert.equal(await findDeadLetter(partitions(), longName('a2')), undefined);
-    assert.equal(await deadLetters().retry(longName('a1'), 'bob'), 'dead_letter_not_found');
+    assert.equal(
+      await deadLetters().retry({ id: longName('a1'), subscriber: 'bob' }),
+      'dead_letter_not_found',
+    );
     assert.equal(await deadLetters().purge(longName('a1'), 'bob'), false);
     assert.deepEqual(await dead(), ['a1']);
   });
 
   test('is retried, which is told', async () => {
     await deaths('alice', 'a', 2);
-    assert.equal(await deadLetters().retry(longName('a1'), 'alice'), 'ok');
-    assert.equal(await deadLetters().retry(longName('a1'), 'alice'), 'dead_letter_not_found');
+    assert.equal(await deadLetters().retry({ id: longName('a1'), subscriber: 'alice' }), 'ok');
+    assert.equal(
+      await deadLetters().retry({ id: longName('a1'), subscriber: 'alice' }),
+      'dead_letter_not_found',
+    );
     assert.deepEqual(revived, [['alice', 1]]);
     assert.deepEqual(Object.keys((await bus.state()).batches), ['a1']);
     await redis.store.run('remove_subscriber', { token: 'alice', series: [] });
-    assert.equal(await deadLetters().retry(longName('a2')), 'subscriber_not_found');
+    assert.equal(
+      await deadLetters().retry({ id: longName('a2'), subscriber: 'alice' }),
+      'subscriber_not_found',
+    );
     assert.deepEqual(await dead(), ['a2']);
   });
 
