@@ -113,7 +113,8 @@ export function publishApi(parts: PublishParts): Route[] {
     // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
     // removed, or have got narrower scopes.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
-    if (rateLimit && events.length > 1) rates = await rateLimit.chargeRest(client, events.length);
+    // `admit` has charged the first event, and the bytes.
+    if (rateLimit && events.length > 1) rates = await rateLimit.charge(client, events.length - 1, 0);
     const publication: TimedPublication = { topic, client, events };
     if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);
     const result: TimedOutcome = isUntimed(publication)

@@ -64,10 +64,8 @@ export class RateLimit {
   /** Throws rate_limited if this process knows that the client must wait. Does not ask Redis. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
-    if (!buckets) return;
-    const waitMs = this.#waitMs(buckets);
-    if (waitMs > 0) throw this.#refusal(buckets, waitMs);
-    this.#refused.delete(client);
+    const waitMs = buckets ? this.#waitMs(buckets) : 0;
+    if (buckets && waitMs > 0) throw this.#refusal(buckets, waitMs);
   }
 
   /** True if `check` would throw. */
@@ -85,16 +83,11 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for the events of an admitted body except the first, which `admit` has charged. Resolves and
-   * throws like `admit`, but never with rate_limited.
+   * Charges a client for events that were admitted or published already. Resolves and throws like `admit`, but never
+   * with rate_limited.
    */
-  chargeRest(client: string, events: number): Promise<RateHeaders> {
-    return this.#spend({ client, events: events - 1, bytes: 0, isAdmitted: true });
-  }
-
-  /** Charges a client for events that were published already. Throws StorageUnavailable or StorageFull. */
-  async charge(client: string, events: number, bytes: number): Promise<void> {
-    await this.#spend({ client, events, bytes, isAdmitted: true });
+  charge(client: string, events: number, bytes: number): Promise<RateHeaders> {
+    return this.#spend({ client, events, bytes, isAdmitted: true });
   }
 
   async #spend(demand: Demand): Promise<RateHeaders> {
