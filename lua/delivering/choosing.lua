@@ -99,17 +99,14 @@ function choosing.take_next(call, choice, reader, worker)
     end
     local bid = jobs.batch_of(job)
     local start = bid and (choosing.start_of(call, bid) or start_of_stray(call, bid))
-    if bid and not start then
-      redis.call('SREM', call.keys.jobs_index(choice.q), job)
-      choice.passed_over = choice.passed_over + 1
-    elseif bid and set_aside(call, choice, job, bid) then
-      choice.passed_over = choice.passed_over + 1
-    elseif bid and not lane_entry.enter(call, reader, worker, job, start[1]) then
-      choice.passed_over = choice.passed_over + 1
-    else
+    if bid and not start then redis.call('SREM', call.keys.jobs_index(choice.q), job) end
+    local can_run = not bid
+      or start and not set_aside(call, choice, job, bid) and lane_entry.enter(call, reader, worker, job, start[1])
+    if can_run then
       redis.call('LPUSH', call.keys.jobs_pending(choice.q, worker), job)
       return job, bid, start
     end
+    choice.passed_over = choice.passed_over + 1
   end
 end
 

@@ -34,6 +34,12 @@ local function of_all(key)
   return unpack(names)
 end
 
+-- Returns the number of living workers that deliver. It is read once in a script call.
+local function live_workers(call)
+  call.live_workers = call.live_workers or redis.call('SCARD', call.keys.workers_main())
+  return call.live_workers
+end
+
 -- Returns how many subscribers have exactly one worker in the slow share, which limits the workers for slow and new
 -- subscribers. They are counted once in a script call. If a delivery enters the share later in the call, `enter_share`
 -- (lane_entry.lua) adds its subscriber, unless the subscriber has other deliveries in flight.
@@ -65,18 +71,12 @@ end
 -- a subscriber without a delivery in flight may also enter as long as fewer than `kept` subscribers have a single
 -- worker in the share. Example: of 64 workers, the slow share has 32, and 8 of these are kept.
 function lanes.share_room(call, share, holds_some)
-  local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
+  local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
   if share ~= 'slow' then return room end
   local kept = math.floor(part * PART_KEPT_OF_SLOW)
   if holds_some then return room - kept end
   return room > 0 and room or math.max(room, kept > 0 and kept - single_workers(call) or 0)
-end
-
--- Returns the number of living workers that deliver. It is read once in a script call.
-local function live_workers(call)
-  call.live_workers = call.live_workers or redis.call('SCARD', call.keys.workers_main())
-  return call.live_workers
 end
 
 -- Returns how many deliveries a subscriber may have in flight, if it is not on trial (failing or new). It is the
