@@ -42,14 +42,13 @@ type Headers = Record<string, string | string[] | undefined>;
  * a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
-  readonly outcome: Promise<DeliveryOutcome>;
   readonly subscriber: string;
   readonly #unfinished: UnfinishedAnswers;
   readonly #signal: AbortSignal;
   #timer: NodeJS.Timeout;
   readonly #onAbort = () =>
     this.#cancel({ accepted: false, reason: 'the worker is stopping', aborted: true });
-  #resolve!: (outcome: DeliveryOutcome) => void;
+  readonly #outcome = Promise.withResolvers<DeliveryOutcome>();
   #controller: Dispatcher.DispatchController | undefined;
   #over = false;
   #bytes = 0;
@@ -59,14 +58,15 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   constructor(subscriber: string, timeoutMs: number, signal: AbortSignal, unfinished: UnfinishedAnswers) {
     this.subscriber = subscriber;
     this.#unfinished = unfinished;
-    this.outcome = new Promise((resolve) => {
-      this.#resolve = resolve;
-    });
     this.#signal = signal;
     const late: FailedDelivery = { accepted: false, reason: `no answer within ${timeoutMs} ms` };
     this.#timer = setTimeout(() => this.#cancel(late), timeoutMs);
     if (signal.aborted) this.#onAbort();
     else signal.addEventListener('abort', this.#onAbort);
+  }
+
+  get outcome(): Promise<DeliveryOutcome> {
+    return this.#outcome.promise;
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -84,7 +84,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#timer = setTimeout(() => this.cut(), REST_WAIT_MS);
     this.#unfinished.begin(this);
     if (status < 300) {
-      this.#resolve({ accepted: true, status });
+      this.#outcome.resolve({ accepted: true, status });
       return;
     }
     const timer = setTimeout(() => this.#refuse(), ANSWER_WAIT_MS);
@@ -127,7 +127,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     // If ANSWER_KEPT_BYTES cuts the last character in two, `stream: true` makes the decoder leave it out.
     const kept = Buffer.concat(beginning).subarray(0, ANSWER_KEPT_BYTES);
     const answer = new TextDecoder().decode(kept, { stream: true });
-    this.#resolve({ ...failed, answer });
+    this.#outcome.resolve({ ...failed, answer });
   }
 
   /**
@@ -141,7 +141,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#unfinished.end(this);
     clearTimeout(this.#timer);
     this.#signal.removeEventListener('abort', this.#onAbort);
-    this.#resolve(outcome);
+    this.#outcome.resolve(outcome);
   }
 }
 

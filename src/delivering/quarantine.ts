@@ -91,8 +91,7 @@ export class Quarantine {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
-        const suspects = await this.#count();
-        if (suspects === 0) {
+        if ((await this.#count()) === 0) {
           this.#backoff.reset();
           await this.#bell.wait(ASK_EVERY_MS);
           continue;
@@ -108,10 +107,6 @@ export class Quarantine {
         await this.#backoff.wait(signal);
       }
     }
-  }
-
-  get #isAlone(): boolean {
-    return this.#parts.partitions.all.length === 1;
   }
 
   #count(): Promise<number> {
@@ -136,7 +131,7 @@ export class Quarantine {
       worker,
       takenOverAtMs: this.#takenOverAtMs,
       partition: partition.index,
-      idleMs: this.#isAlone ? IDLE_MS : IDLE_IN_TURN_MS,
+      idleMs: partition.hasOthers ? IDLE_IN_TURN_MS : IDLE_MS,
     };
     this.#send(data);
     const [code, signal] = await once(child, 'exit').finally(() => {

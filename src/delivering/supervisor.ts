@@ -10,22 +10,24 @@ export class Supervisor {
   readonly #file: URL;
   readonly #config: Config;
   readonly #log: Log;
+  readonly #takenOverAtMs: number | undefined;
   readonly #idleWorkers: IdleWorkers;
   readonly #threads = new Map<number, { worker: Worker; ended: Promise<void> }>();
   readonly #stopping = new AbortController();
-  #takenOverAtMs: number | undefined;
 
-  /** Makes a supervisor. `file` is the program of the threads. Each thread gets ThreadData as its `workerData`. */
-  constructor(file: URL, config: Config, log: Log) {
+  /**
+   * `file` is the program of the threads. Each thread gets ThreadData as its `workerData`. `takenOverAtMs` is when the
+   * bus took over Redis from a Ruby Routemaster, or undefined if it did not.
+   */
+  constructor(file: URL, config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.#file = file;
     this.#config = config;
     this.#log = log;
+    this.#takenOverAtMs = takenOverAtMs;
     this.#idleWorkers = IdleWorkers.ofThreads(config.workerThreads, config.partitions);
   }
 
-  /** `takenOverAtMs` is when the bus took over Redis from a Ruby Routemaster, or undefined if it did not. */
-  start(takenOverAtMs: number | undefined): void {
-    this.#takenOverAtMs = takenOverAtMs;
+  start(): void {
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
   }
 

@@ -81,11 +81,11 @@ await start(async () => {
   const { compatibility, takenOver } = await boot(partitions, config, log);
   if (stopping.aborted) return;
   const inMode = configIn(compatibility, config);
-  supervisor = new Supervisor(THREAD, inMode, log);
+  supervisor = new Supervisor(THREAD, inMode, log, takenOver);
   counters.start();
   recorder.processStarted('worker');
   endPresence = showPresence(listener, control.keys, 'worker');
-  supervisor.start(takenOver);
+  supervisor.start();
   for (const each of maintenance) each.start();
   for (const each of quarantines) each.start(takenOver);
   const { workerThreads: threads, workersPerThread } = inMode;
