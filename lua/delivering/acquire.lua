@@ -5,28 +5,22 @@ gets at most one job.
 
 Finished jobs are deleted first, with the batches that they delivered. An accepted batch adds health points to its
 subscriber and ends the subscriber's trial; if the delivery took long, the subscriber becomes slow. Nothing changes for
-a job that its worker does not hold under the given lease. So one call serves many workers, and each worker gets its next
-job from the same call. When a delivery is assigned, the same call also closes its batch to new events and counts the
-attempt.
+a job that its worker does not hold under the given lease. So one call serves many workers, and each worker gets its
+next job from the same call. When a delivery is assigned, the same call also closes its batch to new events and counts
+the attempt.
 
-If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job
-again. The worker keeps its lease unless the lease has expired: this call may have been delayed, and the worker may be
-running the job already.
+If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job again. It keeps
+its lease unless the lease has expired: this call may have been delayed, and the worker may be running the job already.
 
 A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. A larger batch is
 cut in two: the worker gets the first events as a new batch, and the batch with the other events is ready again.
 
-`kind` is the kind of the workers. Spare workers (`spare`) help while the other workers of their thread hang.
-They begin a second delivery of a lane only if other lanes leave enough workers (lanes.lua). A `quarantine` is one
-worker in a process of its own. It gets only the jobs of suspects, which are batches that two workers held when they
-died. Other workers do not get these jobs.
+`kind` is the kind of the workers. Spare workers (`spare`) begin a second delivery of a lane only if other lanes leave
+enough workers. A `quarantine` is one worker in a process of its own. It alone gets the jobs of suspects, and no others.
+If a lane has no room for a delivery, the job waits outside the queue until the lane brings it back. If a share has no
+room, the job waits in its lane or for the share (lanes.lua).
 
-A lane limits the workers that one subscriber may hold. A share limits the workers that all slow subscribers, all
-failing ones, or all joins may hold together (lanes.lua). If a lane has no room for a delivery, the job waits outside
-the queue until the lane brings it back. If a share has no room, the job waits in its lane or for the share.
-
-The first item of the reply is MessagePack, since Node decodes one text faster than a reply with as many
-values:
+The first item of the reply is MessagePack, since Node decodes one text faster than a reply with as many values:
 
   left         the number of jobs that are still ready
   now_ms       the time by Redis's clock
@@ -36,8 +30,8 @@ values:
                of subscriber, time of creation, attempts, number of events, number of pieces. The notice is a
                list of field, value, …
 
-Then each grant has one item for its packed job and one for each piece of its batch. A piece is JSON texts
-joined with commas, or one event that is not JSON. A long batch (cutting.lua) has no pieces: the worker reads its events.
+Then each grant has one item for its packed job and one for each piece of its batch. A piece is JSON texts joined with
+commas, or one event that is not JSON. A long batch (cutting.lua) has no pieces: the worker reads its events.
 ]]
 local calls = include('store/calls')
 local choosing = include('delivering/choosing')
@@ -107,9 +101,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- The finished deliveries may have made waiting jobs instant (ready for any worker). If this call has not
-  -- taken all ready jobs, other workers are woken for them. A quarantine takes only suspects (batches that two workers
-  -- held when they died), and therefore none of the jobs that became instant.
+  -- The finished deliveries may have made waiting jobs instant. If this call has not taken all ready jobs, other
+  -- workers are woken for them. A quarantine takes none of the jobs that became instant, since it takes only suspects.
   if became_instant and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

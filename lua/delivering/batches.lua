@@ -61,8 +61,7 @@ function batches.drop_first(call, bid, token, count)
   redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
 end
 
--- Adds a batch to the index `batches_retrying`, because a delivery was attempted and will be tried again. Does nothing
--- if the batch has left the queue.
+-- Adds a batch that will be tried again to the index `batches_retrying`, unless it has left the queue.
 function batches.note_retry(call, token, bid)
   local score = redis.call('ZSCORE', call.keys.batches_queued(token), bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end

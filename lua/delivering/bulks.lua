@@ -12,16 +12,15 @@ local jobs = include('delivering/jobs')
 local merging = include('records/merging')
 local bulks = {}
 
--- Redis deletes the hash of a bulk (the retry or purge of many dead letters) this long after its last change.
+-- Redis deletes the hash of a bulk this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
 local FIELDS = {
   'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id', 'matched', 'done', 'left',
 }
 
--- Returns the hash of a bulk, or nothing if the caller must not make its step. That is so in three cases: another bulk
--- has replaced this one, the bulk's state is not `state`, or another worker has already gone on to the next queue. A
--- queue (`args.queue` is its number) has the dead letters of one subscriber, or of all.
+-- Returns the hash of a bulk. Returns nothing if the caller must not make its step: another bulk has replaced this one,
+-- its state is not `state`, or another worker has already gone on to the next queue (`args.queue` is its number).
 function bulks.open(call, args, state)
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
   for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end
@@ -29,7 +28,7 @@ function bulks.open(call, args, state)
 end
 
 -- Returns at most `args.max` dead letters that a bulk looks at next, each with its UID and the time of its death. Also
--- returns whether the queue (the dead letters of one subscriber, or of all) has more. `record` is the hash of the bulk.
+-- returns whether the queue has more. `record` is the hash of the bulk.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
@@ -56,8 +55,7 @@ end
 
 -- Looks at the next dead letters of a bulk. Returns three values:
 --   bids   the UIDs of the letters that match the filter of the bulk
---   state  `going` if the queue (the letters of one subscriber, or of all) has more letters, `next` if another queue
---          follows, `over` after the last queue
+--   state  `going` if the queue has more letters, `next` if another queue follows, `over` after the last queue
 --   last   if it is `going`: the last letter that was looked at
 function bulks.walk(call, args, record)
   local keys = call.keys
@@ -78,9 +76,9 @@ local function has_other_type(...)
   return type(reply) == 'table' and reply.err
 end
 
--- Returns those of these dead letters that a step can handle. Leaves out letters with a key that another program has
--- written, with a type that this bus does not use for it: each step would fail at such a letter, so that the bulk would
--- never come to the letters behind it. `retries` says that the step retries letters, which takes more keys.
+-- Returns those of these dead letters that a step can handle. Leaves out letters with a key of another type, which
+-- another program has written: each step would fail there, so that the bulk would never come to the letters behind it.
+-- `retries` says that the step retries letters, which takes more keys.
 function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
   for _, bid in ipairs(bids) do
@@ -96,8 +94,8 @@ end
 
 -- Stores the progress of a step: `counts` (new values of fields of the record), and the place where the next step
 -- continues, behind the letter `last` or in the next queue. A step calls this function after its other changes. So if
--- the step fails half-way, the next step finds the letters that are left. A single command writes all of it. Otherwise
--- a step that failed between two commands would have counted letters that the next step counts again.
+-- the step fails half-way, the next step finds the letters that are left. A single command writes all of it, so that no
+-- letter counts twice.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
   -- Without `last`, the next step is at the start of a queue. That place is the time `from_ms` (or -inf) with the UID

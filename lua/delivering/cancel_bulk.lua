@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-cancel_bulk: stop a bulk (the retry or purge of many dead letters) that has not ended. What it has done is not undone.
+cancel_bulk: stop a bulk that has not ended. What it has done is not undone.
 Returns false, and changes nothing, if the bulk has ended or is cancelled, or if the owner's bulk has another id by now.
 ]]
 

@@ -18,10 +18,9 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
---   popped            instant jobs (jobs that may run now), taken from their list. Up to `workers` are taken at a time
+--   popped            instant jobs, taken from their list. Up to `workers` are taken at a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share (lanes.lua): how many of the jobs that waited for it at the start are not taken
---                     yet
+--   waiting_by_share  for each share: how many of the jobs that waited for it at the start are not taken yet
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if the batch of the job that is tried surely has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
@@ -37,8 +36,8 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- Makes a stray a batch of this bus, and returns the first items of its list. A stray is a batch that a process of the
--- Ruby Routemaster stored after this bus had taken over its Redis. Returns nothing if `bid` is no stray.
+-- Makes a stray (maintenance/ruby.lua) a batch of this bus, and returns the first items of its list. Returns nothing if
+-- `bid` is no stray.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
@@ -57,8 +56,7 @@ local function have_history(call, popped)
 end
 
 -- Returns the next job to try, or nothing if none is left. If a share has room now, a job that waits for it comes
--- before the instant jobs. A share limits how many workers all subscribers of one kind, such as slow ones, may hold
--- together.
+-- before the instant jobs.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -76,10 +74,9 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- If a batch is a suspect (two workers died while they held it), makes its job wait for the quarantine, and returns
--- true. The quarantine is a process that takes only such jobs. If the quarantine itself is choosing, does nothing. The
--- history of the batch decides, not its number of attempts: a dead letter that is retried starts at 0 attempts, but
--- keeps its history.
+-- If a batch is a suspect, makes its job wait for the quarantine, and returns true; unless the quarantine itself is
+-- choosing. The history of the batch decides, not its number of attempts: a dead letter that is retried starts at 0
+-- attempts, but keeps its history.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end

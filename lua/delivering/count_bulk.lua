@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-count_bulk: make a step of a bulk (the retry or purge of many dead letters) that counts: count the next dead letters
+count_bulk: make a step of a bulk that counts: count the next dead letters
 that match. When all are counted, the bulk waits until its owner confirms it.
 ]]
 local bulks = include('delivering/bulks')

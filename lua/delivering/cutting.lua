@@ -44,11 +44,9 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when it has read
--- more than one delivery may have. `start` has the items of the list that were read before. Returns two values:
---   items     the items that were read
---   too_many  true if these items have too many events or bytes for one delivery. If false, the caller must
---             count the bytes, because the bytes of the last read are not counted here
+-- Reads the list of a batch, about EVENTS_PER_READ events at a time, until it has more than one delivery may have.
+-- `start` has the items of the list that were read before. Returns the items, and true if they have too many events or
+-- bytes. Otherwise the caller must count the bytes, because those of the last read are not counted here.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -105,19 +103,17 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score of a new batch in the subscriber's index, which is sorted by age. The new batch has the first
--- events of the batch `bid`. So it comes just before `bid`, but after batches that were split off `bid` earlier. Its
--- score is the score of `bid` minus `events_left`, the number of events that stay in `bid`. Example: `bid` has the
--- score 9000 and 250 events, and 100 of them are split off twice. The new batches get 8850 (150 events stay) and 8950
--- (50 stay).
+-- Returns the score, in the subscriber's index, of a new batch with the first events of the batch `bid`. It comes just
+-- before `bid`, but after batches that were split off earlier: its score is that of `bid` minus the number of events
+-- that stay in `bid`. Example: `bid` has the score 9000 and 250 events, and 100 of them are split off twice. The new
+-- batches get 8850 (150 events stay) and 8950 (50 stay).
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
-  -- If no score is free just before `bid`, the new batch gets the same score as the batch before `bid`, and either of
-  -- the two may come first. This does no harm. Order matters only to an `ordered` subscriber, and no batch comes before
-  -- `bid` there, because only the oldest batch is delivered.
+  -- If no score is free just before `bid`, the new batch gets the same score as the batch before `bid`. This does no
+  -- harm: order matters only to an `ordered` subscriber, where no batch comes before `bid`.
   return string.format('%d', math.min(first, place - 1))
 end
 

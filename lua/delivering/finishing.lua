@@ -23,8 +23,7 @@ local finishing = {}
 --                (`add_taken`)
 --   undelivered  records for the delivery log, of batches whose subscriber had left before a worker acquired them;
 --                false if there are none
---   closed       the time (ms, as text) at which each batch was closed; without the batches that were never open,
---                because their first events filled them
+--   closed       the times of `open_batches.closed_times`
 local function collection(args, closed)
   return {
     workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
@@ -38,7 +37,8 @@ end
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
-    sum.records[count + 1], sum.records[count + 2] = each.bid, delivery_log.ended_now(call, collected.closed[each.bid], each.record)
+    sum.records[count + 1] = each.bid
+    sum.records[count + 2] = delivery_log.ended_now(call, collected.closed[each.bid], each.record)
   elseif collected.delivery_log > 0 then
     collected.undelivered = collected.undelivered or delivery_log.drops('unsubscribed', collected.delivery_log)
     local _, created_ms, attempts = batches.read_header(call.keys.batch(each.bid))
@@ -78,9 +78,8 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
   return events
 end
 
--- Updates a subscriber that has accepted these batches. Returns a true value if this has ended its trial (the time in
--- which a failing or new subscriber gets one delivery at a time). `may_have_notice` is false if none of the batches
--- carried a drop notice, a report about dropped events.
+-- Updates a subscriber that has accepted these batches. Returns a true value if this has ended its trial.
+-- `may_have_notice` is false if none of the batches carried a drop notice.
 local function settle_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -100,8 +99,7 @@ local function end_retries(call, token, sum)
 end
 
 -- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
--- batches may have carried a drop notice, a report about dropped events. Usually there are neither histories nor
--- notices, so one EXISTS command asks for all of them.
+-- batches may have carried a drop notice. Usually there are neither histories nor notices, so one EXISTS asks for all.
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -150,8 +148,7 @@ end
 -- Finishes each job that its worker still holds under the given lease. `args` has q, lease_ms, lane_limit,
 -- lane_limit_max, slow_ms and delivery_log. Returns two values:
 --   - for each job, the number of events in its batch, or false if the worker does not hold the job
---   - true if waiting jobs became instant (ready for any worker). No worker is woken for them: the caller must assign
---     these jobs to workers, or wake workers
+--   - true if waiting jobs became instant. No worker is woken for them: the caller must assign them, or wake workers
 function finishing.finish_all(call, args, finished)
   if #finished == 0 then return {}, false end
   local workers, bids, removed = {}, {}, {}

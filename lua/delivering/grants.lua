@@ -24,16 +24,16 @@ local DELIVERY_FIELDS = include('store/delivery_fields')
 local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
--- Makes the table that collects what one script call gives to workers. A grant is a job that a worker gets. Fields:
+-- Makes the table that collects what one script call gives to workers. Fields:
 --   uids         makes the UIDs of batches that are split off larger ones
---   choice       the state of choosing.lua, which finds the next job that can run
---   reader       the state of lane_entry.lua, which decides whether a delivery may begin now
+--   choice       the state of choosing.lua
+--   reader       the state of lane_entry.lua
 --   list         the grants
 --   pieces       the items of the reply. The first one describes all grants, and `acquire` fills it in at the end. The
 --                others are the job and the events of each grant
 --   events       the number of events in the reply
 --   bytes        the size of these events
---   unleased     the grants that still need a lease (the right to hold a job)
+--   unleased     the grants that still need a lease
 --   holders      the workers that got a new job
 --   token_of     for each worker that begins a delivery: the subscriber's token
 --   subscribers  for each subscriber of a granted batch: true if an attempt begins, false if a job is only given again
@@ -56,8 +56,7 @@ local function describe(given, start, count, piece_count)
   return { start[1], start[2], start[3], count, piece_count }
 end
 
--- Closes a batch to new events, if it is the open batch of its subscriber (the one that gets new events). The UID of a
--- subscriber's open batch is read once in a script call.
+-- Closes a batch to new events, if it is the open batch of its subscriber, which is read once in a script call.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -130,9 +129,8 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Takes a job back from its worker, because this call could not give it to the worker. Otherwise each later call would
--- try to give the job again, and fail in the same way. The job is then in no list, until the sweep puts it back into
--- the queue.
+-- Takes a job back from its worker after an error. Otherwise each later call would try to give it again, and fail in
+-- the same way. The job is then in no list, until the sweep puts it back into the queue.
 function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
@@ -159,8 +157,8 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns a flat list of
--- the subscribers of the granted batches: token, list of the values of DELIVERY_FIELDS, token, …
+-- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns the list of
+-- `describe_subscribers`.
 function grants.settle(call, given)
   if #given.list == 0 then return {} end
   local keys, unleased = call.keys, given.unleased

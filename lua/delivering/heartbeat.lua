@@ -1,9 +1,7 @@
 #!lua flags=allow-oom
 --[[
-heartbeat: renew the leases of workers. Returns the workers that have lost their leases.
-
-A worker has lost its lease if the lease has expired, or if the worker's current lease has another number. A lost lease
-is not renewed.
+heartbeat: renew the leases of workers. Returns the workers whose lease has expired, or has another number by now. A
+lost lease is not renewed.
 ]]
 local leases = include('delivering/leases')
 

@@ -38,8 +38,7 @@ function jobs.make_instant_again(call, q, job)
   call.wakes[q] = true
 end
 
--- Makes the job of a suspect (a batch whose delivery may have killed its worker) wait for the quarantine, behind other
--- suspects.
+-- Makes the job of a suspect wait for the quarantine, behind other suspects.
 function jobs.make_suspect(call, job)
   redis.call('RPUSH', call.keys.jobs_suspect(), job)
   call.wakes.suspect = true

@@ -1,8 +1,6 @@
 --[[
-Lane entry: decides whether a delivery may begin now, and otherwise where its job waits.
-
-While a subscriber fails, is slow or is new, its trial job is the single job by which it is tried next. Its other jobs
-wait meanwhile.
+Lane entry: decides whether a delivery may begin now, and otherwise where its job waits. While a subscriber fails, is
+slow or is new, its *trial job* is the single job by which it is tried next. Its other jobs wait meanwhile.
 ]]
 local jobs = include('delivering/jobs')
 local join_tokens = include('flow/join_tokens')
@@ -17,9 +15,9 @@ function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns a table about the deliveries of one subscriber (its lane). It has the fields of the subscriber's hash that
--- decide whether a delivery may begin, and how large it may be. `in_flight` is the number of deliveries in flight. It
--- includes deliveries that this script call has begun but not yet stored.
+-- Returns a table about the lane of a subscriber: the fields of the subscriber's hash that decide whether a delivery
+-- may begin, and how large it may be; and `in_flight`, the number of its deliveries in flight, with those that this
+-- script call has begun but not yet stored.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -37,8 +35,7 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores the trial job of a subscriber in the field `probe` of its hash; false removes it. The trial job is the single
--- job by which a failing, slow or new subscriber is tried next.
+-- Stores the trial job of a subscriber in the field `probe` of its hash; false removes it.
 local function set_trial_job(call, lane, job)
   lane.trial_job = job
   if job then
@@ -48,9 +45,8 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. If it was the trial job (the single job by which a
--- failing, slow or new subscriber is tried next), the subscriber has no trial job any more. Returns false, because no
--- delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. If it was the trial job, the subscriber has none any more.
+-- Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end
@@ -67,12 +63,11 @@ local function wait_for_turn(call, lane, job)
   return false
 end
 
--- Decides whether a delivery to a slow, new or failing subscriber, or for a join, may begin. It may if its share has
--- room: all subscribers of this kind together hold fewer workers than their maximum. A quarantine needs no room. If the
--- delivery may begin, counts the worker in the share and returns true. Otherwise returns false, and the job waits:
+-- If a share has room, or the worker is a quarantine, counts the worker in the share and returns true. Otherwise
+-- returns false, and the job waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
---   - Otherwise it waits in a list until the share has room. It becomes the trial job: all other jobs of the subscriber
---     wait for it. So each subscriber has at most one job in the list.
+--   - Otherwise it waits in a list until the share has room. It becomes the trial job, so each subscriber has at most
+--     one job in the list.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -86,10 +81,9 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber that has deliveries in flight may have another one. Must not be called for a failing or
--- new subscriber, which may have only one. A quarantine may always begin a delivery. Otherwise the job of a suspect (a
--- batch that two workers held when they died) would wait, come back to an ordinary worker, and be passed to the
--- quarantine again.
+-- Returns true if a subscriber that has deliveries in flight, and is not on trial, may have another one. A quarantine
+-- may always begin a delivery. Otherwise the job of a suspect would wait, come back to an ordinary worker, and be
+-- passed to the quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
@@ -116,16 +110,14 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- While a failing, slow or new subscriber or a join has a trial job, its other jobs wait. For any other subscriber,
-  -- `share` is false, and its jobs need not wait.
+  -- `share` is false for a subscriber that is neither failing, slow, new nor a join. Its jobs need not wait for a
+  -- trial.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)
     set_trial_job(call, lane, job)
     return false
   end
-  -- A subscriber without a delivery in flight may have one. If it has one in flight, the job waits in three cases: the
-  -- subscriber is `ordered`, it is on trial (failing or new), or it has as many in flight as it may.
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end

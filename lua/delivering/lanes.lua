@@ -3,22 +3,18 @@ Lanes: limit how many workers the deliveries of one subscriber may hold.
 
 A lane may hold a quarter of the workers with its deliveries in flight, but at least one. A subscriber that fails, or
 has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none before `throttled_until`.
-
-The spare workers of a thread ask for jobs while its other workers hang. A spare worker may begin a delivery only if the
-lane of the delivery then holds at most a quarter of the workers that no other lane holds, or only this worker. So each
-lane leaves three quarters of the workers that it finds free. Even if many lanes hang at once, some workers are left.
+A spare worker may begin a delivery only if the lane then holds at most a quarter of the workers that no other lane
+holds, or only this worker. So even if many lanes hang at once, some workers are left.
 
 A share limits the workers that all subscribers of one kind may hold together: half of the workers for all that are slow
-or have never accepted a batch, a quarter for all that fail, and a sixteenth for all joins. A delivery to such a
-subscriber begins only if its share has room. So of eight workers or more, the shares leave at least an eighth free,
-unless deliveries become late. The last quarter of the slow share is kept for lanes without a delivery in flight. If a
-share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane has at most one job.
+or have never accepted a batch, a quarter for all that fail, and a sixteenth for all joins. So of eight workers or more,
+the shares leave at least an eighth free, unless deliveries become late. The last quarter of the slow share is kept for
+lanes without a delivery in flight. If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where
+each lane has at most one job.
 ]]
 local lanes = {}
 
--- The names of the shares, in the order in which acquire serves them. A share is the part of the workers that all
--- subscribers of one kind, such as all slow ones, may hold together. The loader of the scripts makes the module from
--- SHARES in src/store/job.ts.
+-- The names of the shares, in the order in which acquire serves them: SHARES in src/store/job.ts.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
@@ -40,9 +36,8 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many subscribers have exactly one worker in the slow share, which limits the workers for slow and new
--- subscribers. They are counted once in a script call. If a delivery enters the share later in the call, `enter_share`
--- (lane_entry.lua) adds its subscriber, unless the subscriber has other deliveries in flight.
+-- Returns how many subscribers have exactly one worker in the slow share. They are counted once in a script call;
+-- `enter_share` (lane_entry.lua) adds those that enter the share later in the call.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -62,14 +57,13 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share; 0 or less means none. A share limits how many workers all
--- subscribers of one kind, such as slow ones, may hold together. `holds_some` is true if the next delivery's subscriber
--- already has deliveries in flight.
+-- Returns how many more deliveries may enter a share; 0 or less means none. `holds_some` is true if the next delivery's
+-- subscriber already has deliveries in flight.
 --
--- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight, so that they do not wait
--- for subscribers that hang. But late deliveries enter even a full share (late.lua), and can fill this quarter too. So
--- a subscriber without a delivery in flight may also enter as long as fewer than `kept` subscribers have a single
--- worker in the share. Example: of 64 workers, the slow share has 32, and 8 of these are kept.
+-- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight. Late deliveries enter
+-- even a full share (late.lua), and can fill this quarter too. So such a subscriber may also enter as long as fewer
+-- than `kept` subscribers have a single worker in the share. Example: of 64 workers, the slow share has 32, and 8 are
+-- kept.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -90,12 +84,9 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them. A spare worker
--- helps while the other workers of its thread hang. The number is a quarter of the workers that no other subscriber
--- holds, but at least 1. Example: of 86 workers, other subscribers hold 66. The result is 5, a quarter of 20.
---
--- `in_flight` is the number of the subscriber's deliveries in flight. `entered` is the number of all deliveries that
--- this script call has begun but not yet stored in `lanes_held`.
+-- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them: a quarter of the
+-- workers that no other subscriber holds, but at least 1. `in_flight` is the number of the subscriber's deliveries in
+-- flight. `entered` is the number of all deliveries that this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -116,10 +107,9 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only the jobs of suspects
--- (batches that two workers held when they died), and other workers take only the other jobs. `waiting` is an earlier
--- result of `lanes.share_jobs`; if it is nil, Redis is asked. A job that began to wait for a share later is missing in
--- `waiting`. This does no harm: the share is full, so no worker can take the job.
+-- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only suspects, and other
+-- workers take only other jobs. `waiting` is an earlier result of `lanes.share_jobs`, if there is one. A job that began
+-- to wait for a share later is missing in it, which does no harm: the share is full.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
@@ -130,8 +120,8 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker in the slow share, the limit on workers for slow subscribers. The caller has found that the worker's
--- delivery is late. Counts the worker even if the share is full. Does nothing if the worker already counts in a share.
+-- Counts a worker with a late delivery in the slow share, even if the share is full. Does nothing if the worker already
+-- counts in a share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -139,8 +129,7 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Removes workers from the shares (the limits by kind of subscriber). Returns how many of these workers were in a
--- share.
+-- Removes workers from the shares. Returns how many of them were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- One command finds out whether all shares are empty, as they usually are.
@@ -159,9 +148,8 @@ function lanes.subscribers_of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Ends the deliveries of these workers: the workers leave their subscribers' lanes (the deliveries in flight) and the
--- shares. `tokens` has, for each worker, the token of its subscriber, or false. Returns, by token, how many deliveries
--- of each subscriber have ended.
+-- Ends the deliveries of these workers: they leave lanes and shares. `tokens` has, for each worker, the token of its
+-- subscriber, or false. Returns, by token, how many deliveries of each subscriber have ended.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do

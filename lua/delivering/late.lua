@@ -24,13 +24,11 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Marks the subscribers of late deliveries as slow. The workers of these deliveries then count in the slow share. A
--- share (lanes.lua) limits how many workers all subscribers of a kind hold together, such as all slow ones. A worker
--- that already counts in another share, that of failing subscribers or of joins, stays there.
+-- Marks the subscribers of late deliveries as slow. The workers of these deliveries then count in the slow share,
+-- unless they count in another one.
 function late.notice(call, slow_ms)
   -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if the newest
-  -- lease was given in the present interval, a search was made in it too. The number of a lease is the time at which it
-  -- was given.
+  -- lease was given in the present interval, a search was made in it too.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

@@ -55,25 +55,22 @@ function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   return open_batches.bytes_of(slice, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
--- Returns two values for a new batch: its entry in `batches:room` (the UID, then the room), and the room. The room is
--- the number of bytes that still fit into the body of the delivery, a JSON array. `bytes` is the size of the batch's
+-- Returns two values for a new batch: its entry in `batches:room`, and its room in bytes. `bytes` is the size of its
 -- events, each with the comma or `]` after it. The `[` takes one more byte.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if the bytes of an open batch may have to be counted, because the new events (`slice`) are not small, or
--- because the subscriber has set its own limits. `entry` is the batch's entry in `batches:open`. It is longer than a
--- UID if the subscriber has its own limits.
+-- Returns true if the bytes of an open batch may have to be counted: the new events (`slice`) are not small, or the
+-- subscriber has its own limits. Then `entry`, in `batches:open`, is longer than a UID.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the room of open batches, the bytes that still fit into each. The three lists
--- are parallel. For each open batch, `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices`
--- its new events. Returns by token the room that is left. A batch has no room in the result if its bytes were never
--- counted and the new events are too small to be counted.
+-- Subtracts the bytes of new events from the room of open batches. For each of these, the three lists have its
+-- subscriber, its entry in `batches:open`, and its new events. Returns by token the room that is left, without batches
+-- whose bytes were never counted and whose new events are too small to be counted.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}
@@ -92,10 +89,7 @@ function open_batches.take_room(call, tokens, entries, slices)
   return rooms
 end
 
--- Returns the entry of an open batch in the hash `batches:open`:
---   the UID alone             if the subscriber has the default limits
---   the UID, then max_events  if it has another max_events, or a max_bytes of its own
--- `max_bytes` is the subscriber's own setting, or false.
+-- Returns the entry of an open batch in the hash `batches:open`. `max_bytes` is the subscriber's own setting, or false.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
@@ -141,8 +135,7 @@ function open_batches.has_no_closed(call)
   return fields == 0 or fields == 1 and redis.call('HEXISTS', hash, '') == 1
 end
 
--- Returns a table of the times (ms, as text) at which these batches were closed, by UID. The table lacks a batch that
--- is still open, and one that was never open because its first events filled it.
+-- Returns a table of the times (ms, as text) at which these batches were closed, by UID.
 function open_batches.closed_times(call, bids)
   local hash, closed = call.keys.batches_closed(), {}
   -- If no closing time is stored at all, the table is empty. `has_no_closed` finds this out in a fifth of the time of
@@ -152,8 +145,7 @@ function open_batches.closed_times(call, bids)
   return closed
 end
 
--- Returns the time at which a batch or dead letter was closed (ms, as text). Returns false if it is still open, or was
--- never open because its first events filled it.
+-- Returns the time at which a batch or dead letter was closed (ms, as text), or false.
 function open_batches.closed_ms(call, bid)
   return redis.call('HGET', call.keys.batches_closed(), bid)
 end
@@ -164,8 +156,7 @@ function open_batches.forget_closed(call, bids)
 end
 
 -- Closes a full batch, which must have been open. If its job is still scheduled for the deadline of the batch, the job
--- becomes instant: a worker may take it now. If the deadline has passed, the job is no longer scheduled, and stays
--- where it is.
+-- becomes instant.
 function open_batches.close_full(call, token, bid)
   open_batches.close_open(call, token, bid)
   open_batches.note_closed(call, bid)

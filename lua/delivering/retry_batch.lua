@@ -2,7 +2,7 @@
 --[[
 retry_batch: try a batch at once although it waits for its deadline, its next attempt or its lane. If `clients` is not
 empty, finds only batches of these subscribers. If the batch's subscriber is held back after failures, the job of the
-batch becomes the trial job: the one that is tried next.
+batch becomes the trial job.
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused, and
 `delivery_not_waiting` that a worker holds the job of the batch, or may take it already.
@@ -14,9 +14,8 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- Lets a subscriber that is held back after failures be tried now. `job` becomes its trial job, the one that is tried
--- next. If the former trial job is scheduled for later, it becomes a waiting job. If the former trial job is not
--- scheduled, it stays the trial job, and `job` does not replace it.
+-- Lets a subscriber that is held back after failures be tried now. `job` becomes its trial job. If the former trial job
+-- is scheduled for later, it becomes a waiting job; otherwise it stays the trial job, and `job` does not replace it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -3,9 +3,8 @@
 revive: turn dead letters back into ready batches. Their attempts and their age begin again at 0.
 
 Only dead letters that belong to `client` are revived; without `client` (root asks) any. A dead letter stays if its
-subscriber has left. Each batch goes to the end of its subscriber's queue, in the order given, and its job is instant.
-But the job of a suspect (a batch that two workers held when they died) waits for a quarantine, the process that
-delivers suspects one at a time. The history of a batch's attempts is kept.
+subscriber has left. Each batch goes to the end of its subscriber's queue, in the order given, and its job is instant,
+but that of a suspect waits for a quarantine. The history of a batch's attempts is kept.
 
 Returns an outcome for each UID. It is `dead_letter_not_found` also for the dead letter of another client;
 an entry of the client's index that names such a dead letter, or none, is removed.

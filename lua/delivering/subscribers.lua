@@ -51,9 +51,8 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Makes the trial job of a subscriber (the single job by which it is tried next) an ordinary job. If the job is
--- scheduled for later, it becomes instant: a worker may take it now. If it waits for room in a share (lanes.lua), it
--- stays there. Returns true if the job was scheduled.
+-- Makes the trial job of a subscriber an ordinary job. If it is scheduled for later, it becomes instant. If it waits
+-- for room in a share, it stays there. Returns true if the job was scheduled.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -19,10 +19,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes at most `max` waiting jobs of a subscriber instant (ready for any worker), those that have waited longest
--- first. They go behind all other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, only
--- the job of its oldest batch becomes instant, whatever `max` is. No job becomes instant while the subscriber is
--- paused, or has a trial job, which is tried before all others. Returns true if a job became instant.
+-- Makes at most `max` waiting jobs of a subscriber instant, those that have waited longest first. They go behind all
+-- other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, only the job of its oldest batch
+-- becomes instant, whatever `max` is. None does while the subscriber is paused, or has a trial job, which is tried
+-- before all others. Returns true if a job became instant.
 function waiting.make_instant(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

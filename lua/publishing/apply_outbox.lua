@@ -87,8 +87,8 @@ local function names_in(set)
   return names
 end
 
--- Applies the outbox entries of one other partition. Ignores entries up to the number `last`, which were applied
--- before. Returns the number of the last applied entry.
+-- Applies the outbox entries of one other partition after the number `last`. Returns the number of the last applied
+-- entry.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
     if state.copies >= copies.MAX.outbox then break end

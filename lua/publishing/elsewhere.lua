@@ -7,8 +7,7 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Parses the field `elsewhere` of a topic. Returns its marks; each says how many subscribers of the topic one other
--- partition has. `text` is nil or false if the topic has no such field.
+-- Parses the field `elsewhere` of a topic; `text` is nil or false if the topic has none. Returns its marks.
 function elsewhere.read(text)
   local marks = {}
   if not text then return marks end
@@ -18,7 +17,6 @@ function elsewhere.read(text)
   return marks
 end
 
--- Stores the marks of a topic; each says how many subscribers of the topic one other partition has.
 function elsewhere.store(call, topic, marks)
   local texts = {}
   for i, mark in ipairs(marks) do

@@ -121,8 +121,7 @@ function intake.end_run(taken)
   taken.current_run = nil
 end
 
--- Adds events to what the subscribers of a topic get at the end of this script call. `events` is a slice: a list, with
--- the positions `first` and `last` of the events in it.
+-- Adds a slice of events to what the subscribers of a topic get at the end of this script call.
 function intake.add(call, taken, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -159,9 +158,8 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. The client would become the publisher of each topic that has none, but nothing is stored here. So for
--- each such topic, lowers the maximum numbers of topics in `taken` (of the bus and of the client) by one before the
--- next topic is checked.
+-- or nothing. Stores nothing, so each topic of which the client would become the publisher lowers the maximum numbers
+-- of topics in `taken` by one.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })
@@ -189,8 +187,7 @@ function intake.count_subscribers(topic)
   return #topic.subscribers + elsewhere.count(topic.elsewhere)
 end
 
--- Accepts or refuses a publication as a whole. Returns the outcome, and how many subscribers in all partitions get the
--- events (0 if the publication is refused).
+-- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get the events.
 function intake.take(call, taken, publication)
   local refusal = intake.judge(call, taken, publication)
   if refusal then return refusal, 0 end

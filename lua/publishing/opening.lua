@@ -25,9 +25,8 @@ function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), new = false }
 end
 
--- Creates a table that collects what must be written to indexes and queues about new batches. `enter` writes it for
--- many batches at once. Scores and times are converted to text once, because Redis takes 0.5 µs to convert a Lua
--- number.
+-- Creates a table that collects what `enter` will write about new batches. Scores and times are converted to text once,
+-- because Redis takes 0.5 µs to convert a Lua number.
 local function collection(call)
   return {
     created_ms = string.format('%d', call.accepted_ms),
@@ -69,19 +68,17 @@ local function leave_open(call, new, bid, token, max_events, max_bytes, slice, f
     new.rooms[#new.rooms + 1] = token
     new.rooms[#new.rooms + 1] = value
   end
-  -- The Ruby Routemaster keeps its open batches in the set `batches_current`; this bus looks in `batches:open`. This
-  -- bus adds its open batches to the set too, as part of the common layout, but not after a takeover from a Ruby bus. A
-  -- Ruby process that still runs would find the batches there, and append events under a key that this bus does not
-  -- read.
+  -- The set `batches_current` is part of the common layout; this bus itself looks in `batches:open`. After a takeover
+  -- the set is left alone: a Ruby process that still runs would find the batch there, and append events under a key
+  -- that this bus does not read.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   new.entries[#new.entries + 1] = token
   new.entries[#new.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
   return true
 end
 
--- Adds a new batch to the table `new`: what `enter` will write about it. If the batch is full already, or the
--- subscriber's timeout is 0, its job will be instant, which means ready for a worker. Otherwise the job will be
--- scheduled for the deadline of the batch.
+-- Adds a new batch to what `enter` will write. If the batch is full, or the subscriber's timeout is 0, its job will be
+-- instant. Otherwise it will be scheduled for the deadline of the batch.
 local function collect(call, new, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
   local index, scheduled = new.index, new.scheduled
@@ -98,8 +95,7 @@ local function collect(call, new, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Stores events of a slice (a part of a list of events) in new batches of a subscriber, from position `first` of the
--- list to the end of the slice.
+-- Stores the events of a slice from position `first` on in new batches of a subscriber.
 function opening.open(call, opened, token, slice, first)
   local new = opened.new or collection(call)
   opened.new = new
@@ -128,9 +124,8 @@ end
 function opening.enter(call, opened)
   local new, keys = opened.new, call.keys
   if not new then return end
-  -- What was collected is forgotten before it is written. So if a command fails, the commands after it are left out,
-  -- and nothing is written twice. Otherwise the next call of this function, for example for the next subscriber, would
-  -- put the same jobs into the queue again.
+  -- What was collected is forgotten before it is written. Otherwise, if a command failed, the next call of this
+  -- function would put the same jobs into the queue again.
   opened.new = false
   bulk.command('ZADD', keys.batches_index(), new.index)
   bulk.command('SADD', keys.jobs_index('main'), new.jobs)

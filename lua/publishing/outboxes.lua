@@ -59,8 +59,8 @@ local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Returns the first entries of a list, which is an outbox or the entries set aside for a partition. Returns at most
--- `max_entries` with about `max_bytes` together, but at least one entry, unless the list is empty.
+-- Returns the first entries of a list: at most `max_entries` with about `max_bytes` together, but at least one, unless
+-- the list is empty.
 function outboxes.first_entries(list, max_entries, max_bytes)
   local entries, bytes = {}, 0
   while #entries < max_entries do
@@ -127,9 +127,8 @@ local function put_job(call)
 end
 
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
--- cannot be queued, for example because a key has another type, the error is kept in `call.failure`, and a sweep
--- queues the job later. The error is not thrown at once, because the entries are appended already: if the script ended
--- here, a caller that repeats it would append them again.
+-- cannot be queued, the error is only kept in `call.failure`, and a sweep queues the job later: if the script ended
+-- here, a caller that repeats it would append the entries again.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -171,8 +170,8 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more wait for one of the partitions in `marks`. Counts the list `outbox`, which all
--- partitions share, together with the list `outbox:{partition}`, the entries set aside for the partition.
+-- Returns true if `max_bytes` or more wait for one of the partitions in `marks`: in the list `outbox`, which all
+-- partitions share, and in `outbox:{partition}` together.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -182,8 +181,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Sets outbox entries aside for the partitions in `late`, which did not apply them in time: copies the entries of each
--- partition to a list of its own. If the job that sends this list is not queued, schedules it.
+-- Copies outbox entries to the lists of those of their partitions that are in `late`. Schedules the jobs that send
+-- these lists, unless they are queued.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -71,9 +71,8 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of the subscribers to their batches, beginning with the subscriber at position `first`. Sets
--- `counts[i]` to the number of events of subscriber i. If appending fails for a subscriber, throws the error; `counts`
--- then ends before this subscriber.
+-- Appends the events of the subscribers from position `first` on to their batches. Sets `counts[i]` to the number of
+-- events of subscriber i. If appending fails for a subscriber, throws the error; `counts` then ends before it.
 local function append_from(call, opened, taken, entries, rooms, counts, first)
   for i = first, #taken.tokens do
     local token = taken.tokens[i]
