@@ -76,31 +76,33 @@ local function is_open(call, seen, token, bid)
   return seen.open[token] == bid
 end
 
--- Returns the state of a batch. `attempts` is the number of its attempts, as text.
-local function state_of(call, seen, bid, token, attempts)
+local function state_of(call, seen, entry)
+  local bid, token = entry.id, entry.subscriber
   if holder_of(call, seen, bid, token) then return 'in_flight' end
   if is_open(call, seen, token, bid) then return 'open' end
   if delivery_states.is_paused(call, seen, token) then return 'paused' end
-  return attempts == '0' and 'ready' or 'retrying'
+  return entry.attempts == 0 and 'ready' or 'retrying'
+end
+
+-- Returns what the header of a batch or dead letter says, or nothing if there is no such list.
+local function read(list, bid)
+  local token, created_ms, attempts = batches.read_header(list)
+  if not token then return end
+  return { id = bid, subscriber = token, created_ms = tonumber(created_ms), attempts = tonumber(attempts) }
 end
 
 -- Returns a batch with its state. Returns nothing if the batch does not exist.
 function delivery_states.batch(call, seen, bid)
-  local token, created_ms, attempts = batches.read_header(call.keys.batch(bid))
-  if not token then return end
-  return {
-    id = bid, subscriber = token, state = state_of(call, seen, bid, token, attempts),
-    created_ms = tonumber(created_ms), attempts = tonumber(attempts),
-  }
+  local entry = read(call.keys.batch(bid), bid)
+  if entry then entry.state = state_of(call, seen, entry) end
+  return entry
 end
 
 -- Returns a dead letter as a listing shows it. Returns nothing if the dead letter does not exist.
 function delivery_states.dead_letter(call, bid)
-  local token, created_ms, attempts = batches.read_header(call.keys.dead_letter(bid))
-  if not token then return end
-  return {
-    id = bid, subscriber = token, state = 'dead', created_ms = tonumber(created_ms), attempts = tonumber(attempts),
-  }
+  local entry = read(call.keys.dead_letter(bid), bid)
+  if entry then entry.state = 'dead' end
+  return entry
 end
 
 -- Adds further fields to the entry of a batch or dead letter:
