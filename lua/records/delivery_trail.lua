@@ -12,36 +12,18 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- The first command reads MIN_CHUNK entries of a trail (the list that tells which delivery logs were written when).
--- Each later command reads more, up to MAX_CHUNK.
-local MIN_CHUNK, MAX_CHUNK = 16, 128
 -- An id that is smaller than any other. Listings descend by time, and by id among entries of the same time. A page that
 -- begins after a time and this id therefore begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the entries of a trail that are older than the time `place` (ms), the newest first. A trail
--- is a list that tells which delivery logs were written when. `ending` ('taken' or 'dropped') selects the trail.
-local function read_entries(call, ending, place)
-  local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
-  local position = delivery_log.trail_position(call, ending, place)
-  return function()
-    if at == 0 then
-      if position == 0 then return end
-      local first = math.max(1, position - size + 1)
-      chunk = redis.call('LRANGE', trail, first - 1, position - 1)
-      at, position, size = #chunk, first - 1, math.min(MAX_CHUNK, 4 * size)
-    end
-    at = at - 1
-    return chunk[at + 1]
-  end
-end
-
--- Returns an iterator over the script calls that a trail names, the newest first. (A trail is a list that tells which
--- delivery logs were written when.) For each call it returns the time of the call (`place`, ms) and the subscribers
--- whose logs the call wrote (`tokens`). All entries of a call have the same time. The oldest call is left out, because
--- the trail may have lost some of its entries.
+-- Returns an iterator over the script calls before the time `place` (ms) that a trail names, the newest first. For each
+-- call it returns the time of the call (`place`, ms) and the subscribers whose logs the call wrote (`tokens`). All
+-- entries of a call have the same time. The oldest call is left out, because the trail may have lost some of its
+-- entries.
 local function read_calls(call, ending, place)
-  local next_entry = read_entries(call, ending, place)
+  local next_entry = delivery_sources.backwards(
+    call.keys.deliveries_trail(ending), delivery_log.trail_position(call, ending, place)
+  )
   local entry = next_entry()
   return function()
     if not entry then return end
@@ -60,7 +42,7 @@ end
 local function log_of(reader, token)
   local log = reader.logs[token]
   if not log then
-    local source = delivery_sources.log(reader.call, reader.listing, reader.ending, token)
+    local source = delivery_sources.log(reader.listing, reader.ending, token)
     log = source and { read = source:open() } or {}
     log.next = log.read and log.read()
     reader.logs[token] = log
@@ -86,22 +68,22 @@ end
 
 -- Returns an iterator over the records of all logs from the time `place` (ms) on backwards, the newest first.
 local function read_all_logs(reader, place)
-  local call, ending, sources = reader.call, reader.ending, {}
+  local call, ending, sources = reader.listing.call, reader.ending, {}
   for _, name in ipairs(delivery_log.names(call, {})) do
     local its_ending, token = delivery_log.read_name(name)
     if its_ending == ending then
-      sources[#sources + 1] = delivery_sources.log(call, reader.listing, ending, token, place)
+      sources[#sources + 1] = delivery_sources.log(reader.listing, ending, token, place)
     end
   end
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of all logs, the newest first. The trail tells for each time which logs were
--- written then, so only these logs are read. Where the trail ends, all logs are searched for older records.
+-- Returns an iterator over the records of all logs, the newest first. Reads only logs that the trail names. Where the
+-- trail ends, searches all logs for older records.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
-  local next_call = read_calls(reader.call, reader.ending, place)
+  local next_call = read_calls(listing.call, reader.ending, place)
   return function()
     while #records == 0 do
       if rest then return rest() end
@@ -124,11 +106,10 @@ local function read_trail(reader)
 end
 
 -- Returns one of the sources that a listing merges: the records of all batches with this `ending` ('taken' or
--- 'dropped'). The `place` of a source is the time of its newest record. A listing opens a source only when it comes to
--- that time. This source does not know the time yet, so `place` is infinity, and the listing opens it first.
-function delivery_trail.source(call, listing, ending)
+-- 'dropped'). The time of its newest record is not known yet, so `place` is infinity, and the listing opens it first.
+function delivery_trail.source(listing, ending)
   listing.sources = listing.sources + 1
-  return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }
+  return { place = math.huge, open = read_trail, listing = listing, ending = ending, logs = {} }
 end
 
 return delivery_trail

@@ -29,87 +29,71 @@ local MAX_SHOWN_ATTEMPTS = 3
 local SUBSCRIBERS_PER_EXISTS = 50
 
 -- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
-local function queue_owners(call, listing, clients)
+local function queue_owners(listing, clients)
   if #clients > 0 then return clients end
-  local gauge, tokens = redis.call('HGETALL', call.keys.gauge_batches()), {}
+  local gauge, tokens = redis.call('HGETALL', listing.call.keys.gauge_batches()), {}
   for i = 1, #gauge, 2 do tokens[#tokens + 1] = gauge[i] end
   listing.sources = listing.sources + #tokens
   return tokens
 end
 
--- Adds the queued batches of the subscribers in `clients` (of all if it is empty) to `sources`, from which the listing
--- is made. If `state` is given, only batches in that state are listed.
-local function add_queues(call, listing, sources, clients, state)
+-- The functions below add what they are named after to `sources`, from which the listing is made: of the subscribers in
+-- `clients`, or of all if it is empty.
+local function add_queues(listing, sources, clients)
+  local keys = listing.call.keys
   for _, token in ipairs(clients) do
-    local index = call.keys.batches_queued(token)
-    sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, state)
+    sources[#sources + 1] = delivery_sources.batches(listing, keys.batches_queued(token), 1000)
   end
-  if #clients == 0 then
-    sources[1] = delivery_sources.batches(call, listing, call.keys.batches_index(), 1, state)
-  end
+  if #clients == 0 then sources[1] = delivery_sources.batches(listing, keys.batches_index(), 1) end
 end
 
-local function add_open(call, listing, sources, clients)
-  local entries, bids = {}, {}
-  for _, token in ipairs(clients) do
-    entries[#entries + 1] = redis.call('HGET', call.keys.batches_open(), token) or nil
-  end
-  if #clients == 0 then entries = redis.call('HVALS', call.keys.batches_open()) end
+local function add_open(listing, sources, clients)
+  local entries, bids, open = {}, {}, listing.call.keys.batches_open()
+  for _, token in ipairs(clients) do entries[#entries + 1] = redis.call('HGET', open, token) or nil end
+  if #clients == 0 then entries = redis.call('HVALS', open) end
   for i, entry in ipairs(entries) do bids[i] = open_batches.read_entry(entry) end
-  delivery_sources.add_singles(call, listing, sources, bids, 'open')
+  delivery_sources.add_singles(listing, sources, bids)
 end
 
-local function add_in_flight(call, listing, sources, clients)
-  local bids = delivery_states.in_flight(call, listing.seen, clients)
-  delivery_sources.add_singles(call, listing, sources, bids, 'in_flight')
+local function add_in_flight(listing, sources, clients)
+  delivery_sources.add_singles(listing, sources, delivery_states.in_flight(listing.call, listing.seen, clients))
 end
 
-local function add_paused(call, listing, sources, clients)
-  for _, token in ipairs(queue_owners(call, listing, clients)) do
-    if delivery_states.is_paused(call, listing.seen, token) then
-      add_queues(call, listing, sources, { token }, 'paused')
-    end
+local function add_paused(listing, sources, clients)
+  for _, token in ipairs(queue_owners(listing, clients)) do
+    if delivery_states.is_paused(listing.call, listing.seen, token) then add_queues(listing, sources, { token }) end
   end
 end
 
-local function add_retrying(call, listing, sources, clients)
-  local tokens = queue_owners(call, listing, clients)
+local function add_retrying(listing, sources, clients)
+  local tokens = queue_owners(listing, clients)
   for from = 1, #tokens, SUBSCRIBERS_PER_EXISTS do
     local indexes = {}
     for i = from, math.min(from + SUBSCRIBERS_PER_EXISTS - 1, #tokens) do
-      indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
+      indexes[#indexes + 1] = listing.call.keys.batches_retrying(tokens[i])
     end
-    -- Most subscribers have no index of retried batches. A single EXISTS shows whether any of these subscribers has
-    -- one.
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
-        sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')
+        sources[#sources + 1] = delivery_sources.batches(listing, index, 1000)
       end
     end
   end
 end
 
-local function add_dead(call, listing, sources, clients)
+local function add_dead(listing, sources, clients)
+  local keys = listing.call.keys
   for _, token in ipairs(clients) do
-    sources[#sources + 1] = delivery_sources.dead_letters(call, listing, call.keys.dead_letters_of(token))
+    sources[#sources + 1] = delivery_sources.dead_letters(listing, keys.dead_letters_of(token))
   end
-  if #clients == 0 then
-    sources[#sources + 1] = delivery_sources.dead_letters(call, listing, call.keys.dead_letters_index())
-  end
+  if #clients == 0 then sources[#sources + 1] = delivery_sources.dead_letters(listing, keys.dead_letters_index()) end
 end
 
--- Adds the delivery logs to the sources of the listing. With `wanted` ('taken' or 'dropped'), adds only the logs with
--- this ending.
-local function add_logs(call, listing, sources, clients, wanted)
-  for _, ending in ipairs(#clients == 0 and delivery_log.ENDINGS or {}) do
-    if not wanted or ending == wanted then sources[#sources + 1] = delivery_trail.source(call, listing, ending) end
-  end
-  if #clients == 0 then return end
-  for _, name in ipairs(delivery_log.names(call, clients)) do
-    local ending, token = delivery_log.read_name(name)
-    if not wanted or ending == wanted then
-      sources[#sources + 1] = delivery_sources.log(call, listing, ending, token)
+local function add_logs(listing, sources, clients)
+  for _, wanted in ipairs(listing.state and { listing.state } or delivery_log.ENDINGS) do
+    for _, token in ipairs(clients) do
+      sources[#sources + 1] = delivery_sources.log(listing, wanted, token)
     end
+    if #clients == 0 then sources[#sources + 1] = delivery_trail.source(listing, wanted) end
   end
 end
 
@@ -118,14 +102,10 @@ local ADD = {
   dead = add_dead, taken = add_logs, dropped = add_logs,
 }
 
-local function sources_of(call, listing, clients, state)
+local function sources_of(listing, clients)
   local sources = {}
-  if state then
-    ADD[state](call, listing, sources, clients, state)
-  else
-    add_queues(call, listing, sources, clients)
-    add_dead(call, listing, sources, clients)
-    add_logs(call, listing, sources, clients)
+  for _, add in ipairs(listing.state and { ADD[listing.state] } or { add_queues, add_dead, add_logs }) do
+    add(listing, sources, clients)
   end
   return sources
 end
@@ -134,9 +114,9 @@ return function(call, args)
   local bounds = {
     since_ms = args.since_ms, until_ms = args.until_ms or math.huge, place = args.place_ms, id = args.place_id,
   }
-  local listing = delivery_sources.begin(call, bounds, MAX_BATCHES)
+  local listing = delivery_sources.begin(call, bounds, args.state, MAX_BATCHES)
   local entries, last = {}, nil
-  for entry in merging.merged(sources_of(call, listing, args.clients, args.state)) do
+  for entry in merging.merged(sources_of(listing, args.clients)) do
     if entry.stopped then last = entry end
     if #entries == args.limit then last = entries[#entries] end
     if last then break end
