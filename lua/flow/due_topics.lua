@@ -4,9 +4,9 @@ that publishes to them.
 
 A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
 earlier event of another topic is left: a client can have a thousand topics, and one script call takes events of only a
-few. `first` is the topic whose next event is due first; it is nil if no event is due. Events of `first` up to
-`until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time the
-client has used (publish_delayed.lua).
+few. `first` is the topic whose next event is due first, at `due_ms`; it is nil if no event is due. Events of `first` up
+to `until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time
+the client has used (publish_delayed.lua).
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')
@@ -69,6 +69,20 @@ local function read_next(call, client)
   end
 end
 
+-- Returns the topic or client in a list with the earliest `due_ms`, and the earliest time of the others, which may be
+-- infinite.
+function due_topics.earliest(list)
+  local first, next_ms = nil, math.huge
+  for _, each in ipairs(list) do
+    if not first or each.due_ms < first.due_ms then
+      first, next_ms = each, first and first.due_ms or math.huge
+    else
+      next_ms = math.min(next_ms, each.due_ms)
+    end
+  end
+  return first, next_ms
+end
+
 -- Finds the topic of a client that has the earliest due event, and stores it in `client.first` (nil if no event is
 -- due). Sets `client.until_ms`: up to this time, the events of that topic come before those of the client's other
 -- topics. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
@@ -77,19 +91,12 @@ end
 -- earlier than the earliest event found so far.
 function due_topics.find_first(call, client)
   while true do
-    client.first, client.until_ms = nil, call.now_ms
-    for _, topic in ipairs(client.topics) do
-      local before = client.first and client.first.due_ms or math.huge
-      if topic.due_ms <= call.now_ms and topic.due_ms < before then
-        client.first, client.until_ms = topic, math.min(client.until_ms, before)
-      else
-        client.until_ms = math.min(client.until_ms, topic.due_ms)
-      end
-    end
+    local first, next_ms = due_topics.earliest(client.topics)
     local unread = client.unread[client.next]
-    if not unread then return end
-    if client.first and client.first.due_ms <= unread.due_ms then
-      client.until_ms = math.min(client.until_ms, unread.due_ms)
+    if not unread or first and first.due_ms <= unread.due_ms then
+      client.first = first and first.due_ms <= call.now_ms and first or nil
+      client.due_ms = first and first.due_ms
+      client.until_ms = math.min(call.now_ms, next_ms, unread and unread.due_ms or math.huge)
       return
     end
     read_next(call, client)

@@ -101,24 +101,15 @@ end
 --             comes first (topics of skipped clients do not count), but at most the present time
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
-  local function first_of_round()
-    local first, until_ms = nil, math.huge
+  for _ = 1, 2 do
+    local waiting = {}
     for _, client in ipairs(clients) do
-      local before_ms = first and first.first.due_ms or math.huge
-      if client.first and client.work < part then
-        if client.first.due_ms < before_ms then
-          first, until_ms = client, math.min(until_ms, before_ms)
-        else
-          until_ms = math.min(until_ms, client.first.due_ms)
-        end
-      end
+      if client.first and client.work < part then waiting[#waiting + 1] = client end
     end
-    if first then return first, math.min(until_ms, first.until_ms) end
+    local first, next_ms = due_topics.earliest(waiting)
+    if first then return first, math.min(next_ms, first.until_ms) end
+    for _, client in ipairs(clients) do client.work = 0 end
   end
-  local first, until_ms = first_of_round()
-  if first then return first, until_ms end
-  for _, client in ipairs(clients) do client.work = 0 end
-  return first_of_round()
 end
 
 -- Takes due events until the script call has done its maximum of work. Returns true if some are left. Each call begins
