@@ -7,11 +7,10 @@ A join key expires `within_ms` after it was opened, but not before the join has 
 by then. So the join key stays open while the queue of the join has a batch from before that time. The queue has all
 events that other partitions accepted before `moved_until_ms`; nil means that there are no other partitions. A call
 closes at most `max_closed` join keys, the oldest first, and publishes a limited number of copies (an event for one
-subscriber is a copy); `is_left` says that more join keys have expired. `version` is the time at which the join was put
-last, as the caller knows it. If the join was put again since, nothing changes and `changed` is set. A join that is gone
-loses its entry in `joins:expiring`. `expiry_refusal` is the reason if the events about the closed join keys could not
-be published. While their topic takes no events, because an outbox is full (outboxes.lua), nothing is closed, and the
-join comes again after a second.
+subscriber is a copy). If more join keys have expired, the join stays due. `version` is the time at which the join was
+put last, as the caller knows it. If the join was put again since, nothing changes. `expiry_refusal` is the reason if
+the events about the closed join keys could not be published. While their topic takes no events, because an outbox is
+full (outboxes.lua), nothing is closed, and the join comes again after a second.
 ]]
 local agenda = include('flow/agenda')
 local join_work = include('flow/join_work')
@@ -39,16 +38,13 @@ local function counted_until(call, token, moved_until_ms)
 end
 
 return function(call, args)
-  local token, keys = args.token, call.keys
-  if redis.call('HGET', keys.subscriber(token), 'subscribed_at') ~= args.version then
-    if redis.call('SISMEMBER', keys.joins(), token) == 0 then redis.call('ZREM', keys.joins_expiring(), token) end
-    return { changed = true, expired = 0, is_left = false, published = {} }
-  end
+  local token, nothing = args.token, { expired = 0, published = {} }
+  if redis.call('HGET', call.keys.subscriber(token), 'subscribed_at') ~= args.version then return nothing end
   local until_ms = counted_until(call, token, args.moved_until_ms) - args.within_ms
   local work = join_work.begin(call, args)
   if join_work.must_wait(work.expiry_outlet) then
     open_keys.schedule(call, token, args.within_ms, agenda.WAIT_MS)
-    return { changed = false, expired = 0, is_left = false, published = {} }
+    return nothing
   end
   for _, key in ipairs(open_keys.oldest(work.open, args.max_closed, until_ms)) do
     if join_work.is_full(work) then break end
@@ -58,7 +54,7 @@ return function(call, args)
   local is_left = #open_keys.oldest(work.open, 1, until_ms) > 0
   open_keys.schedule(call, token, args.within_ms, not is_left and LOOK_AGAIN_MS or nil)
   return {
-    changed = false, expired = work.expired, is_left = is_left, published = published,
+    expired = work.expired, published = published,
     expiry_refusal = work.expired > 0 and work.expiry_outlet and work.expiry_outlet.refusal or nil,
   }
 end

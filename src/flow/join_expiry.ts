@@ -6,7 +6,6 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { msOf } from '../store/replies.ts';
 import type { Flushing } from '../subscribing/topic_marks.ts';
-import type { JoinRules } from './join_rules.ts';
 import {
   areFullElsewhere,
   type Join,
@@ -26,18 +25,6 @@ const MAX_JOINS = 100;
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
-
-/**
- * Rules for a join that was removed. The script needs rules as an argument, although it only deletes the entry of such
- * a join in `joins:expiring`.
- */
-const NO_RULES: JoinRules = {
-  sources: [],
-  by: 'url',
-  then: { topic: '', type: 'noop' },
-  within: 0,
-  on_expiry: null,
-};
 
 interface JoinExpiryParts {
   partition: Partition;
@@ -109,19 +96,23 @@ async function moveWhatIsAccepted(
 async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const { partition, partitions, guard, settings } = parts;
   const join = await readJoin(partition, token);
-  if (join?.rules.on_expiry) await guard.check(partition);
-  const movedUntilMs = join && (await moveWhatIsAccepted(parts, join));
-  const to = join?.rules.on_expiry?.topic;
-  const isFull = join && to !== undefined && (await areFullElsewhere(join, [to], settings, partitions));
+  if (!join) {
+    // The join is gone, and must not be due again. Like the sweep, this removes its entry.
+    await partition.run('sweep_joins', { where: 'joins_expiring', names: [token], token: undefined });
+    return;
+  }
+  const { on_expiry } = join.rules;
+  if (on_expiry) await guard.check(partition);
+  const movedUntilMs = await moveWhatIsAccepted(parts, join);
+  const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
   // If `isFull`, the topic of `on_expiry` is in another partition with a full outbox, which the script cannot see. With
   // a limit of 0 bytes, the script acts as if an outbox were full: it closes no key, and looks at the join again after
   // a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
-  const known = join ?? { token, rules: NO_RULES, version: '', countsAfter: 0 };
   const reply = await partition.runPermitted('expire_keys', {
-    ...joinArguments(known, limits, partitions),
+    ...joinArguments(join, limits, partitions),
     maxClosed: MAX_CLOSED,
     movedUntilMs,
   });
-  await noteCounted(parts, known, reply);
+  await noteCounted(parts, join, reply);
 }

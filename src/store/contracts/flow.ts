@@ -155,9 +155,7 @@ export const flowContracts = {
   expire_keys: {
     arguments: { ...join, maxClosed: 'number', movedUntilMs: 'number?' },
     reply: {
-      changed: 'flag',
       expired: 'number',
-      isLeft: 'flag',
       published,
       expiryRefusal: `replaced|${refusal}?`,
     },
