@@ -17,6 +17,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { keyOf } from './join_key.ts';
 import {
   areFullElsewhere,
+  claimTopics,
   type Join,
   type JoinFigures,
   type JoinLimits,
@@ -60,17 +61,6 @@ interface StoredEvent {
 
 type Counted = Reply<'join_events'>;
 
-const NOTHING_COUNTED = {
-  taken: 0,
-  isDone: false,
-  completed: 0,
-  expired: 0,
-  evicted: 0,
-  unkeyed: 0,
-  published: [],
-  expiryRefusal: undefined,
-} as const satisfies Partial<Counted>;
-
 /**
  * Counts the events in the batches of joins. A join groups events by a key, such as an order number. When a key is
  * complete, the join publishes an event.
@@ -85,19 +75,35 @@ export class JoinBatches {
 
   /**
    * Counts the events of a batch for its join, with script calls that remove the counted events. The last call also
-   * deletes the job. Throws RangeError if an event cannot be decoded, and StorageUnavailable.
+   * deletes the job. The batch waits while Redis is short of memory, or an outbox is full. Throws RangeError if an event
+   * cannot be decoded, and StorageUnavailable.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
+    try {
+      return await this.#take(work, signal);
+    } catch (error) {
+      if (error instanceof StorageFull) return UNTIL_THERE_IS_ROOM;
+      throw error;
+    }
+  }
+
+  async #take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;
+    const { guard, partitions, settings } = this.#parts;
     let events = eventsIn(batch.pieces);
     let join = await this.#find(batch.token, work.subscriber?.subscribedAt);
     while (join) {
       if (await this.#isOfEarlier(batch, join)) return DONE;
       if (signal.aborted) return GIVEN_BACK;
+      await guard.check(partitions.ofSubscriber(batch.token));
+      const refusal = await this.#refusalElsewhere(join);
+      if (refusal) return this.#refused(work, join, refusal);
+      if (await areFullElsewhere(join, outletsOf(join.rules), settings, partitions))
+        return UNTIL_THERE_IS_ROOM;
       const reply = await this.#count(work, join, events);
-      if (reply === 'no_room' || reply.outcome === 'outbox_full') return UNTIL_THERE_IS_ROOM;
+      if (reply.outcome === 'outbox_full') return UNTIL_THERE_IS_ROOM;
       if (reply.outcome === 'not_held') return { end: 'settled', held: false };
-      if (reply.outcome === 'refused') return this.#refused(work, join, reply);
+      if (reply.outcome === 'refused') return this.#refused(work, join, reply.reason);
       if (reply.outcome === 'changed') join = await this.#find(batch.token);
       else await this.#note(join, batch, reply);
       if (reply.isDone) return { end: 'settled', held: true };
@@ -125,40 +131,29 @@ export class JoinBatches {
 
   /**
    * Calls the script `join_events` for the next events. Example: a join waits for an order and its payment. The script
-   * notes which of the two has come, and publishes an event when both have. Returns 'no_room', and counts nothing,
-   * while Redis is short of memory, or an outbox in another partition is full.
+   * notes which of the two has come, and publishes an event when both have.
    */
-  async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_room'> {
+  #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
     const { deliveryLog, maxJoinKeys, maxJoinBytes } = settings;
     const slice = events.slice(0, MAX_COUNTED_PER_CALL);
-    try {
-      const partition = partitions.ofSubscriber(batch.token);
-      await guard.check(partition);
-      const refusal = await this.#refusalElsewhere(join);
-      if (refusal) return { ...NOTHING_COUNTED, outcome: 'refused', reason: refusal };
-      if (await areFullElsewhere(join, outletsOf(join.rules), settings, partitions)) return 'no_room';
-      return await partition.runPermitted('join_events', {
-        ...settings,
-        ...joinArguments(join, settings, partitions),
-        q: 'main',
-        worker,
-        job: packed,
-        lease,
-        slowMs: SLOW_MS,
-        record: deliveryLog > 0 ? takenRecord(batch, { ...TAKEN, atMs: work.atMs }) : undefined,
-        bid: batch.bid,
-        createdMs: batch.createdAtMs,
-        maxKeys: maxJoinKeys,
-        maxBytes: Math.min(maxJoinBytes, clientBytes(guard.maxBytes)),
-        left: events.length,
-        events: slice.map((event) => argumentsOf(event, join)),
-      });
-    } catch (error) {
-      if (error instanceof StorageFull) return 'no_room';
-      throw error;
-    }
+    return partitions.ofSubscriber(batch.token).runPermitted('join_events', {
+      ...settings,
+      ...joinArguments(join, settings, partitions),
+      q: 'main',
+      worker,
+      job: packed,
+      lease,
+      slowMs: SLOW_MS,
+      record: deliveryLog > 0 ? takenRecord(batch, { ...TAKEN, atMs: work.atMs }) : undefined,
+      bid: batch.bid,
+      createdMs: batch.createdAtMs,
+      maxKeys: maxJoinKeys,
+      maxBytes: Math.min(maxJoinBytes, clientBytes(guard.maxBytes)),
+      left: events.length,
+      events: slice.map((event) => argumentsOf(event, join)),
+    });
   }
 
   /**
@@ -168,20 +163,21 @@ export class JoinBatches {
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
-    const home = partitions.ofTopic(rules.then.topic);
-    if (home === partitions.ofSubscriber(token)) return undefined;
-    const { maxTopics, maxClientTopics } = settings;
-    const claim = { client: ownerOf(token), maxTopics, maxClientTopics, topics: [rules.then.topic] };
-    const { outcome } = await home.run('claim_topics', { ...claim, judgesOnly: false });
-    return outcome === 'ok' ? undefined : outcome;
+    const { topic } = rules.then;
+    if (partitions.ofTopic(topic) === partitions.ofSubscriber(token)) return undefined;
+    return (await claimTopics(partitions, ownerOf(token), [topic], settings))?.outcome;
   }
 
   /**
    * Makes a batch a dead letter, because its join may not publish. When the join may publish again, its owner can retry
    * the dead letter.
    */
-  async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
-    const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);
+  async #refused(
+    { batch, atMs }: Work,
+    { token, rules }: Join,
+    reason: Counted['reason'] = 'claimed_by_other',
+  ): Promise<Settlement> {
+    const text = refusalText(reason, rules.then.topic);
     const { publicNames, log } = this.#parts;
     const join = await publicNames.forLog(token);
     const line = { join, bid: batch.bid, reason: text, death: 'join_refused' };

@@ -91,6 +91,25 @@ export function outletsOf({ then, on_expiry }: JoinRules): string[] {
 }
 
 /**
+ * Makes a client the publisher of these topics, each in the partition of the topic. If `judgesOnly` is true, only checks
+ * whether that is possible. Returns the reason and the topic of a refusal, or undefined.
+ */
+export async function claimTopics(
+  partitions: Partitions,
+  client: string,
+  outlets: readonly string[],
+  { maxTopics, maxClientTopics }: Pick<JoinLimits, 'maxTopics' | 'maxClientTopics'>,
+  judgesOnly = false,
+) {
+  for (const [home, topics] of Map.groupBy(outlets, (topic) => partitions.ofTopic(topic))) {
+    const claim = { client, maxTopics, maxClientTopics, topics, judgesOnly };
+    const { outcome, topic } = await home.run('claim_topics', claim);
+    if (outcome !== 'ok') return { outcome, topic };
+  }
+  return undefined;
+}
+
+/**
  * Returns true if one of these topics takes no events now. Checks only topics in other partitions than the join. Such a
  * topic takes no events if its partition has a full outbox for a partition with subscribers of the topic. Ignores
  * partitions that do not answer: events for them wait in the outbox of the join's partition, whose size the scripts

@@ -13,7 +13,7 @@ import {
   readReport,
 } from './join_report.ts';
 import type { JoinRules } from './join_rules.ts';
-import { type JoinLimits, outletsOf } from './join_store.ts';
+import { claimTopics, type JoinLimits, outletsOf } from './join_store.ts';
 
 /** Maximum joins that are read at once. Reading one takes eight commands. */
 const LISTED_AT_ONCE = 50;
@@ -81,33 +81,17 @@ export class Joins {
   ): Promise<Reply<'put_join'> | undefined> {
     if (this.#partitions.all.length === 1) return undefined;
     const { client, maxTopics } = putting;
+    const claim = (judgesOnly: boolean) =>
+      claimTopics(this.#partitions, client, foreign.outlets, this.#limits, judgesOnly);
     const loop = await sourceInLoop(this.#partitions, putting);
     if (loop !== undefined) return { outcome: 'loop', topic: loop };
-    const refused = await this.#claim(client, foreign.outlets, true);
+    const refused = await claim(true);
     if (refused) return refused;
     const judged = await partition.run('put_join', { ...putting, judgesOnly: true });
     if (judged.outcome !== 'created' && judged.outcome !== 'changed') return judged;
     if (!(await this.#marks.reserve(partition, foreign.sources, maxTopics)))
       return { outcome: 'no_room', topic: undefined };
-    return this.#claim(client, foreign.outlets, false);
-  }
-
-  /**
-   * Makes the client the publisher of these topics. If `judgesOnly` is true, only checks whether that is possible.
-   * Returns the reason and the topic of a refusal, or undefined.
-   */
-  async #claim(
-    client: string,
-    outlets: readonly string[],
-    judgesOnly: boolean,
-  ): Promise<Reply<'put_join'> | undefined> {
-    const { maxTopics, maxClientTopics } = this.#limits;
-    for (const [home, topics] of Map.groupBy(outlets, (topic) => this.#partitions.ofTopic(topic))) {
-      const claim = { client, maxTopics, maxClientTopics, topics, judgesOnly };
-      const { outcome, topic } = await home.run('claim_topics', claim);
-      if (outcome !== 'ok') return { outcome, topic };
-    }
-    return undefined;
+    return claim(false);
   }
 
   /** Returns the tokens of all joins, or of the joins of one client, sorted by client and name. */
