@@ -60,12 +60,9 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
     return { times: [latestMs], missed: due - 1, nextMs: times.next(nowMs) };
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
-  const missed = due - MAX_CAUGHT_UP;
-  // The trigger fires for the newest MAX_CAUGHT_UP due times. The oldest of them is found by stepping forward from the
-  // stored due time, or backward from now, whichever takes fewer steps.
-  const firstMs =
-    missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
-  return firing(times, firstMs, nowMs, missed);
+  let firstMs = nowMs + 1;
+  for (let n = 0; n < MAX_CAUGHT_UP; n++) firstMs = times.previous(firstMs) ?? firstMs;
+  return firing(times, firstMs, nowMs, due - MAX_CAUGHT_UP);
 }
 
 /**
@@ -80,16 +77,4 @@ function firing(times: Times, firstMs: number, nowMs: number, missed: number): P
     nextMs = times.next(nextMs);
   }
   return { times: all, missed, nextMs };
-}
-
-function nthAfter(times: Times, n: number, afterMs: number): number {
-  let atMs = afterMs;
-  for (let i = 0; i < n; i++) atMs = times.next(atMs) ?? atMs;
-  return atMs;
-}
-
-function nthLatest(times: Times, n: number, nowMs: number): number {
-  let atMs = nowMs + 1;
-  for (let i = 0; i < n; i++) atMs = times.previous(atMs) ?? atMs;
-  return atMs;
 }
