@@ -5,8 +5,7 @@ of any kind, or the first scheduled job, is due.
 ]]
 local agenda = {}
 
--- Time after which a worker tries again to handle a due entry that cannot be handled now. Example: a trigger cannot
--- publish while an outbox (the list of entries for other partitions) is full.
+-- Time after which a due entry that cannot be handled now is tried again, such as a trigger while an outbox is full.
 agenda.WAIT_MS = 1000
 
 local function first_ms(entries)
@@ -19,21 +18,20 @@ function agenda.due_in_us(call, entries)
   if first ~= math.huge then return math.max(0, first * 1000 - call.now_us) end
 end
 
--- Adds `member` to a sorted set with the time `due_ms`, or moves it to this time. If that is earlier than the time of
--- every other entry, also wakes the scheduler, which sleeps until the first entry is due.
+-- Adds `member` to a sorted set with the time `due_ms`, or moves it to this time. Wakes the scheduler if that is the
+-- earliest time.
 function agenda.enter(call, entries, member, due_ms)
   if due_ms < first_ms(entries) then call.wakes.due = true end
   redis.call('ZADD', entries, string.format('%d', due_ms), member)
 end
 
--- Postpones an entry that is due but cannot be handled now, for example because an outbox is full. Its new time is
--- WAIT_MS from now.
+-- Gives an entry that is due, but cannot be handled now, a time WAIT_MS from now.
 function agenda.postpone(call, entries, member)
   redis.call('ZADD', entries, string.format('%d', call.now_ms + agenda.WAIT_MS), member)
 end
 
--- Returns true if a sorted set has the right `score` for an entry that is due at `due_ms`. The right score is `due_ms`.
--- If the entry is due already, it may have been postponed: then any later time up to WAIT_MS from now is right too.
+-- Returns true if `score` is right for an entry that is due at `due_ms`. If the entry is due already, it may have been
+-- postponed: then any later time up to WAIT_MS from now is right too.
 function agenda.is_placed(call, score, due_ms)
   if not score or not due_ms then return false end
   return score == due_ms or due_ms <= math.min(call.now_ms, score) and score <= call.now_ms + agenda.WAIT_MS

@@ -41,8 +41,7 @@ local function held_by(call, waiting, client)
   return held
 end
 
--- Returns the time (ms) at which an event is due, as a number and as text. An event without a time gets the number 0,
--- so that it is due at once.
+-- Returns the time (ms) at which an event is due, as a number and as text: 0 if it has no time.
 local function due_of(call, event)
   if not event.delay then return tonumber(event.at) or 0, event.at end
   local due_ms = call.now_ms + event.delay
@@ -71,8 +70,7 @@ local function part(call, publication, max_delay_ms)
   return due_events, later
 end
 
--- Returns the index of the first event in `later` whose id is not new: a delayed event or an earlier event in `later`
--- has the same id. Returns nothing if all ids are new.
+-- Returns the index of the first event in `later` whose id a delayed event, or an earlier one in `later`, has already.
 local function find_repeated(call, waiting, topic, later)
   local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
   for _, event in ipairs(later) do
@@ -99,8 +97,8 @@ local function refused(outcome, index)
   return { outcome = outcome, index = index, subscribers = 0, events = 0, bytes = 0 }
 end
 
--- Accepts a publication. Its due events are stored for the subscribers at the end of the script call, and the others
--- are added to `waiting`. Returns the outcome for the reply.
+-- Accepts a publication. What it adds to `taken` and `waiting` is stored at the end of the script call. Returns the
+-- outcome for the reply.
 local function accept(call, taken, waiting, publication, due_events, later)
   local topic = intake.accept(call, taken, publication)
   local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
@@ -117,7 +115,6 @@ local function accept(call, taken, waiting, publication, due_events, later)
   return record
 end
 
--- Accepts or refuses a publication. Returns the outcome for the reply.
 local function take(call, args, taken, waiting, publication)
   local refusal, index = intake.judge(call, taken, publication), nil
   if refusal then return refused(refusal) end

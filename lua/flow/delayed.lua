@@ -54,32 +54,30 @@ function delayed.bytes_at(call, topic, id)
   if length > 0 then return delayed.bytes_of(length - PLACE_LENGTH) end
 end
 
--- Returns the number of a client's delayed events, and the bytes that they take.
+-- Returns the number and the bytes of a client's delayed events.
 function delayed.held_by(call, token)
   local events, bytes = unpack(redis.call('HMGET', call.keys.delayed_held(token), EVENTS, BYTES))
   return tonumber(events) or 0, tonumber(bytes) or 0
 end
 
--- Returns the bytes that the delayed events of a topic take.
 function delayed.bytes_in(call, publisher, topic)
   return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
 end
 
--- Returns the number of a topic's delayed events, and the bytes that they take. A topic without a publisher has none.
+-- Returns the number and the bytes of a topic's delayed events. A topic without a publisher has none.
 function delayed.of_topic(call, publisher, topic)
   if not publisher then return 0, 0 end
   return redis.call('ZCARD', call.keys.delayed_due(topic)), delayed.bytes_in(call, publisher, topic)
 end
 
--- Checks the number and the bytes of the delayed events that a client would have. Returns the reason for a refusal, or
--- nothing if the client may have so many.
+-- Returns why a client may not have so many delayed events, or nothing if it may.
 function delayed.judge_room(events, bytes, args)
   if events > args.max_client_delayed then return 'too_many_delayed' end
   if bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Adds `events` to the stored number of a client's delayed events, and `bytes` to the stored bytes of the client and of
--- the topic. Negative numbers subtract.
+-- Adds to the stored number and bytes of a client's delayed events, and to the bytes of the topic. Negative numbers
+-- subtract.
 local function count(call, publisher, topic, events, bytes)
   local held = call.keys.delayed_held(publisher)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
@@ -124,8 +122,7 @@ function delayed.correct_held(call, token)
   return true
 end
 
--- Sets the time of a topic in `delayed:topics` to the time of its first delayed event. If the topic has no delayed
--- event, removes it from `delayed:topics`.
+-- Enters a topic in `delayed:topics` with the time of its first delayed event, or removes it there if it has none.
 function delayed.enter_topic(call, topic)
   local keys = call.keys
   local due = redis.call('ZRANGE', keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
@@ -163,8 +160,7 @@ function delayed.remove(call, publisher, topic, entries, ids, bytes)
   delayed.enter_topic(call, topic)
 end
 
--- Moves what is stored about a topic's delayed events (number and bytes) from its former publisher `from` to its new
--- publisher `to`.
+-- Counts a topic's delayed events for its new publisher `to` instead of `from`.
 function delayed.give(call, topic, from, to)
   local events, bytes = delayed.of_topic(call, from, topic)
   if events == 0 then return end

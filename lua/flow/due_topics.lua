@@ -20,8 +20,8 @@ local DELAYED_PER_READ = 20
 -- many topics, so topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
--- Moves on to the next delayed event of a topic: sets `topic.entry`, its entry in the sorted set, and `topic.due_ms`,
--- its time. After the last event, `due_ms` is infinite.
+-- Sets `topic.entry` and `topic.due_ms` to the entry and the time of the topic's next delayed event. After the last
+-- one, `due_ms` is infinite.
 function due_topics.go_on(topic)
   if topic.at >= #topic.entries then
     topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + DELAYED_PER_READ - 1, 'WITHSCORES')
@@ -38,8 +38,8 @@ end
 --   bytes        the bytes of their texts
 --   held_bytes   the memory that they took while they were delayed
 --   subscribers  how many subscribers the topic has in this partition
--- Throws if another program has written one of the topic's keys that the script needs to publish these events.
--- Otherwise the script would fail later, and events of other topics would have to wait.
+-- Throws if a key that publishing needs is of another type. Otherwise the script would fail later, and events of other
+-- topics would wait.
 local function begin_topic(call, about)
   local keys = call.keys
   redis.call('HLEN', keys.delayed_events(about.name))

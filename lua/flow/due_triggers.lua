@@ -26,9 +26,9 @@ local MAX_DEFINITION_BYTES = 1000000
 -- many, so triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
 local MAX_DUE_READ = 2000
 
--- Reads a trigger. Returns its definition, the time at which it is due next, the bytes of the definition, and true if
--- the trigger is being moved to another partition. The time is nil if the trigger is paused or will never be due again.
--- The definition is nil if the trigger is missing or unreadable.
+-- Returns the definition of a trigger, the time at which it is due next, the bytes of the definition, and true if the
+-- trigger is being moved. The time is nil if the trigger is paused or will never be due again. The definition is nil if
+-- the trigger is missing or unreadable.
 local function read(call, client, name)
   local definition = calls.read('HGET', call.keys.triggers_of(client), name)
   local state = calls.read('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
@@ -37,15 +37,14 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
 end
 
--- Returns the topic of a trigger. Throws if another program has written a key of the topic that firing takes. Otherwise
--- fire_triggers would fail, and other triggers would have to wait.
+-- Returns the topic of a trigger. Throws if a key that firing needs is of another type. Otherwise fire_triggers would
+-- fail, and other triggers would wait.
 local function read_topic(call, taken, name)
   redis.call('SCARD', call.keys.topic_subscribers(name))
   return intake.topic(call, taken, name)
 end
 
--- Chooses at most `limit` of the due triggers in `entries`. Clients take turns, so that no client keeps others waiting.
--- The number `turn` determines which client begins. Returns the positions of the chosen triggers in `entries`.
+-- Chooses at most `limit` of the due triggers in `entries`, of each client in turn. Returns their positions there.
 local function in_turns(entries, turn, limit)
   local clients, places = {}, {}
   for i = 1, #entries, 2 do
@@ -71,7 +70,8 @@ end
 return function(call, args)
   local keys, due, moving, bytes, taken = call.keys, {}, {}, 0, intake.begin(args)
   local now = string.format('%d', call.now_ms)
-  local entries = redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_DUE_READ, 'WITHSCORES')
+  local entries =
+    redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_DUE_READ, 'WITHSCORES')
   for _, i in ipairs(in_turns(entries, args.turn, args.limit)) do
     local member, score = entries[i], tonumber(entries[i + 1])
     local name, client = triggers.parts(member)

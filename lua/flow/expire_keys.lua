@@ -16,11 +16,10 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/join_work')
 local open_keys = include('flow/open_keys')
 
--- A join key expires only when the join has counted all events that the bus accepted before the key's time ended. If
--- some are not counted yet, the script looks at the join again after this time.
+-- If some events are not counted that the bus accepted in time, the script looks at the join again after this time.
 local LOOK_AGAIN_MS = 250
 
--- Maximum batches of the join's queue whose times are read; 300 take Redis about 0.3 ms.
+-- Maximum batches whose times are read. 300 take Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
 -- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the

@@ -48,9 +48,8 @@ local ERRORS = {
 
 local LEFT = { outcome = 'left', fired = 0 }
 
--- Reads the trigger of a firing. Returns its definition, and a table with its stored `fired`, `missed` and `error`.
--- Returns nil if the trigger is paused. Also returns nil if it has another definition or another due time than when a
--- process computed the firing.
+-- Returns the definition of a firing's trigger, and a table with its stored `fired`, `missed` and `error`. Returns nil
+-- if the trigger is paused, or has another definition or due time than the firing.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -70,16 +69,15 @@ local function texts_of(trigger, name, times, count)
   return texts
 end
 
--- Returns how much of MAX_WORK it takes to publish one event of a trigger: 1, or more if the event is long or has many
--- subscribers.
+-- Returns how much of MAX_WORK it takes to publish one event of a trigger.
 local function work_of(call, trigger, topic)
   local subscribers = topic.subscribers and #topic.subscribers
     or redis.call('SCARD', call.keys.topic_subscribers(trigger.topic))
   return math.max(1, copies.of(1, #trigger.head + #trigger.tail, math.max(1, subscribers)) / COPIES_PER_UNIT)
 end
 
--- Publishes an event for each of the due times of a firing (`firing.times`), oldest first. Stops when the script call
--- has done its maximum work, but publishes at least one event. Returns the number of published events.
+-- Publishes the events of a firing, oldest first, as far as the work of the call allows, but at least one. Returns
+-- their number.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.taken, publication)
   local work = work_of(call, trigger, topic)
@@ -101,8 +99,7 @@ local function judge(call, progress, publication)
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores the result of a firing in the hash of its trigger: how many of its due times have fired and how many were
--- missed, the next due time, and the error. Then enters the trigger in `triggers:due` with the next due time.
+-- Stores the result of a firing in the hash of its trigger, and its next time in `triggers:due`.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at
@@ -119,9 +116,8 @@ local function settle(call, settlement)
   if firing.error then agenda.postpone(call, due, member) end
 end
 
--- Publishes the events of a trigger, if it may publish. Returns a table with the outcome and the number of published
--- events. Does not store the result in the trigger, but adds it to `progress.settlements`: the script must store the
--- events first.
+-- Publishes the events of a trigger, if it may publish. Returns what the reply says of the firing. Only adds the result
+-- for the trigger to `progress.settlements`: the script must store the events first.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return LEFT end
   local trigger, state = read(call, firing)

@@ -43,8 +43,7 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open join keys of a join if they are more than `max_keys`, or if they take too many bytes. Closed
--- keys count as expired. All joins of the client share `max_bytes`, and each may take an equal part.
+-- Closes the oldest open join keys if they are more than `max_keys`, or take more than the join's part of `max_bytes`.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -58,9 +57,8 @@ local function make_room(call, work, args)
   end
 end
 
--- Publishes an event if the events counted for a join key complete it, and again as long as the remaining events
--- complete it. This can be several times after the join's rules have changed. Returns false if the script call reached
--- its maximum of copies before the end.
+-- Publishes an event as long as the events counted for a join key complete it. After a change of the rules, this can be
+-- several times. Returns false if the script call reached its maximum of copies before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -71,9 +69,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes an event if the key is complete then. After a change of the join's
--- rules, earlier events alone may complete the key. If so, an event is published for them first. If that uses up the
--- script call's maximum of copies, the new event is not counted, and the result is false.
+-- Counts one event for its join key, and publishes an event if the key is complete then. Earlier events may complete it
+-- already, after a change of the rules: then they are published first. If that uses up the script call's maximum of
+-- copies, the new event is not counted, and the result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -92,8 +90,8 @@ local function count(call, work, args, event)
   return true
 end
 
--- Counts the events of a batch for the join, and publishes when a join key is complete or expires. Stops at the maximum
--- of copies of a script call. Returns how many events were handled, and how many of these had no join key.
+-- Counts events until the script call has published its maximum of copies. Returns how many were handled, and how many
+-- of these had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do
@@ -120,8 +118,7 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the first `taken` events of a batch, because the join has handled them. The batch had `args.left` events
--- before. If no event is left, deletes the batch and its job, and returns true.
+-- Removes the first `taken` of `args.left` events of a batch. If none is left, ends the job, and returns true.
 local function take_from_batch(call, args, taken)
   if taken < args.left then
     batches.drop_first(call, args.bid, args.token, taken)

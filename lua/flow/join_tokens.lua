@@ -4,8 +4,7 @@ HTTP Basic could not carry it.
 ]]
 local join_tokens = {}
 
--- A join is stored as a subscriber with this word as its `callback`. The word is no URL, because the bus does not send
--- the batches of a join: workers count the events in them.
+-- The `callback` of a join. It is no URL, because workers count the events of a join, and send them nowhere.
 join_tokens.CALLBACK = 'join'
 
 function join_tokens.is_join(token)

@@ -38,13 +38,12 @@ local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number of records as `deliveries:logs` stores it: rounded down to whole UNITs, so that most new records
--- do not change it. Returns nil for an empty log, which `deliveries:logs` does not list.
+-- Returns the number of records as `deliveries:logs` stores it: rounded down to whole UNITs. Returns nil for an empty
+-- log, which is not listed there.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
 
--- Returns the key of the list that holds a log.
 function delivery_log.list_of(call, ending, token)
   return ending == 'taken' and call.keys.deliveries_taken(token) or call.keys.deliveries_dropped(token)
 end
@@ -54,7 +53,6 @@ function delivery_log.name_of(ending, token)
   return ending .. ' ' .. token
 end
 
--- Returns the two parts of a log's name: how its batches ended ('taken' or 'dropped'), and the subscriber.
 function delivery_log.read_name(name)
   local space = name:find(' ', 1, true)
   return name:sub(1, space - 1), name:sub(space + 1)
@@ -71,13 +69,12 @@ function delivery_log.names(call, tokens)
   return names
 end
 
--- Returns the number of records in a log.
 function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end
 
--- Stores the number of records in a log, rounded down to a multiple of 16 (UNIT). `counted` is the number that was
--- stored before. Adds the difference to the stored total of all logs, and returns this total.
+-- Stores the number of records in a log. `counted` is the number that was stored before. Returns the new total of all
+-- logs.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -88,8 +85,8 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the oldest `removed` records of a log. Each takes two items of the list: UID and record. `counted` is the
--- number that `deliveries:logs` has stored for the log. Returns the new total of all logs.
+-- Removes the oldest `removed` records of a log. `counted` is the number of records that `deliveries:logs` has for it.
+-- Returns the new total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
@@ -122,9 +119,7 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Notes in a trail that this script call has appended records to the logs of these subscribers. The trail of an
--- `ending` is a list of times and subscribers. A listing of all subscribers finds in it which logs have the newest
--- records.
+-- Notes in the trail of an `ending` that this script call has appended records to the logs of these subscribers.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
@@ -135,8 +130,7 @@ function delivery_log.follow(call, ending, tokens, max)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns the number of entries of a trail that are older than the time `place` (ms), by a binary search. A trail is a
--- list that tells which delivery logs were written when.
+-- Returns the number of entries of a trail that are older than the time `place` (ms), by a binary search.
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1
@@ -148,7 +142,6 @@ function delivery_log.trail_position(call, ending, place)
   return low
 end
 
--- Removes a log.
 function delivery_log.remove(call, ending, token)
   local name = delivery_log.name_of(ending, token)
   local counted = redis.call('ZSCORE', call.keys.deliveries_logs(), name)
@@ -178,8 +171,7 @@ function delivery_log.ended_now(call, closed_ms, record)
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time (ms) at the beginning of `text`, which has it in µs (16 digits). `text` is a record of a delivery,
--- or an entry of the trail, the list of which subscribers' logs were written when.
+-- Returns the time (ms) at the beginning of a record or of an entry of the trail, which have it in µs (16 digits).
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end
@@ -198,9 +190,8 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns the time (ms, as text) at which a batch that will be dropped was closed, or the present time if the batch is
--- still open. Returns false if it was never open, because its first events filled it. `records` caches what was read
--- from Redis.
+-- Returns the time (ms, as text) at which a batch that will be dropped was closed, or the present time if it is still
+-- open. Returns false if its first events filled it. `records` caches what was read from Redis.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

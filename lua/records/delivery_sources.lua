@@ -121,9 +121,8 @@ local function read_single(source)
   end
 end
 
--- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The source has only
--- this batch. The listing goes back in time, and reads the batch when it comes to the time at which the batch was
--- created (`place`).
+-- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The listing reads
+-- the batch when it comes to that time.
 function delivery_sources.add_singles(listing, sources, bids)
   local bounds, index = listing.bounds, listing.call.keys.batches_index()
   listing.sources = listing.sources + #bids

@@ -14,11 +14,10 @@ local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
 local delivery_states = {}
 
--- Creates an empty cache of what one script call reads. `workers` is later a table with the workers that deliver to
--- each subscriber. The other fields are by subscriber: the jobs that its workers hold, its open batch, and whether it
--- is paused.
+-- Creates an empty cache of what one script call reads. The fields are by subscriber: the jobs that its workers hold,
+-- its open batch, and whether it is paused. The field `workers` is added later: the workers that deliver to each.
 function delivery_states.begin()
-  return { workers = nil, held = {}, open = {}, paused = {} }
+  return { held = {}, open = {}, paused = {} }
 end
 
 local function workers_by_token(call, seen)
@@ -98,7 +97,6 @@ function delivery_states.batch(call, seen, bid)
   return entry
 end
 
--- Returns a dead letter as a listing shows it. Returns nothing if the dead letter does not exist.
 function delivery_states.dead_letter(call, bid)
   local entry = read(call.keys.dead_letter(bid), bid)
   if entry then entry.state = 'dead' end

@@ -20,7 +20,7 @@ local delivery_trail = include('records/delivery_trail')
 local merging = include('records/merging')
 local open_batches = include('delivering/open_batches')
 
--- Maximum batches that one call of this script reads. Reading 2,000 batches takes Redis about 5 ms.
+-- Maximum batches that one call looks at. 2,000 take Redis about 5 ms.
 local MAX_BATCHES = 2000
 -- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
 local MAX_SHOWN_ATTEMPTS = 3
