@@ -8,19 +8,19 @@ export interface TriggerName {
   name: string;
 }
 
-/** A trigger as Redis stores it. Times are in ms since the Unix epoch. */
+/**
+ * What the hash `trigger:{token}:{name}` has: `moving` while the trigger is brought to the partition of its new topic,
+ * which may have it already; and as `error` why it last failed to publish, or why the bus has paused it.
+ */
+type State = Partial<
+  Record<'paused' | 'moving' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at', string>
+>;
+
+/** A trigger as Redis stores it. */
 export interface StoredTrigger extends TriggerName {
   /** The definition of the trigger (topic, event and schedule), as the text that `definitionText` makes. */
   text: string;
-  isPaused: boolean;
-  /** True if the trigger is being moved to the partition of its new topic. That partition may have it already. */
-  isMoving: boolean;
-  nextAtMs: number | undefined;
-  lastAtMs: number | undefined;
-  fired: number;
-  missed: number;
-  /** The reason why the trigger last failed to publish, or why the bus has paused it. */
-  error: { code: string; atMs: number } | undefined;
+  state: State;
 }
 
 /** Returns the member of the sorted set `triggers:due` that stands for a trigger. */
@@ -49,11 +49,6 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
   });
 }
 
-type Fields = Record<
-  'paused' | 'moving' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at',
-  string
->;
-
 /**
  * Reads the triggers with these names, in this order. Undefined stands for a trigger that does not exist or, with
  * `skip` (`Partition.skip`), cannot be read.
@@ -74,29 +69,7 @@ export async function readAll(
     skip,
   );
   return names.map((name, index) => {
-    const [text, fields] = values.slice(2 * index, 2 * index + 2) as [string | null, Partial<Fields>];
-    return text && fields ? { ...name, text, ...stateIn(fields) } : undefined;
+    const [text, state] = values.slice(2 * index, 2 * index + 2) as [string | null, State | undefined];
+    return text && state ? { ...name, text, state } : undefined;
   });
-}
-
-function stateIn({
-  paused,
-  moving,
-  next_at,
-  last_at,
-  fired = '0',
-  missed = '0',
-  error,
-  error_at,
-}: Partial<Fields>) {
-  const time = (text: string | undefined) => (text === undefined ? undefined : Number(text));
-  return {
-    isPaused: paused !== undefined,
-    isMoving: moving !== undefined,
-    nextAtMs: time(next_at),
-    lastAtMs: time(last_at),
-    fired: Number(fired),
-    missed: Number(missed),
-    error: error === undefined ? undefined : { code: error, atMs: Number(error_at) },
-  };
 }

@@ -35,7 +35,7 @@ export type TriggerReport = z.infer<typeof TRIGGER_REPORT>;
 
 export function reportOf(stored: StoredTrigger, client?: string): TriggerReport {
   const { topic, event, timing, catchUp } = readDefinition(stored.text);
-  const { nextAtMs, lastAtMs, error } = stored;
+  const { paused, next_at, last_at, fired, missed, error, error_at } = stored.state;
   return {
     name: stored.name,
     ...(client !== undefined && { client }),
@@ -43,11 +43,11 @@ export function reportOf(stored: StoredTrigger, client?: string): TriggerReport 
     event,
     ...timing,
     catch_up: catchUp,
-    paused: stored.isPaused,
-    next_at: nextAtMs ?? null,
-    last_at: lastAtMs ?? null,
-    fired: stored.fired,
-    missed: stored.missed,
-    last_error: error ? { code: error.code, at: error.atMs } : null,
+    paused: paused !== undefined,
+    next_at: next_at === undefined ? null : Number(next_at),
+    last_at: last_at === undefined ? null : Number(last_at),
+    fired: Number(fired ?? 0),
+    missed: Number(missed ?? 0),
+    last_error: error === undefined ? null : { code: error, at: Number(error_at) },
   };
 }

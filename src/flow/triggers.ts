@@ -83,7 +83,7 @@ export class Triggers {
       const found = await this.#lookUp(trigger);
       const here = found.find(({ partition }) => partition === home) as Found;
       const there = found.filter(({ stored }) => stored);
-      const moving = there.find(({ stored }) => stored?.isMoving);
+      const moving = there.find(({ stored }) => stored?.state.moving);
       if (moving && (await bringToTopic(trigger, moving.partition, this.#partitions))) continue;
       if (there.length > 1) {
         await this.#keepOne(trigger);

@@ -11,14 +11,7 @@ test('each of the next times has a turn of its own, and rare ones count as calls
     const text = definitionText('r', { topic: 'widgets', event: EVENT, catchUp: 'latest', timing });
     let turns = 0;
     const turn = async () => void turns++;
-    const trigger = { client: 'shop', name: 'rare', text, isPaused: false, fired: 0, missed: 0 };
-    const stored = {
-      ...trigger,
-      isMoving: false,
-      nextAtMs: undefined,
-      lastAtMs: undefined,
-      error: undefined,
-    };
+    const stored = { client: 'shop', name: 'rare', text, state: {} };
     const { times, calls } = await nextTimes(stored, Date.UTC(2026, 0, 1), 30, turn);
     return { turns, found: times.length, calls };
   };

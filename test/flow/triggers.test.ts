@@ -7,9 +7,10 @@ import { EVERY_SECOND, fireTriggers } from '../../harness/scripts/triggers.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { readDefinition, revisionOf } from '../../src/flow/definition.ts';
+import { revisionOf } from '../../src/flow/definition.ts';
 import { DueTriggers } from '../../src/flow/due_triggers.ts';
 import { bringToTopic } from '../../src/flow/moving_trigger.ts';
+import { reportOf } from '../../src/flow/trigger_report.ts';
 import { Triggers, type Wanted } from '../../src/flow/triggers.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import type { ScriptName } from '../../src/store/contracts.ts';
@@ -56,7 +57,7 @@ function put(place: number, changes: Partial<Wanted> = {}, isFixed = true) {
 async function found() {
   const { stored } = await new Triggers(partitions, LIMITS).find(TRIGGER);
   assert.ok(stored);
-  return { ...stored, topic: readDefinition(stored.text).topic };
+  return { ...reportOf(stored), text: stored.text };
 }
 
 /** Returns when the trigger is due, in each partition that has it. */
@@ -77,9 +78,9 @@ describe('a trigger whose new topic is in another partition', () => {
 
   test('goes on there with its counts and its due time', async () => {
     assert.equal(await put(2), 'changed');
-    const { topic, fired, missed, lastAtMs, nextAtMs, isPaused } = await found();
+    const { topic, fired, missed, last_at, next_at, paused } = await found();
     assert.deepEqual(
-      [topic, fired, missed, lastAtMs, nextAtMs, isPaused],
+      [topic, fired, missed, last_at, next_at, paused],
       [topics[2], 1, 2, AHEAD, AHEAD + 1000, false],
     );
     assert.deepEqual(await dueTimes(), [[2, String(AHEAD + 1000)]]);
@@ -105,7 +106,7 @@ describe('a trigger whose new topic is in another partition', () => {
     assert.deepEqual(await dueTimes(), [[1, String(AHEAD + 5)]]);
     assert.equal(await put(2, { isPaused: true }), 'changed');
     assert.deepEqual(await dueTimes(), [[2, 'inf']]);
-    assert.equal((await found()).nextAtMs, AHEAD + 5);
+    assert.equal((await found()).next_at, AHEAD + 5);
   });
 
   test('stays where it is if the topic is another client’s', async () => {
@@ -139,8 +140,8 @@ describe('a trigger whose new topic is in another partition', () => {
         await workUntil(async () =>
           (await dueTimes()).every(([, due]) => due === 'inf' || Number(due) > AHEAD),
         );
-        const { topic, fired, missed, nextAtMs, isPaused: paused } = await found();
-        assert.deepEqual([fired, missed, nextAtMs], [1, 2, AHEAD + 1000]);
+        const { topic, fired, missed, next_at, paused } = await found();
+        assert.deepEqual([fired, missed, next_at], [1, 2, AHEAD + 1000]);
         const isMoved = topic === topics[2];
         assert.equal(paused, isMoved && isPaused);
         assert.deepEqual(await dueTimes(), [[isMoved ? 2 : 0, paused ? 'inf' : String(AHEAD + 1000)]]);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { readDefinition } from '../../src/flow/definition.ts';
 import { DueTriggers } from '../../src/flow/due_triggers.ts';
 import { bringToTopic } from '../../src/flow/moving_trigger.ts';
 import { type Timing, timesOf } from '../../src/flow/schedule.ts';
 import { readAll } from '../../src/flow/stored_trigger.ts';
+import { reportOf } from '../../src/flow/trigger_report.ts';
 import { Triggers } from '../../src/flow/triggers.ts';
 import { createLog } from '../../src/log.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
@@ -74,10 +74,10 @@ export class MovingTrigger {
     const there = found.flatMap(([stored], index) => (stored ? [{ stored, index }] : []));
     assert.equal(there.length, 1, 'the trigger is in one partition');
     for (const { stored, index } of there) {
-      const { topic, event } = readDefinition(stored.text);
+      const { topic, event, fired, missed, paused } = reportOf(stored);
       assert.equal(index, partitions.ofTopic(topic).index, 'the trigger is where its topic is');
-      assert.deepEqual([stored.fired, stored.missed], [this.#fired.size, 0], 'the counts of the trigger');
-      assert.equal(stored.isPaused, event.url === PAUSED, 'the trigger is paused as it was put');
+      assert.deepEqual([fired, missed], [this.#fired.size, 0], 'the counts of the trigger');
+      assert.equal(paused, event.url === PAUSED, 'the trigger is paused as it was put');
     }
   }
 }
