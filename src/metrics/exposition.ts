@@ -5,7 +5,7 @@ import { clock, sleep } from '../clock.ts';
 import { sumOf } from '../sum.ts';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
-import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
+import { cumulate, HISTOGRAMS, type HistogramName } from './histogram.ts';
 
 /** Number of series that are made in one turn of the event loop. 1,000 take about 1 ms. */
 const SERIES_PER_TURN = 1000;
@@ -44,46 +44,6 @@ interface Shown {
   values: Series[];
 }
 
-interface Histogram {
-  name: string;
-  help: string;
-  /** The text with which the names of the histogram's two figures begin: `<figure>.bucket` and `<figure>.sum`. */
-  figure: string;
-  bounds: readonly number[];
-  labels: readonly string[];
-}
-
-const HISTOGRAMS: readonly Histogram[] = [
-  {
-    name: 'routemaster_delivery_duration_seconds',
-    help: 'Time taken by a delivery.',
-    figure: 'delivery.duration',
-    bounds: DELIVERY_SECONDS,
-    labels: ['status'],
-  },
-  {
-    name: 'routemaster_latency_seconds',
-    help: 'Time from the creation of a batch until its subscriber took it.',
-    figure: 'latency.end_to_end',
-    bounds: LATENCY_SECONDS,
-    labels: [],
-  },
-  {
-    name: 'routemaster_delayed_lateness_seconds',
-    help: 'Time from when a delayed event was due until it was published.',
-    figure: 'delayed.lateness',
-    bounds: LATENESS_SECONDS,
-    labels: [],
-  },
-  {
-    name: 'routemaster_triggers_lateness_seconds',
-    help: 'Time from when a trigger was due until it fired.',
-    figure: 'triggers.lateness',
-    bounds: LATENESS_SECONDS,
-    labels: [],
-  },
-];
-
 /**
  * Returns the figures of the bus and of this process in the text format of Prometheus. Throws StorageUnavailable if no
  * partition can be reached.
@@ -93,7 +53,8 @@ export async function exposition(parts: FigureParts): Promise<string> {
   const texts: string[] = [];
   for (const [figure, family] of Object.entries(FAMILIES))
     texts.push(await textOf(await showFamily(family, figures.get(figure) ?? [])));
-  for (const histogram of HISTOGRAMS) texts.push(await textOf(showHistogram(histogram, figures)));
+  for (const histogram of Object.keys(HISTOGRAMS) as HistogramName[])
+    texts.push(await textOf(showHistogram(histogram, figures)));
   return texts.join('\n') + (await ownMetrics());
 }
 
@@ -136,16 +97,14 @@ async function showFamily(family: Family, figures: readonly Figure[]): Promise<S
   return { name, help, type, values: sorted.map(([, series]) => series) };
 }
 
-function showHistogram(
-  { name, help, figure, bounds, labels }: Histogram,
-  figures: ReadonlyMap<string, readonly Figure[]>,
-): Shown {
+function showHistogram(histogram: HistogramName, figures: ReadonlyMap<string, readonly Figure[]>): Shown {
+  const { name, help, bounds, labels } = HISTOGRAMS[histogram];
   const values: Series[] = [];
-  const groups = Map.groupBy(figures.get(`${figure}.bucket`) ?? [], (each) => group(each, labels));
+  const groups = Map.groupBy(figures.get(`${histogram}.bucket`) ?? [], (each) => group(each, labels));
   for (const [id, counted] of groups) {
     const own = Object.fromEntries(labels.map((label) => [label, counted[0]?.tags[label] ?? '']));
     const buckets = cumulate(new Map(counted.map(({ tags, value }) => [tags.le ?? '', value])), bounds);
-    const sums = figures.get(`${figure}.sum`)?.filter((each) => group(each, labels) === id) ?? [];
+    const sums = figures.get(`${histogram}.sum`)?.filter((each) => group(each, labels) === id) ?? [];
     const sumMs = sumOf(sums.map(({ value }) => value));
     for (const [le, value] of buckets)
       values.push({ metricName: `${name}_bucket`, labels: { le, ...own }, value });

@@ -1,3 +1,5 @@
+import { HISTOGRAMS, type HistogramName } from './histogram.ts';
+
 /** A metric as Prometheus shows it: all counters or gauges of the same name. Their tags become labels. */
 export interface Family {
   name: string;
@@ -32,7 +34,7 @@ const counter = family('counter', '_total');
 const gauge = family('gauge', '');
 
 /**
- * Maps each counter, except those in IN_HISTOGRAMS, to its metric in Prometheus.
+ * Maps each counter, except those of HISTOGRAMS, to its metric in Prometheus.
  *
  * - Counters of durations count ms.
  * - The tag `queue` is a subscriber's token. Only in `jobs.scrubbed` it is a job queue, `main` or `aux`.
@@ -82,22 +84,6 @@ const COUNTERS = {
   'triggers.fired': counter('triggers_fired', 'Due times of triggers that fired.'),
   'triggers.missed': counter('triggers_missed', 'Due times of triggers that did not fire.'),
 };
-
-/**
- * The counters from which histograms are made. In those that end in `bucket`, the tag `le` is the upper bound of a
- * bucket in seconds, and a value is counted only in the smallest bucket that fits. The counters of `delivery.duration`
- * also have the tag `status`.
- */
-const IN_HISTOGRAMS = [
-  'delivery.duration.bucket',
-  'delivery.duration.sum',
-  'latency.end_to_end.bucket',
-  'latency.end_to_end.sum',
-  'delayed.lateness.bucket',
-  'delayed.lateness.sum',
-  'triggers.lateness.bucket',
-  'triggers.lateness.sum',
-] as const;
 
 const GAUGES = {
   'subscriber.queue.batches': gauge('subscriber_queue_batches', 'Batches queued.', SUBSCRIBER),
@@ -154,10 +140,13 @@ const GAUGES = {
   'redis.used_cpu_user': counter('redis_cpu_user_seconds', 'CPU time of Redis in user space.'),
 };
 
-export type CounterName = keyof typeof COUNTERS | (typeof IN_HISTOGRAMS)[number];
+export type CounterName = keyof typeof COUNTERS | `${HistogramName}.${'bucket' | 'sum'}`;
 export type GaugeName = keyof typeof GAUGES;
 
-export const COUNTER_NAMES: ReadonlySet<string> = new Set([...Object.keys(COUNTERS), ...IN_HISTOGRAMS]);
+export const COUNTER_NAMES: ReadonlySet<string> = new Set([
+  ...Object.keys(COUNTERS),
+  ...Object.keys(HISTOGRAMS).flatMap((name) => [`${name}.bucket`, `${name}.sum`]),
+]);
 
 /** The families of all figures, except those of histograms. */
 export const FAMILIES: Readonly<Record<string, Family>> = { ...COUNTERS, ...GAUGES };

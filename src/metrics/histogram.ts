@@ -1,19 +1,50 @@
 /** Upper bounds of the buckets for the time of a delivery, in seconds. A bucket `+Inf` follows the last one. */
-export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /**
  * Upper bounds of the buckets for the latency of a batch, in seconds: from far below the time that a batch waits by
  * default for more events (0.5 s) to the longest `Retry-After` that the bus respects (a day).
  */
-export const LATENCY_SECONDS = [
-  0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
-];
+const LATENCY_SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400];
 /**
  * Upper bounds of the buckets for lateness, the time from when an event is due until it is published, in seconds: from
  * a few ms, as on an idle bus, to a day, as after an outage.
  */
-export const LATENESS_SECONDS = [
+const LATENESS_SECONDS = [
   0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
+
+/**
+ * The histograms. Each is made of two counters: `<name>.bucket` counts values, and `<name>.sum` adds them up, in ms. The
+ * tag `le` of a bucket is its upper bound in seconds, and a value is counted only in the smallest bucket that fits. Both
+ * counters have the tags `labels` too.
+ */
+export const HISTOGRAMS = {
+  'delivery.duration': {
+    name: 'routemaster_delivery_duration_seconds',
+    help: 'Time taken by a delivery.',
+    bounds: DELIVERY_SECONDS,
+    labels: ['status'],
+  },
+  'latency.end_to_end': {
+    name: 'routemaster_latency_seconds',
+    help: 'Time from the creation of a batch until its subscriber took it.',
+    bounds: LATENCY_SECONDS,
+    labels: [],
+  },
+  'delayed.lateness': {
+    name: 'routemaster_delayed_lateness_seconds',
+    help: 'Time from when a delayed event was due until it was published.',
+    bounds: LATENESS_SECONDS,
+    labels: [],
+  },
+  'triggers.lateness': {
+    name: 'routemaster_triggers_lateness_seconds',
+    help: 'Time from when a trigger was due until it fired.',
+    bounds: LATENESS_SECONDS,
+    labels: [],
+  },
+} as const;
+export type HistogramName = keyof typeof HISTOGRAMS;
 
 export function bucketOf(bounds: readonly number[], ms: number): string {
   return String(bounds.find((seconds) => ms <= seconds * 1000) ?? '+Inf');

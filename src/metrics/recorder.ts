@@ -1,7 +1,8 @@
 import type { ProcessType } from '../store/keys.ts';
 import { sumOf } from '../sum.ts';
+import type { Tags } from './counter_hash.ts';
 import type { Counters } from './counters.ts';
-import { bucketOf, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
+import { bucketOf, HISTOGRAMS, type HistogramName } from './histogram.ts';
 
 interface DeliveryResult {
   /** The subscriber's token. */
@@ -42,7 +43,7 @@ export class Recorder {
 
   /** Records how late delayed events were published: for each, the ms since it was due. */
   publishedLate(lateMs: readonly number[]): void {
-    this.#late('delayed.lateness', lateMs);
+    this.#observe('delayed.lateness', lateMs);
   }
 
   /** Counts delayed events of a topic that were dropped, because memory was short. */
@@ -53,7 +54,7 @@ export class Recorder {
   /** Counts due times for which triggers fired. `lateMs` has for each the ms from the due time to the firing. */
   triggersFired(lateMs: readonly number[]): void {
     this.#counters.increment('triggers.fired', {}, lateMs.length);
-    this.#late('triggers.lateness', lateMs);
+    this.#observe('triggers.lateness', lateMs);
   }
 
   /** Counts due times for which triggers did not fire, for example because the bus noticed them too late. */
@@ -61,10 +62,11 @@ export class Recorder {
     this.#counters.increment('triggers.missed', {}, count);
   }
 
-  #late(histogram: 'delayed.lateness' | 'triggers.lateness', lateMs: readonly number[]): void {
-    for (const [le, { length }] of Map.groupBy(lateMs, (ms) => bucketOf(LATENESS_SECONDS, ms)))
-      this.#counters.increment(`${histogram}.bucket`, { le }, length);
-    this.#counters.increment(`${histogram}.sum`, {}, sumOf(lateMs));
+  /** Counts values of a histogram, in ms. */
+  #observe(histogram: HistogramName, values: readonly number[], tags: Tags = {}): void {
+    for (const [le, { length }] of Map.groupBy(values, (ms) => bucketOf(HISTOGRAMS[histogram].bounds, ms)))
+      this.#counters.increment(`${histogram}.bucket`, { le, ...tags }, length);
+    this.#counters.increment(`${histogram}.sum`, tags, sumOf(values));
   }
 
   buried(queue: string, reason: string, events: number): void {
@@ -86,12 +88,10 @@ export class Recorder {
     counters.increment('delivery.batches', tags);
     counters.increment('delivery.time', tags, durationMs);
     counters.increment('delivery.time2', tags, durationMs ** 2);
-    counters.increment('delivery.duration.bucket', { le: bucketOf(DELIVERY_SECONDS, durationMs), status });
-    counters.increment('delivery.duration.sum', { status }, durationMs);
+    this.#observe('delivery.duration', [durationMs], { status });
     if (status !== 'success') return;
     counters.increment('latency.batches.last_attempt', { queue }, latencyMs);
-    counters.increment('latency.end_to_end.bucket', { le: bucketOf(LATENCY_SECONDS, latencyMs) });
-    counters.increment('latency.end_to_end.sum', {}, latencyMs);
+    this.#observe('latency.end_to_end', [latencyMs]);
   }
 
   /** Counts the join keys of a join that were completed or have expired, and the events without a join key. */
