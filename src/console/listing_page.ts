@@ -12,7 +12,7 @@ interface Listing<T> {
   title: string;
   /** The call of the API that returns the entries, such as `GET /topics`. */
   name: string;
-  /** What the API is asked unless the query of the page says otherwise. */
+  /** What the API is asked unless the query of the page says otherwise. By default it is for 100 entries. */
   query?: Record<string, string>;
   /** Returns the part of an entry that the page needs. Absent if the page needs all of it. */
   keep?: ((entry: never) => T) | undefined;
@@ -31,22 +31,23 @@ interface Shown<T> {
   below?: Content;
 }
 
+export const FIRST_PAGE = { limit: '100' };
+
 type ListCall = Call<Role, unknown, Record<string, string | undefined>>;
 
 /**
- * Makes the route of a page that shows what an API call lists, by default 100 entries. `shownTo` returns the columns
- * and the text around the table. It gets the request, the present time, the entries, and `hasNext`: true if another
- * page follows.
+ * Makes the route of a page that shows what an API call lists. `shownTo` returns the columns and the text around the
+ * table. It gets the request, the present time, the entries, and `hasNext`: true if another page follows.
  */
 export function listingPage<T>(
   api: ApiCalls,
-  { path, roles, title, name, query: defaults, keep, liveId }: Listing<T>,
+  { path, roles, title, name, query: defaults = FIRST_PAGE, keep, liveId }: Listing<T>,
   shownTo: (call: ListCall, nowMs: number, entries: readonly T[], hasNext: boolean) => Shown<T>,
 ): Route {
   return page(path, roles, {
     query: ANY_QUERY,
     async show(call) {
-      const query = { limit: '100', ...defaults, ...call.query };
+      const query = { ...defaults, ...call.query };
       const { body, next } = await api.call<T[] | undefined>(name, call, { query, ...(keep && { keep }) });
       const entries = body ?? [];
       const shown = shownTo(call, await api.nowMs(), entries, next !== undefined);

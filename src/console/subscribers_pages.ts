@@ -5,7 +5,7 @@ import { type Sort, type SubscriberState, subscriberState } from '../subscribing
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
-import { listingPage } from './listing_page.ts';
+import { FIRST_PAGE, listingPage } from './listing_page.ts';
 import { type Column, choices, pathWith } from './parts.ts';
 
 export const PATH = '/console/subscribers';
@@ -23,7 +23,7 @@ const STATES = {
 /** The list of subscribers, sorted by a column, and filtered by state and name. */
 export function subscribersPages(api: ApiCalls): Route[] {
   const about = { path: PATH, roles: ALL, title: 'Subscribers', name: 'GET /subscribers' } as const;
-  const listing = { ...about, query: { sort: FIRST_SORT }, liveId: 'subscribers' };
+  const listing = { ...about, query: { ...FIRST_PAGE, sort: FIRST_SORT }, liveId: 'subscribers' };
   return [
     listingPage<SubscriberReport>(api, listing, ({ query, caller }, nowMs, entries) => {
       const { sort, state, name } = query;
