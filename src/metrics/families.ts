@@ -18,6 +18,8 @@ const QUEUE = { queue: 'subscriber' };
 const RESULT = { queue: 'subscriber', status: 'status' };
 const DEATH = { queue: 'subscriber', reason: 'reason' };
 const SUBSCRIBER = { subscriber: 'subscriber' };
+const PARTITION = { partition: 'partition' };
+const STATE = { status: 'state' };
 
 type Row = [name: string, help: string, labels?: Record<string, string>, perUnit?: number];
 
@@ -105,22 +107,18 @@ const GAUGES = {
   'delayed.events': gauge('events_delayed', 'Events that wait for their time.', TOPIC),
   'subscribers.paused': gauge('subscribers_paused', 'Subscribers that are paused, by whom.', { by: 'by' }),
   'joins.open': gauge('joins_open', 'Open keys of a join.', SUBSCRIBER),
-  'jobs.count': gauge('jobs', 'Jobs by queue and state.', { queue: 'queue', status: 'state' }),
+  'jobs.count': gauge('jobs', 'Jobs by queue and state.', { queue: 'queue', ...STATE }),
   'jobs.due': gauge('jobs_due', 'Scheduled jobs that are due.', { queue: 'queue' }),
-  'triggers.count': gauge('triggers', 'Triggers: `waiting` for their next time, or `idle`.', {
-    status: 'state',
-  }),
+  'triggers.count': gauge('triggers', 'Triggers: `waiting` for their next time, or `idle`.', STATE),
   'partition.up': gauge(
     'partition_up',
     'Whether a partition can be reached (1 or 0), if there are several.',
-    {
-      partition: 'partition',
-    },
+    PARTITION,
   ),
   'outbox.bytes': gauge(
     'outbox_bytes',
     'Bytes on their way to any partition, or set aside for this one, if there are several.',
-    { partition: 'partition' },
+    PARTITION,
   ),
   'workers.count': gauge('workers', 'Known workers: those that deliver, and those of maintenance.'),
   'delivery.workers': gauge(
