@@ -66,19 +66,18 @@ export async function collectFigures({
   const figures: Figure[] = [];
   for await (const chunk of chunksOf(counts, COUNTERS_PER_TURN))
     figures.push(...chunk.flatMap((count) => counterFigure(count, publicName) ?? []));
-  const subscribers = publicName ? reading.subscribers : [];
   figures.push(...partitionFigures(partitions, missing));
-  for (const figure of gaugeFigures({ ...reading, subscribers }, publicName ?? (() => 'unknown')))
-    figures.push(figure);
+  for (const figure of gaugeFigures(reading, publicName)) figures.push(figure);
   return figures;
 }
 
-/**
- * Handles an error of making public names. Returns undefined if the control partition, which is needed for them, cannot
- * be reached. Figures about subscribers are then left out, because a token may be a credential. Throws any other error.
- */
-function noNamesIfUnavailable(error: unknown): undefined {
+/** Returns the public name of a token. Figures without a name are left out, because a token may be a credential. */
+type PublicName = (token: string) => string | undefined;
+
+/** Returns no names if the control partition, which is needed for them, cannot be reached. Throws any other error. */
+function noNamesIfUnavailable(error: unknown): PublicName {
   if (!(error instanceof StorageUnavailable)) throw error;
+  return () => undefined;
 }
 
 /**
@@ -101,28 +100,25 @@ function subscriberOf({ name, tags }: Count): string | undefined {
   return subject && 'subscriber' in subject ? subject.subscriber : undefined;
 }
 
-/**
- * Returns a counter with the public name of its subscriber in place of the token. Without `publicName`, returns
- * undefined for a counter about a subscriber, because the token may be a credential.
- */
-function counterFigure(
-  count: Count,
-  publicName: ((token: string) => string) | undefined,
-): CounterFigure | undefined {
+/** Returns a counter with the public name of its subscriber, if it has one, in place of the token. */
+function counterFigure(count: Count, publicName: PublicName): CounterFigure | undefined {
+  const figure = { kind: 'counter', ...count, name: count.name as CounterName } as const;
   const token = subscriberOf(count);
-  if (token !== undefined && !publicName) return undefined;
-  const tags = token === undefined || !publicName ? count.tags : { ...count.tags, queue: publicName(token) };
-  return { kind: 'counter', ...count, name: count.name as CounterName, tags };
+  if (token === undefined) return figure;
+  const queue = publicName(token);
+  return queue === undefined ? undefined : { ...figure, tags: { ...count.tags, queue } };
 }
 
-function gaugeFigures(reading: GaugeReading, publicName: (token: string) => string): GaugeFigure[] {
+function gaugeFigures(reading: GaugeReading, publicName: PublicName): GaugeFigure[] {
   const figures: GaugeFigure[] = [];
   const gauge = (name: GaugeName, value: number | undefined, tags: Tags = {}) => {
     if (value !== undefined) figures.push({ kind: 'gauge', name, value, tags });
   };
   for (const each of reading.subscribers) {
     const { token, batches, events, oldestAgeMs, deadLetters, healthPoints, openKeys, pausedBy } = each;
-    const tags = { subscriber: publicName(token) };
+    const subscriber = publicName(token);
+    if (subscriber === undefined) continue;
+    const tags = { subscriber };
     gauge('subscriber.queue.batches', batches, tags);
     gauge('subscriber.queue.events', events, tags);
     gauge('subscriber.queue.oldest_ms', oldestAgeMs, tags);

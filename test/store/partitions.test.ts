@@ -321,15 +321,19 @@ test('a sweep of an idle partition sends few commands, whatever the number of cl
   assert.ok(sent.length > 10 && sent.length <= MAX_OF_SWEEP, `${sent.length}:\n${sent.join('\n')}`);
 });
 
-test('without names nothing is shown about subscribers, whose tokens may be credentials', async () => {
+test('without names only numbers of subscribers are shown, whose tokens may be credentials', async () => {
   const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
   const { log } = capturedLog();
+  const { redis: raw, keys } = partitions.ofSubscriber('bob');
   await new Bus(() => partitions.ofSubscriber('bob')).subscribe('bob');
+  await raw.hset(keys.subscriber('bob'), { paused_at: 1, paused_by: 'operator' });
   const publicNames = {
     of: () => Promise.reject(new StorageUnavailable(undefined)),
   } as unknown as PublicNames;
   const figures = await collectFigures({ partitions, publicNames, log, limits: LIMITS });
   assert.doesNotMatch(JSON.stringify(figures.map(({ name, tags }) => [name, tags])), /bob|subscriber\.queue/);
+  const paused = figures.find(({ name, tags }) => name === 'subscribers.paused' && tags.by === 'operator');
+  assert.equal(paused?.value, 1);
 });
 
 test('a job is named with its partition, since several may have it', async () => {
