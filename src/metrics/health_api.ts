@@ -2,9 +2,7 @@ import { z } from 'zod';
 import { sleep } from '../clock.ts';
 import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 
-/**
- * Time that `/pulse/scaling` takes while deliveries fall behind: a slow answer makes autoscalers start more workers.
- */
+/** Time that `/pulse/scaling` takes while many deliveries are due: a slow answer makes autoscalers start more workers. */
 const SLOW_ANSWER_MS = 1000;
 
 const HEALTH = z.object({});
@@ -25,10 +23,8 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
     handle: async () => ok({ pong: new Date().toISOString() }),
   } as const;
   return [
-    /**
-     * `/health`: succeeds while this process runs, even without Redis. Otherwise the platform would kill processes when
-     * Redis is away.
-     */
+    // Succeeds while this process runs, even without Redis. Otherwise the platform would kill processes when Redis is
+    // away.
     route('GET /health', ANYONE, {
       isHealthCheck: true,
       answers: { 200: HEALTH },
@@ -38,7 +34,6 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
     route('GET /health/ping.json', ANYONE, pinging),
     route('GET /pulse', ALL, {
       answers: NOTHING,
-      /** `/pulse`: succeeds only if Redis answers. */
       async handle() {
         await pingStore();
         return NO_CONTENT;
@@ -46,9 +41,6 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
     }),
     route('GET /pulse/scaling', ALL, {
       answers: NOTHING,
-      /**
-       * `/pulse/scaling`: answers a second late while many deliveries are due, so that autoscalers start more workers.
-       */
       async handle() {
         if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_ANSWER_MS);
         return NO_CONTENT;
