@@ -52,7 +52,7 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
       async act({ request, body: { user, password, to } }) {
         try {
           const caller = await authentication.login(request, user.trim(), password);
-          const cookie = await sessions.begin(caller, password, isHttps(request));
+          const cookie = await sessions.begin(caller, password, proxies.cameByHttps(request));
           return { status: 303, headers: { Location: ownPath(to), 'Set-Cookie': cookie } };
         } catch (error) {
           if (!(error instanceof BusError) || error.code === 'storage_unavailable') throw error;
@@ -62,7 +62,7 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
     }),
     action('/console/logout', ALL, {
       async act({ request, headers }) {
-        const cookie = await sessions.end(headers, isHttps(request));
+        const cookie = await sessions.end(headers, proxies.cameByHttps(request));
         return { status: 303, headers: { Location: '/console/login', 'Set-Cookie': cookie } };
       },
     }),
@@ -77,10 +77,6 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
     if (url?.host !== 'console' || !/^\/console(\/|$)/.test(url.pathname)) return '/console';
     const path = pageNear(url.pathname);
     return path === url.pathname ? path + url.search : path;
-  }
-
-  function isHttps(request: Parameters<Proxies['cameByHttps']>[0]): boolean {
-    return proxies.cameByHttps(request);
   }
 }
 
