@@ -2,7 +2,6 @@ import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import type { Delivery } from '../records/delivery.ts';
-import type { Caller } from '../routing/caller.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
@@ -31,14 +30,15 @@ export function subscriberPage(api: ApiCalls): Route[] {
       async show(call) {
         const { token } = call.params;
         const { range } = call.query;
-        const ofIt = call.caller.role === 'client' ? {} : { subscriber: token };
         const [{ body: report }, history, deliveries] = await Promise.all([
           api.call<SubscriberReport>('GET /subscribers/:token', call, { params: { token } }),
           isAsked('plots', call.query) &&
             api.call<HistoryReport>('GET /history', call, {
               query: { subject: `subscriber:${token}`, range },
             }),
-          api.call<Delivery[]>('GET /deliveries', call, { query: { ...ofIt, limit: SHOWN_DELIVERIES } }),
+          api.call<Delivery[]>('GET /deliveries', call, {
+            query: { subscriber: token, limit: SHOWN_DELIVERIES },
+          }),
         ]);
         const nowMs = await api.nowMs();
         const retrying = await retryingOf(api, call, report);
@@ -80,14 +80,9 @@ export function subscriberPage(api: ApiCalls): Route[] {
  * Resolves with the newest batches of a subscriber that will be tried again. With perfect health or an empty queue
  * there is hardly any such batch, so the API is not called.
  */
-async function retryingOf(
-  api: ApiCalls,
-  call: PageCall & { caller: Caller },
-  report: SubscriberReport,
-): Promise<Delivery[]> {
+async function retryingOf(api: ApiCalls, call: PageCall, report: SubscriberReport): Promise<Delivery[]> {
   const { subscriber, health_points, events } = report;
   if (health_points === PERFECT_HEALTH || events.queued === 0) return [];
-  const ofIt = call.caller.role === 'client' ? {} : { subscriber };
-  const query = { ...ofIt, state: 'retrying', limit: SHOWN_RETRYING };
+  const query = { subscriber, state: 'retrying', limit: SHOWN_RETRYING };
   return (await api.call<Delivery[]>('GET /deliveries', call, { query })).body;
 }
