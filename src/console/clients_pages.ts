@@ -72,7 +72,7 @@ function listing(api: ApiCalls): Route {
           cell: ({ secret_at }) => (secret_at === null ? NO_SECRET : ago(secret_at, nowMs)),
         },
         { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },
-        ...(mayChange ? [{ name: '', cell: (client: ClientReport) => forms(call, client) }] : []),
+        mayChange && { name: '', cell: (client) => forms(call, client) },
       ],
       empty: 'There is no client yet. A service needs one to publish or to subscribe.',
       below: mayChange && creation(call, nowMs),

@@ -118,7 +118,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
         html`<input ${fields.checkbox('id', id)} aria-label="Select ${id}">`;
       const rows = table<DeadLetter>(
         [
-          ...(mayChange ? [{ name: '', cell: selector }] : []),
+          mayChange && { name: '', cell: selector },
           {
             name: 'Died',
             cell: ({ id, died_at }) => html`<a href="${PATH}/${id}">${ago(died_at, nowMs)}</a>`,

@@ -7,7 +7,7 @@ import { nameOf, PATH, stateOf } from './delivery_page.ts';
 import { ago, number } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { listingPage } from './listing_page.ts';
-import { type Column, choices, pathWith } from './parts.ts';
+import { type Columns, choices, pathWith } from './parts.ts';
 
 /** The states by which the list can be filtered, with the texts of their links. */
 const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
@@ -34,14 +34,12 @@ export function linkToDeliveries(subscriber: string): string {
   return pathWith(PATH, { subscriber });
 }
 
-const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToSubscriber };
-
 /** Returns the columns of a table of batches. `isOfOneSubscriber` leaves out the subscriber. */
-export function deliveryColumns(nowMs: number, { isOfOneSubscriber = false } = {}): Column<Delivery>[] {
+export function deliveryColumns(nowMs: number, isOfOneSubscriber = false): Columns<Delivery> {
   return [
     { name: 'Batch', cell: ({ id }) => html`<a class="mono" href="${PATH}/${id}">${id}</a>` },
     { name: 'State', cell: stateOf },
-    ...(isOfOneSubscriber ? [] : [SUBSCRIBER]),
+    !isOfOneSubscriber && { name: 'Subscriber', cell: linkToSubscriber },
     { name: 'Events', isAmount: true, cell: ({ event_count }) => number(event_count) },
     { name: 'Attempts', isAmount: true, cell: ({ attempt_count }) => attempt_count },
     { name: 'Last answer', cell: lastAnswer },

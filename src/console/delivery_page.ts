@@ -132,7 +132,7 @@ function figures(delivery: WholeDelivery, nowMs: number): Html {
     ['State', stateOf(delivery)],
     ['Content', size],
     ['Attempts', delivery.attempt_count],
-    ...steps.flatMap(([name, at]) => (at === null ? [] : [[name, ago(at, nowMs)] as const])),
+    ...steps.map(([name, at]) => at !== null && ([name, ago(at, nowMs)] as const)),
   ]);
 }
 

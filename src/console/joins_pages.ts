@@ -50,14 +50,14 @@ function sourcesOf({ sources }: JoinReport): Content {
 }
 
 function shown(join: Join, _acts: Content, nowMs: number): Html {
-  const shown: [string, Content][] = [
+  const figures = boxes([
     ['Open keys', number(join.open)],
     ['Oldest', join.oldest === null ? '–' : ago(join.oldest, nowMs)],
     ['Completed', number(join.completed)],
     ['Expired', number(join.expired)],
     ['Events without a key', number(join.unkeyed)],
     ['Not counted yet', count(join.events.queued, 'event')],
-  ];
+  ]);
   const keys = table(
     [
       { name: 'Key', cell: ({ key }) => html`<span class="mono">${key}</span>` },
@@ -73,7 +73,7 @@ function shown(join: Join, _acts: Content, nowMs: number): Html {
     'No key is open.',
   );
   return html`<h1 class="mono">${join.name}</h1>
-${boxes(shown)}
+${figures}
 <h2>Rules</h2>
 <dl class="settings card"><dt>Client</dt><dd class="mono">${join.client}</dd><dt>Waits for</dt><dd>${sourcesOf(join)}</dd><dt>By</dt><dd class="mono">${join.by}</dd>
 <dt>Within</dt><dd>${exactDuration(join.within)}</dd><dt>Publishes to</dt><dd class="mono">${join.then.topic}</dd>

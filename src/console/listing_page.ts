@@ -4,7 +4,7 @@ import type { Call, Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, type Column, nextPage, pathWith, table } from './parts.ts';
+import { ANY_QUERY, type Columns, nextPage, pathWith, table } from './parts.ts';
 
 interface Listing<T> {
   path: `/console${string}`;
@@ -23,7 +23,7 @@ interface Listing<T> {
 interface Shown<T> {
   /** The content above the table: the heading and, for example, a filter. By default it is only the title. */
   above?: Content;
-  columns: readonly Column<T>[];
+  columns: Columns<T>;
   /** Shown instead of the table if there are no entries. */
   empty: Content;
   /** A remark on the entries, which is refreshed with them. */

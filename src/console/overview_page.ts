@@ -127,16 +127,15 @@ function sentence({ figures }: State, complaints: readonly Complaint[]): string 
 
 function figuresOf({ figures, ageMs, memory, processes, client }: Shown): Html {
   const [own, ofBus] = client === undefined ? ['', ''] : [' for you', ' of the bus'];
-  const subscribers: [string, Content] = ['Subscribers', figures ? number(figures.subscribers) : '–'];
-  const shown: [string, Content][] = [
+  const shown = boxes([
     [`Queued${own}`, figures ? count(figures.queued, 'event') : '–'],
     [`Oldest${own}`, figures && figures.oldestSeconds > 0 ? duration(figures.oldestSeconds * 1000) : '–'],
-    ...(client === undefined ? [subscribers] : []),
+    client === undefined && ['Subscribers', figures ? number(figures.subscribers) : '–'],
     [`Dead letters${own}`, figures ? number(figures.deadLetters) : '–'],
     [`Memory${ofBus}`, memoryShown(memory)],
     [`Processes${ofBus}`, processes ? processesShown(processes) : 'unknown'],
-  ];
-  return html`${boxes(shown)}
+  ]);
+  return html`${shown}
 ${memory.max > 0 && html`<p class="hint">${marksOf(memory)}</p>`}
 ${!processes && client === undefined && html`<p class="hint">${UNCOUNTED}</p>`}
 <p class="hint">${ageMs !== undefined && client === undefined && html`As of ${past(ageMs)}; sampled every ten seconds.`}</p>`;

@@ -55,9 +55,13 @@ export interface Column<T> {
   cell: (row: T) => Content;
 }
 
+/** Columns of a table. Those that are false are left out. */
+export type Columns<T> = readonly (Column<T> | false)[];
+
 /** Returns a table, or `empty` if it has no rows. */
-export function table<T>(columns: readonly Column<T>[], rows: readonly T[], empty: Content): Html {
+export function table<T>(given: Columns<T>, rows: readonly T[], empty: Content): Html {
   if (rows.length === 0) return html`<div class="card empty">${empty}</div>`;
+  const columns = given.filter((each) => each !== false);
   const kind = ({ isAmount }: Column<T>) => (isAmount ? 'amount' : '');
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table><thead><tr>${columns.map(
     (column) => html`<th scope="col" class="${kind(column)}">${headOf(column)}</th>`,
@@ -162,9 +166,9 @@ export function copyable(text: string): Html {
   return html`<div class="copyable"><pre tabindex="0">${text}</pre><button type="button" class="quiet needs-js" data-copy>Copy</button></div>`;
 }
 
-/** Returns values as HTML, each in a box with its name. */
-export function boxes(shown: readonly (readonly [name: string, value: Content])[]): Html {
-  return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+/** Returns values as HTML, each in a box with its name. Those that are false are left out. */
+export function boxes(shown: readonly (readonly [name: string, value: Content] | false)[]): Html {
+  return html`<dl class="figures">${shown.map((each) => each && html`<div><dt>${each[0]}</dt><dd>${each[1]}</dd></div>`)}</dl>`;
 }
 
 /**

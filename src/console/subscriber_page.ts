@@ -54,10 +54,10 @@ export function subscriberPage(api: ApiCalls): Route[] {
               figures(report, nowMs),
               html`<div class="acts">${pauseForm(api, call, report)}${testForm(api, call, report)}</div>`,
               retrying.length > 0 &&
-                html`<h2>To be tried again</h2>${table([...deliveryColumns(nowMs, { isOfOneSubscriber: true }), retry], retrying, '')}`,
+                html`<h2>To be tried again</h2>${table([...deliveryColumns(nowMs, true), retry], retrying, '')}`,
               html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
               table(
-                deliveryColumns(nowMs, { isOfOneSubscriber: call.caller.role !== 'client' }),
+                deliveryColumns(nowMs, call.caller.role !== 'client'),
                 deliveries.body,
                 'Nothing was queued for it in the last day.',
               ),

@@ -12,21 +12,15 @@ const PAUSED_BY: Record<string, string> = {
   callback_gone: 'as the callback answered 410',
 };
 
-/**
- * Returns a list with one box, a pair of name and text, that says since when and why a subscriber is paused. The list
- * is empty if it is not paused.
- */
-function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
-  if (paused_at === null) return [];
-  return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
-}
-
 /** Returns the present state of a subscriber, each value in a box with its name. */
 export function figures(report: SubscriberReport, nowMs: number): Html {
-  const { events, dead_letters, dropped } = report;
-  const shown: [string, Content][] = [
+  const { events, dead_letters, dropped, paused_at, paused_by } = report;
+  return boxes([
     ['State', stateLabel(report)],
-    ...pause(report, nowMs),
+    paused_at !== null && [
+      'Paused',
+      html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`,
+    ],
     ['Queued', count(events.queued, 'event')],
     ['Oldest', waiting(events.oldest, nowMs)],
     ['Delivered', count(events.sent, 'event')],
@@ -37,8 +31,7 @@ export function figures(report: SubscriberReport, nowMs: number): Html {
       html`<a href="${pathWith('/console/dead_letters', { subscriber: report.subscriber })}">${count(dead_letters.batches, 'letter')}</a>`,
     ],
     ['Dropped', dropped ? count(dropped.events, 'event') : 'nothing'],
-  ];
-  return boxes(shown);
+  ]);
 }
 
 /** Returns the sections with the topics and the settings of a subscriber. */

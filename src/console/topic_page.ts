@@ -1,5 +1,5 @@
 import type { DelayedReport } from '../flow/delayed_api.ts';
-import { type Content, type Html, html } from '../html.ts';
+import { type Html, html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import type { Topic } from '../subscribing/topic.ts';
@@ -80,13 +80,13 @@ function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
 
 function figures(topic: WholeTopic): Html {
   const { publisher, dropped } = topic;
-  const shown: [string, Content][] = [
+  const shown = boxes([
     ['Events ever', number(topic.events)],
     ['Subscribers', number(topic.subscriber_count)],
     ['Waiting for their time', number(topic.delayed)],
-  ];
-  if (dropped) shown.push(['Dropped before their time', count(dropped.events, 'event')]);
-  return html`${boxes(shown)}
+    dropped !== null && ['Dropped before their time', count(dropped.events, 'event')],
+  ]);
+  return html`${shown}
 <dl class="settings card"><dt>Publisher</dt><dd>${
     publisher
       ? html`<span class="mono">${publisher}</span>`
@@ -115,7 +115,7 @@ function delayedTable(
       { name: 'Due', cell: ({ at }) => ago(at, nowMs) },
       { name: 'Event', cell: ({ event }) => html`<span class="mono">${`${event.type} ${event.url}`}</span>` },
       { name: 'Id', cell: ({ event }) => html`<span class="mono">${event.id}</span>` },
-      ...(isOwn(call, topic) ? [{ name: '', cell: takeBack }] : []),
+      isOwn(call, topic) && { name: '', cell: takeBack },
     ],
     delayed,
     '',

@@ -110,14 +110,14 @@ function scheduleOf({ schedule }: Listed): Content {
 }
 
 function shown(trigger: Trigger, acts: Content, nowMs: number): Html {
-  const shown: [string, Content][] = [
+  const figures = boxes([
     ['State', stateOf(trigger)],
     ['Last', ago(trigger.last_at, nowMs)],
     ['Fired', number(trigger.fired)],
     ['Missed', number(trigger.missed)],
-  ];
+  ]);
   return html`<h1 class="mono">${trigger.name}</h1>
-${boxes(shown)}
+${figures}
 <h2>Next times</h2>
 ${trigger.preview?.length ? html`<ol>${trigger.preview.map((at) => html`<li>${ago(at, nowMs)} <span class="hint">${new Date(at).toISOString()}</span></li>`)}</ol>` : html`<p class="none">none</p>`}
 <h2>Rules</h2>
