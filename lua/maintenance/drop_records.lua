@@ -20,11 +20,8 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the table that sums up, for each subscriber, what one script call drops. The call before may have stopped in
--- the middle of a large batch. These fields of the script's `args` then say where to go on:
---   begun_bid     the UID of the batch, or nil
---   begun_at      the number of items read from the batch's list so far
---   begun_topics  the number of events counted so far, by topic
+-- Creates the table that sums up, for each subscriber, what one script call drops. If the call before stopped in the
+-- middle of a large batch, the script's `args` say where to go on: after `begun_at` items of the list of `begun_bid`.
 function drop_records.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end

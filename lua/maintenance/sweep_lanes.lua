@@ -9,8 +9,6 @@ queue, because only the trial job may run.
 local findings = include('maintenance/findings')
 local waiting = include('delivering/waiting')
 
--- True if the jobs of all batches of the subscriber wait. They would wait for ever: a waiting job becomes instant when
--- a delivery of the subscriber ends, but no delivery is left.
 local function all_wait(call, token)
   local waiting_count = redis.call('ZCARD', call.keys.jobs_waiting(token))
   return waiting_count > 0 and waiting_count == redis.call('ZCARD', call.keys.batches_queued(token))

@@ -19,16 +19,10 @@ const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
-/**
- * The data of one subscriber that one script call has dropped. `events` is the number of all dropped events. `queued`
- * of these events were still in the queue, the rest in dead letters.
- */
+/** What one script call has dropped of one subscriber. */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/**
- * The batch that the last script call counted only in part. The events of a batch are counted by topic before the batch
- * is dropped. For a large batch, this takes several calls.
- */
+/** The batch that the last script call counted only in part. */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';

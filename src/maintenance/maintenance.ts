@@ -28,11 +28,8 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
 const WORKERS = 2;
 /**
- * Number of workers for the queue `aux` in each partition of a bus with several:
- *
- * - one moves the outbox, and is busy under load;
- * - one may wait for a partition that does not answer;
- * - one is left for the other jobs.
+ * Number of them in each partition of a bus with several: one moves the outbox, and one may wait for a partition that
+ * does not answer.
  */
 const WORKERS_IF_PARTITIONED = 3;
 
@@ -50,20 +47,19 @@ export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
-  /**
-   * Watches for processes of a Ruby Routemaster that still use this Redis. Undefined if the bus has several partitions,
-   * since only a bus with a single partition can have taken over the Redis of a Ruby Routemaster.
-   */
+  /** Undefined if the bus has several partitions: only one with a single partition takes over a Ruby Routemaster. */
   readonly #rubyWatch: RubyWatch | undefined;
+  readonly #queue: Queue;
+  readonly #jobs: readonly PeriodicJob[];
   readonly #tickersBeginMs: number;
-  readonly #stopping = new AbortController();
   readonly #tickers: NodeJS.Timeout[] = [];
-  readonly #startTicker: (job: PeriodicJob) => void;
-  readonly #periodic: readonly PeriodicJob[];
+  readonly #stopping = new AbortController();
+  readonly #log: Log;
 
   constructor(config: Config, { wakeups, ...parts }: MaintenanceParts) {
     const { partition, partitions, recorder, log } = parts;
     const { all } = partitions;
+    const isAlone = all.length === 1;
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     const autodropIn = autodrops(partitions, config);
@@ -75,23 +71,26 @@ export class Maintenance {
       [BULK_JOB]: bulkJob({ ...parts, config, stopping: this.#stopping.signal }),
     };
     this.#wakeups = wakeups;
+    this.#queue = queue;
+    this.#jobs = jobs;
+    this.#log = log;
     this.#workers = new Workers(
       { queue, handler: byName(jobs, others, log), recorder, log },
       {
-        ids: uids(all.length === 1 ? WORKERS : WORKERS_IF_PARTITIONED),
+        ids: uids(isAlone ? WORKERS : WORKERS_IF_PARTITIONED),
         tickMs: tickMs(config),
-        ticksPerAsk: all.length === 1 ? 1 : 2,
+        ticksPerAsk: isAlone ? 1 : 2,
       },
     );
     wakeups.on('aux', () => this.#workers.wake());
     const agenda = agendaOf({ ...parts, config, onFull: () => onFull(partition) });
-    const maxSleepMs = all.length === 1 ? MAX_SLEEP_MS : MAX_SLEEP_IF_PARTITIONED_MS;
+    const maxSleepMs = isAlone ? MAX_SLEEP_MS : MAX_SLEEP_IF_PARTITIONED_MS;
     const onForbidden = () => {
       queue.noteForbidden();
       this.#workers.wake();
     };
     this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs, onForbidden, log });
-    if (all.length === 1) {
+    if (isAlone) {
       const sweep = sweepJob(parts);
       this.#rubyWatch = new RubyWatch({
         partition,
@@ -101,17 +100,29 @@ export class Maintenance {
       });
     }
     this.#tickersBeginMs = (TICKERS_BEGIN_WITHIN_MS * partition.index) / all.length;
-    this.#periodic = jobs.filter(({ everyMs }) => everyMs > 0);
-    this.#startTicker = (job) => void this.#tickers.push(startTicker(queue, job, log));
   }
 
   start(): void {
     this.#workers.start();
     this.#scheduler.start();
     this.#rubyWatch?.start();
-    for (const job of this.#periodic)
+    for (const job of this.#jobs.filter(({ everyMs }) => everyMs > 0))
       if (job.isUrgent) this.#startTicker(job);
       else this.#tickers.push(setTimeout(() => this.#startTicker(job), this.#tickersBeginMs));
+  }
+
+  /**
+   * Queues a job at once, and then at its interval. Several processes may do this, because a queue never has the same
+   * job twice.
+   */
+  #startTicker({ name, everyMs }: PeriodicJob): void {
+    const tick = () => {
+      this.#queue.enqueue(name).catch((error: unknown) => {
+        this.#log.warn({ job: name, ...failureOf(error) }, 'a ticker could not put its job');
+      });
+    };
+    tick();
+    this.#tickers.push(setInterval(tick, everyMs));
   }
 
   async stop(graceMs: number): Promise<void> {
@@ -148,18 +159,4 @@ function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
     { job: name, ...failureOf(error) },
     'Redis forbids what a job needs; docs/operating.md has the ACL',
   );
-}
-
-/**
- * Queues a job at once, and then at its interval. Several processes may do this, because a queue never has the same job
- * twice.
- */
-function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
-  const tick = () => {
-    aux.enqueue(name).catch((error: unknown) => {
-      log.warn({ job: name, ...failureOf(error) }, 'a ticker could not put its job');
-    });
-  };
-  tick();
-  return setInterval(tick, everyMs);
 }

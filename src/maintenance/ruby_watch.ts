@@ -8,11 +8,7 @@ const STOP_IT = 'stop it, as docs/migrating.md says';
 interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
-  /**
-   * Runs a sweep. `rubyWorkers` is the number of living Ruby workers. A Ruby worker that takes a delivery job does not
-   * find the batch of the job, and deletes the job. So if there are Ruby workers, the sweep puts the delivery jobs that
-   * it repairs into a list that only this bus reads.
-   */
+  /** Runs a sweep. `rubyWorkers` is the number of living Ruby workers. */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
 }

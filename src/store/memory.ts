@@ -82,11 +82,10 @@ export async function readFullestMemory(
 /** Returns the memory that is closest to its high mark or, if none has a limit, the one with the most stored data. */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;
-  return memories.reduce((most, each) =>
-    fullness(each) > fullness(most) || (fullness(each) === fullness(most) && each.used > most.used)
-      ? each
-      : most,
+  const fullestFirst = memories.toSorted(
+    (one, other) => fullness(other) - fullness(one) || other.used - one.used,
   );
+  return fullestFirst[0] as Memory;
 }
 
 export function memoryIn(info: string, limits: MemoryLimits): Memory {

@@ -2,9 +2,8 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about workers: their leases, and where they count. A worker counts for the subscriber to
- * which it delivers (its lane). It may also count for a share: the part of all workers that one kind of subscribers,
- * such as slow ones, may hold together. `holding` has the workers that the sweep saw with a job.
+ * Repairs what Redis stores about workers: their leases, and where they count, in a lane or in a share. `holding` has the
+ * workers that the sweep saw with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -29,12 +28,7 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
-/**
- * Restarts the deliveries to subscribers whose jobs all wait. A waiting job becomes instant when another job of its
- * subscriber ends, but here no job can end. So the script makes a waiting job instant, unless the subscriber is paused.
- * The script does the same if the trial job of a subscriber is gone: while a subscriber has a trial job, no other job
- * of it may run.
- */
+/** Restarts the deliveries to subscribers whose lanes are stuck, or wait for a trial job that is gone. */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });
   for await (const tokens of walk.members('subscribers')) await walk.repair('sweep_lanes', { tokens });

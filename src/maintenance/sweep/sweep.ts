@@ -21,11 +21,7 @@ interface SweepOptions {
   findings?: Finding[];
   /** Maximum jobs of a queue that one sweep checks. If the queue has more, each sweep checks a random part of them. */
   maxJobs?: number;
-  /**
-   * Number of living workers of a Ruby Routemaster. A Ruby worker that takes a delivery job does not find the batch of
-   * the job, and deletes the job. So if there are Ruby workers, the sweep puts the delivery jobs that it repairs into a
-   * list that only this bus reads.
-   */
+  /** Number of living workers of a Ruby Routemaster, from which jobs are hidden (sweep_jobs.lua). */
   rubyWorkers?: number;
 }
 

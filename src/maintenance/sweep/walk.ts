@@ -23,17 +23,10 @@ type ScannedKey = {
 }[KeyName];
 
 /** The scripts that repair something. Each returns a list of findings. */
-type RepairScript =
-  | 'sweep_batches'
-  | 'sweep_jobs'
-  | 'sweep_workers'
-  | 'sweep_lanes'
-  | 'sweep_joins'
-  | 'sweep_delayed_texts'
-  | 'sweep_delayed_held'
-  | 'sweep_triggers'
-  | 'sweep_trigger_bytes'
-  | 'sweep_deliveries';
+type RepairScript = {
+  [N in ScriptName]: Reply<N> extends Findings ? N : never;
+}[ScriptName];
+type Findings = { kind: string; name: Buffer }[];
 
 /** Reads some elements (keys, members, fields). Returns the cursor at which the next read goes on, and the elements. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
@@ -163,7 +156,7 @@ export class Walk {
     }
   }
 
-  report(findings: Reply<RepairScript>): void {
+  report(findings: Findings): void {
     for (const { kind, name } of findings) {
       if (!isFindingKind(kind)) throw new TypeError(`a sweep script found ${kind}, which is no finding`);
       this.#findings.push({ kind, name: unpackJob(Packed.of(name))?.name ?? String(name) });

@@ -2,17 +2,10 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/**
- * The inconsistencies that a sweep, the periodic check of stored data, has found. `name` says where: depending on the
- * `kind`, it is a batch's UID, a packed job, a worker, a token, or a trigger.
- */
+/** The inconsistencies that a sweep has found. src/maintenance/sweep/finding.ts says what `name` is for each `kind`. */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
-/**
- * The slices (parts) of a subscriber's queue or dead letters that a sweep has counted so far. A slice ends with the
- * score `to`, and the next slice begins behind it. `members` is the number of batches in the slice, and `events` the
- * number of their events. If one of the batches is open, `members` is -1, and the slice is counted again.
- */
+/** The slices of a subscriber's queue or dead letters that a sweep has counted so far (sweep_gauges.lua). */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
 const single = 'batch|ruby_batch|dead_letter|attempts|dead_letter_about';
