@@ -1,4 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { backoffMs } from '../backoff.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { BootError, messageOf } from '../errors.ts';
@@ -27,8 +28,7 @@ export type RedisTls = Config['redisTls'];
 
 const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
 
-const waitUpTo = (maxMs: number) => (times: number) =>
-  Math.min(50 * 2 ** Math.min(times, 10), maxMs) * (0.5 + Math.random() / 2);
+const waitUpTo = (maxMs: number) => (times: number) => backoffMs(times, maxMs);
 
 /** Returns the options that all connections to Redis have. */
 function commonOptions(url: string, log: Log, tls: RedisTls): Options {
