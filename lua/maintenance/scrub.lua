@@ -11,19 +11,15 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
+local leases = include('delivering/leases')
 local waiting = include('delivering/waiting')
 
--- Returns a list of the dead workers, and a set of the living ones.
-local function tell_apart(call, lease_ms)
-  local heard, dead, alive = redis.call('HGETALL', call.keys.workers()), {}, {}
+local function dead_workers(call, lease_ms)
+  local heard, dead = redis.call('HGETALL', call.keys.workers()), {}
   for i = 1, #heard, 2 do
-    if call.now_ms - (tonumber(heard[i + 1]) or 0) > lease_ms then
-      dead[#dead + 1] = heard[i]
-    else
-      alive[heard[i]] = true
-    end
+    if leases.ran_out(call, heard[i + 1], lease_ms) then dead[#dead + 1] = heard[i] end
   end
-  return dead, alive
+  return dead
 end
 
 -- Gives the jobs of a dead worker back to the queue, and removes the worker from its lane (the workers that deliver to
@@ -54,13 +50,15 @@ end
 
 return function(call, args)
   local keys, given_back = call.keys, {}
-  local dead, alive = tell_apart(call, args.lease_ms)
   for _, q in ipairs({ 'main', 'aux' }) do
     given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
-      if not alive[worker] then given_back[q] = given_back[q] + (calls.try(call, give_back, q, worker) or 0) end
+      if leases.is_dead(call, worker, args.lease_ms) then
+        given_back[q] = given_back[q] + (calls.try(call, give_back, q, worker) or 0)
+      end
     end
   end
+  local dead = dead_workers(call, args.lease_ms)
   for _, worker in ipairs(dead) do
     redis.call('SREM', keys.workers_main(), worker)
     redis.call('SREM', keys.workers_aux(), worker)
