@@ -59,19 +59,8 @@ function bulk.add_to_gauge(gauge, tokens, counts)
   if #counts == 1 then redis.call('HINCRBY', gauge, tokens[1], counts[1]) end
   if #counts <= 1 then return end
   local before, after = bulk.get_fields(gauge, tokens), {}
-  -- `sums_by_count[count][old]` is `count + old` as text. Many subscribers have the same two numbers, so each sum is
-  -- formatted only once: formatting takes longer than a look-up.
-  local sums_by_count = {}
   for i = 1, #counts do
-    local count, old = counts[i], before[i] or '0'
-    local sums = sums_by_count[count]
-    if not sums then
-      sums = {}
-      sums_by_count[count] = sums
-    end
-    local sum = sums[old] or string.format('%d', old + count)
-    sums[old] = sum
-    after[2 * i - 1], after[2 * i] = tokens[i], sum
+    after[2 * i - 1], after[2 * i] = tokens[i], string.format('%d', (before[i] or 0) + counts[i])
   end
   bulk.set_fields(gauge, after)
 end
