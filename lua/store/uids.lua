@@ -18,12 +18,9 @@ end
 
 function uids.next(state)
   local number = state.count
-  if number % 64 == 0 then
-    local high, middle, low = math.floor(number / 262144), math.floor(number / 4096), math.floor(number / 64)
-    state.stem = state.seed .. digit(high) .. digit(middle) .. digit(low)
-  end
   state.count = number + 1
-  return state.stem .. digit(number)
+  local high, middle, low = math.floor(number / 262144), math.floor(number / 4096), math.floor(number / 64)
+  return state.seed .. digit(high) .. digit(middle) .. digit(low) .. digit(number)
 end
 
 return uids
