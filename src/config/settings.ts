@@ -7,23 +7,22 @@ import {
   certificates,
   compatibility,
   dropPolicy,
+  key,
   keyPrefix,
   logLevel,
   MAX_TIMER_MS,
   metricService,
-  rootKey,
   seconds,
   tokens,
-  viewerKey,
   whole,
   yesNo,
 } from './values.ts';
 
 const keys = {
-  rootKey: secretSetting('ROUTEMASTER_ROOT_KEY', rootKey).help(
+  rootKey: secretSetting('ROUTEMASTER_ROOT_KEY', key).help(
     'Key of root, who creates clients: random (`openssl rand -hex 24`), no colon, in production at least 16 characters.',
   ),
-  viewerKey: secretSetting('ROUTEMASTER_VIEWER_KEY', viewerKey.optional()).help(
+  viewerKey: secretSetting('ROUTEMASTER_VIEWER_KEY', key.optional()).help(
     'Key of viewers, who see what root sees and change nothing; made like the root key. Without it there are no viewers.',
   ),
   clients: secretSetting('ROUTEMASTER_CLIENTS', tokens, '').help(

@@ -30,12 +30,9 @@ export const list = z.string().transform((value) => value.split(/[\s,]+/).filter
 
 const NO_COLON = /^[^:\s\p{Cc}]+$/u;
 
-export const rootKey = z
+/** A root or viewer key. */
+export const key = z
   .string({ error: 'must be set: the key that creates clients (32 random characters)' })
-  .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it');
-
-export const viewerKey = z
-  .string()
   .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it');
 
 export const tokens = list.pipe(
