@@ -93,15 +93,10 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data. The size depends on `otherBytes`, the bytes
- * of the data that cannot be dropped now. They include `movingBytes`, the events on their way to other partitions,
- * which can be dropped once they have become batches there.
- *
- * - If `otherBytes` is at most `lowMark`: `lowMark`.
- * - If it is less than `highMark`, above which autodrop starts: halfway from `otherBytes` to `highMark`.
- * - If it is `highMark` or more, but would be less without `movingBytes`: halfway from `highMark` to `max`, the memory
- *   limit. This leaves room for `movingBytes`.
- * - Otherwise: undefined, because dropping would not help.
+ * Returns the size (bytes) to which autodrop should reduce the stored data: the low mark, if other data leaves it that.
+ * Otherwise the queues keep half of the room below the high mark. If not even that is left, but only because of
+ * `movingBytes` (events on their way to other partitions, which become batches there), those get room above the high
+ * mark. Returns undefined if dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

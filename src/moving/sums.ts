@@ -16,13 +16,7 @@ export type Sums = (source: Partition, partitions: Partitions, of: string) => Pr
 const [EVENTS, BYTES] = [':events', ':bytes'];
 const LOGS_PER_SCAN = 1000;
 
-/**
- * Computes `delayed:held:{token}`, a hash about one client's delayed events in one partition. Its fields are:
- *
- * - the name of each topic: the bytes of the events of this topic;
- * - `:bytes`: the bytes of all these events;
- * - `:events`: their number.
- */
+/** Computes `delayed:held:{token}`: the bytes of one client's delayed events by topic, their sum, and their number. */
 export const delayedSums: Sums = async (source, partitions, client) => {
   const summed: Summed = new Map();
   const held = await source.command((redis, keys) => redis.hgetall(keys.delayed_held(client)));

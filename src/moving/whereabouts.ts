@@ -18,12 +18,8 @@ export class Whereabouts {
   }
 
   /**
-   * Returns the partitions of the target to which the data of an owner is copied:
-   *
-   * - a subscriber, topic, batch, worker or trigger: one partition;
-   * - `all`: every partition, and `control`: the control partition;
-   * - `nobody`, or a worker that holds no job: none;
-   * - a batch or trigger that no longer exists: the control partition, where a sweep removes its remains.
+   * Returns the partitions of the target to which the data of an owner is copied. What is left of a batch or trigger
+   * that no longer exists goes to the control partition, where a sweep removes it.
    */
   async of(owner: Owner): Promise<readonly Partition[]> {
     const { all, control } = this.#partitions;

@@ -118,13 +118,7 @@ export const CHANNELS = {
   processes: { pattern: 'wake:processes:{type}' },
 } as const;
 
-/**
- * The kinds of announcements that scripts publish:
- *
- * - `main` and `aux`: this queue has an instant job.
- * - `due`: a scheduled job or a delayed event, for example, is due earlier than the scheduler expects.
- * - `suspect`: a job waits whose batch may have killed two workers. A separate process, the quarantine, delivers it.
- */
+/** The kinds of announcements that scripts publish. INTERNALS.md ("Waking up") says what each wakes. */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 
 /**

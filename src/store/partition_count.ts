@@ -9,12 +9,7 @@ export const COUNT_KEY = 'partitions';
 
 /**
  * Checks that the bus in this Redis has as many partitions as configured. If keys need hash tags (with several
- * partitions, or on a cluster), the first boot stores the number. Throws StorageUnavailable or StorageFull, and
- * BootError if
- *
- * - the numbers differ, or a move into this bus is not finished;
- * - hash tags are needed, but this Redis has the data of a bus without them, or of a Ruby Routemaster;
- * - hash tags are needed, but the configured prefix has braces.
+ * partitions, or on a cluster), the first boot stores the number. Throws BootError if a person must act.
  */
 export async function settlePartitionCount(
   { master }: Partition,

@@ -89,13 +89,7 @@ export class JobSweep {
     }
   }
 
-  /**
-   * Adds to `unindexed` the jobs of a place that are not in `known` (the jobs of the index). Leaves out:
-   *
-   * - jobs that are left to other sweeps, because the queue is too long for one (`#isInThisPart`);
-   * - jobs without a batch, in a list from which the script `acquire` deletes them later (`leftovers`);
-   * - jobs beyond `maxJobs`.
-   */
+  /** Adds to `unindexed` the jobs of a place that are not in `known` (the jobs of the index), up to `maxJobs`. */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
     const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInThisPart(job));
     const leftovers = place.leftovers ? await withoutBatch(this.#walk, others) : [];

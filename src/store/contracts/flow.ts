@@ -3,11 +3,9 @@ import { held, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
- * The arguments of scripts that publish for a join. A join matches events of several topics by a key. A key is complete
- * when each of the topics has had an event with it; the join then publishes to `thenTopic`. If the join has an
- * `expiryTopic`, it publishes there when a key is still incomplete after `withinMs`. `thenHome` and
- * `expiryHome` are the indexes of these topics' partitions, or undefined for the partition of the join. `version` is
- * the time when the rules of the join were last stored.
+ * The arguments of scripts that publish for a join: to `thenTopic` when a key is complete, and to `expiryTopic`, if there
+ * is one, when a key is still incomplete after `withinMs`. `thenHome` and `expiryHome` are the indexes of these topics'
+ * partitions, or undefined for that of the join. `version` is the time when the rules were last stored.
  */
 const join = {
   token: 'text',
