@@ -12,33 +12,36 @@ export async function printCompletion(call: Call, commands: Commands, common: ob
   call.print({ script }, [script]);
 }
 
-/** Returns the words that may follow each beginning of a command, such as `add` and `list` after `token`. */
-function followers(commands: Commands): Map<string, Set<string>> {
+/** Returns the words that may follow each beginning of a command, such as `add` and `list` after `token `. */
+function followers(commands: Commands): Map<string, string> {
   const following = new Map<string, Set<string>>();
   for (const { name } of commands) {
-    const words = name.split(' ');
-    for (const [index, word] of words.entries()) {
-      const before = words.slice(0, index).join(' ');
-      following.set(before, (following.get(before) ?? new Set()).add(word));
+    let typed = '';
+    for (const word of name.split(' ')) {
+      following.set(typed, (following.get(typed) ?? new Set()).add(word));
+      typed += `${word} `;
     }
   }
-  return following;
+  return new Map([...following].map(([typed, words]) => [typed, [...words].join(' ')]));
 }
 
 function optionsOf({ options = {} }: Command, common: readonly string[]): string {
   return [...Object.keys(options), ...common].map((name) => `--${name}`).join(' ');
 }
 
+/** Returns the cases of a shell's `case`: what may have been typed, and the command that sets what may follow. */
+function cases(commands: Commands, common: readonly string[], set: (words: string) => string): string {
+  const options = commands.map((each) => `    '${each.name} '*) ${set(optionsOf(each, common))} ;;`);
+  const words = [...followers(commands)].map(([typed, after]) => `    '${typed}') ${set(after)} ;;`);
+  return [...options, ...words].join('\n');
+}
+
 function bash(commands: Commands, common: readonly string[]): string {
-  const options = commands.map((each) => `    '${each.name} '*) words='${optionsOf(each, common)}' ;;`);
-  const words = [...followers(commands)].map(([before, after]) => {
-    return `    '${before === '' ? '' : `${before} `}') words='${[...after].join(' ')}' ;;`;
-  });
   return `_rtm() {
   local typed='' words='' index
   for ((index = 1; index < COMP_CWORD; index++)); do typed+="\${COMP_WORDS[index]} "; done
   case "$typed" in
-${[...options, ...words].join('\n')}
+${cases(commands, common, (words) => `words='${words}'`)}
   esac
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }
@@ -46,10 +49,6 @@ complete -o default -F _rtm rtm`;
 }
 
 function zsh(commands: Commands, common: readonly string[]): string {
-  const options = commands.map((each) => `    '${each.name} '*) completions=(${optionsOf(each, common)}) ;;`);
-  const words = [...followers(commands)].map(([before, after]) => {
-    return `    '${before === '' ? '' : `${before} `}') completions=(${[...after].join(' ')}) ;;`;
-  });
   // The script must not set `words`: zsh keeps the typed words in this variable.
   return `#compdef rtm
 _rtm() {
@@ -57,7 +56,7 @@ _rtm() {
   local -a completions
   for word in "\${(@)words[2,CURRENT-1]}"; do typed+="$word "; done
   case "$typed" in
-${[...options, ...words].join('\n')}
+${cases(commands, common, (words) => `completions=(${words})`)}
   esac
   compadd -- $completions || _files
 }
@@ -66,9 +65,8 @@ compdef _rtm rtm`;
 }
 
 function fish(commands: Commands, common: readonly string[]): string {
-  const words = [...followers(commands)].map(([before, after]) => {
-    const typed = before === '' ? '' : `${before} `;
-    return `complete -c rtm -f -n '__rtm_typed = "${typed}"' -a '${[...after].join(' ')}'`;
+  const words = [...followers(commands)].map(([typed, after]) => {
+    return `complete -c rtm -f -n '__rtm_typed = "${typed}"' -a '${after}'`;
   });
   const options = commands.map((each) => {
     return `complete -c rtm -n '__rtm_typed begins "${each.name} "' -a '${optionsOf(each, common)}'`;
