@@ -1,6 +1,5 @@
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Standing, Standings } from '../metrics/standings.ts';
-import { pickPage } from '../routing/picking.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
 /** The states of a subscriber. The one that most urgently needs the attention of an operator comes first. */
@@ -33,32 +32,6 @@ const LAST = Number.MAX_SAFE_INTEGER;
 export type Sort = keyof typeof VALUES;
 export const SORTS = Object.keys(VALUES) as [Sort, ...Sort[]];
 
-interface Ranking {
-  sort: Sort;
-  matches: (of: Standing) => boolean;
-  /** The place (sort value and token) of the last subscriber of the previous page. */
-  after: string | undefined;
-  limit: number;
-}
-
-/**
- * Returns the tokens of one page of sorted subscribers. `next` is the place of the last one, or undefined on the last
- * page. `calls` is what the page costs in the caller's rate limit.
- */
-export function ranked(all: readonly Standing[], { sort, matches, after, limit }: Ranking) {
-  const rankOf: (of: Standing) => number = VALUES[sort];
-  const [value = '', token = ''] = after?.split(' ', 2) ?? [];
-  const place = { value: Number(value), token };
-  const { page, last, calls } = pickPage(all, {
-    matches,
-    rankOf: (each) => ({ value: rankOf(each), token: each.token }),
-    isAfter: (each) => after === undefined || byValue(each, place) > 0,
-    compare: byValue,
-    limit,
-  });
-  return { tokens: page.map(({ token }) => token), next: last && `${last.value} ${last.token}`, calls };
-}
-
 interface Ranked {
   value: number;
   token: string;
@@ -66,6 +39,23 @@ interface Ranked {
 
 const byValue = (one: Ranked, other: Ranked) =>
   one.value - other.value || (one.token < other.token ? -1 : Number(one.token > other.token));
+
+/** Returns how `pickPage` sorts subscribers. `after` is the place of the last subscriber on the previous page. */
+export function ranking(sort: Sort, after: string | undefined) {
+  const figureOf: (of: Standing) => number = VALUES[sort];
+  const [value = '', token = ''] = after?.split(' ', 2) ?? [];
+  const place = { value: Number(value), token };
+  return {
+    rankOf: (each: Standing) => ({ value: figureOf(each), token: each.token }),
+    isAfter: (each: Ranked) => after === undefined || byValue(each, place) > 0,
+    compare: byValue,
+  };
+}
+
+/** Returns the place of a subscriber in a listing. */
+export function placeOf({ value, token }: Ranked): string {
+  return `${value} ${token}`;
+}
 
 /** Returns the standing of a subscriber that is newer than the last sample: an empty queue and a healthy callback. */
 export function unknownStanding(token: string): Standing {

@@ -2,9 +2,11 @@ import type { Clients } from '../authentication/client.ts';
 import type { LatestStandings, Standing } from '../metrics/standings.ts';
 import type { Caller } from '../routing/caller.ts';
 import { DEFAULT_LISTED, nextLink, type Pages } from '../routing/paging.ts';
+import { pickPage } from '../routing/picking.ts';
 import {
   latelyOf,
-  ranked,
+  placeOf,
+  ranking,
   type Sort,
   type SubscriberState,
   subscriberState,
@@ -60,10 +62,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     const isNamed = await nameFilter(parts.clients, caller, query.name);
     const matches = (of: Standing) =>
       (state === undefined || subscriberState(of) === state) && isNamed(of.token);
-    const { tokens, next, calls } = ranked(all, { sort, matches, after: place, limit });
-    const reports = await withLately(tokens);
-    const headers =
-      next === undefined ? undefined : nextLink(path, { ...query, after: await pages.seal(listing, next) });
+    const { page, last, calls } = pickPage(all, { ...ranking(sort, place), matches, limit });
+    const reports = await withLately(page.map(({ token }) => token));
+    const headers = last && nextLink(path, { ...query, after: await pages.seal(listing, placeOf(last)) });
     return { reports, page: { entries: reports, headers, calls } };
   };
 
