@@ -24,6 +24,8 @@ interface Holding {
   bytes: number;
 }
 
+const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
+
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
  * further requests at once. A client's first request may take all that is free. After a further request, as much must
@@ -33,7 +35,7 @@ export class Admission {
   readonly #maxRequests: number;
   readonly #maxBytes: number;
   readonly #pace = new Buckets(PACE, PACE_BURST_MS);
-  readonly #all: Holding = { requests: 0, bytes: 0 };
+  readonly #all: Holding = { ...NOTHING };
   readonly #holdings = new Map<string, Holding>();
   /**
    * Reservations whose bodies are still arriving, the one that has gone longest without progress first. Not a Set: V8
@@ -50,7 +52,7 @@ export class Admission {
   /** True if the process has room for one more request and its announced body. A body that is the only one fits. */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
-    return this.#fits(bytes) || (this.#makeRoom() && this.#fits(bytes));
+    return this.#hasRoomFor(() => this.#fits(bytes, NOTHING));
   }
 
   /**
@@ -59,9 +61,8 @@ export class Admission {
    */
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
-    const holding = this.#holdings.get(client) ?? { requests: 0, bytes: 0 };
-    if (!this.#admits(bytes, holding) && !(this.#makeRoom() && this.#admits(bytes, holding)))
-      throw overloaded();
+    const holding = this.#holdings.get(client) ?? { ...NOTHING };
+    if (!this.#hasRoomFor(() => this.#fits(bytes, holding))) throw overloaded();
     const reservation = new Reservation(this, client);
     if (holding.requests === 0) this.#holdings.set(client, holding);
     this.#change(holding, 1, bytes);
@@ -73,11 +74,8 @@ export class Admission {
   grow(bytes: number, reservation: Reservation): void {
     const holding = this.#holdings.get(reservation.client) as Holding;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
-    if (!fits()) {
-      this.#makeRoom();
-      // `#makeRoom` ends reservations whose bodies stall. It may have ended `reservation` too.
-      if (reservation.isFreed || !fits()) throw overloaded();
-    }
+    // Making room ends reservations whose bodies stall, and may have ended `reservation` too.
+    if (!this.#hasRoomFor(fits) || reservation.isFreed) throw overloaded();
     this.#change(holding, 0, bytes);
   }
 
@@ -113,19 +111,15 @@ export class Admission {
     this.#all.bytes += bytes;
   }
 
-  #admits(bytes: number, holding: Holding): boolean {
-    return this.#fits(bytes) && this.#fitsShare(bytes, holding);
+  /** True if there is room for one more request, and for as much again as its client holds already. */
+  #fits(bytes: number, held: Holding): boolean {
+    if (this.#all.requests + held.requests >= this.#maxRequests) return false;
+    return this.#all.requests === 0 || this.#all.bytes + held.bytes + bytes <= this.#maxBytes;
   }
 
-  #fits(bytes: number): boolean {
-    if (this.#all.requests >= this.#maxRequests) return false;
-    return this.#all.requests === 0 || this.#all.bytes + bytes <= this.#maxBytes;
-  }
-
-  #fitsShare(bytes: number, holding: Holding): boolean {
-    if (holding.requests === 0) return true;
-    if (this.#all.requests + holding.requests >= this.#maxRequests) return false;
-    return this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
+  /** True if `fits` is true, at once or after making room. */
+  #hasRoomFor(fits: () => boolean): boolean {
+    return fits() || (this.#makeRoom() && fits());
   }
 
   /**
