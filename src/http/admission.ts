@@ -55,10 +55,7 @@ export class Admission {
     return this.#hasRoomFor(() => this.#fits(bytes, NOTHING));
   }
 
-  /**
-   * Counts a request and reserves its announced bytes until `release` is called. Throws `overloaded` if this would
-   * exceed the limit of the process, or what the client may hold.
-   */
+  /** Counts a request and its announced bytes until `release` is called. Throws `overloaded`. */
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
     const holding = this.#holdings.get(client) ?? { ...NOTHING };

@@ -12,10 +12,7 @@ const TOPICS = '/topics/';
 const CONSOLE = '/console';
 const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
 
-/**
- * The HTTP API. Express finds the route of a request, and the pipeline handles it. A publish with a plain path does not
- * pass through Express, which would add a fifth to its CPU time.
- */
+/** The HTTP API. A publish with a plain path does not pass through Express, which adds a fifth to its CPU time. */
 export function createApp(routes: readonly Route[], parts: PipelineParts): RequestListener {
   const pipeline = new Pipeline(parts);
   const app = mount(routes, pipeline, parts.dialect.otherMethod);
@@ -35,10 +32,7 @@ function plainTopic({ method, url }: IncomingMessage): string | undefined {
   return TOPIC_NAME.test(topic) ? topic : undefined;
 }
 
-/**
- * Mounts the routes in Express, grouped by path. The last handler of a path refuses other methods. Browsers that ask
- * for an unknown page of the console get its error page.
- */
+/** Mounts the routes in Express, grouped by path. The last handler of a path refuses other methods. */
 function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): Express {
   const app = express();
   app.disable('x-powered-by');

@@ -44,10 +44,7 @@ interface CallsParts {
   storageWatch?: { check(): Promise<void> | undefined };
 }
 
-/**
- * Carries out calls after their callers were identified: checks the inputs, reads the body, checks the credentials
- * again, and runs the handler.
- */
+/** Carries out calls whose callers are identified: inputs, body, credentials once more, handler. */
 export class Calls {
   readonly #parts: CallsParts;
 
@@ -136,10 +133,7 @@ export class Calls {
     return await route.handle(call);
   }
 
-  /**
-   * Checks the credentials of a call again: in Redis with `isNow`, otherwise in the cache of clients. The client may
-   * have been removed, or its secret replaced, during the request.
-   */
+  /** Checks the credentials of a call again: in Redis with `isNow`, otherwise in the cache of clients. */
   async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
     if (route.page)
       return visitorOf(route, await this.#parts.sessions?.of(request.headers)) as Call['caller'];

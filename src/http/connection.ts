@@ -113,10 +113,7 @@ export class Connection {
     else this.#start({ response, start });
   }
 
-  /**
-   * Stops handling the socket, after a CONNECT or Upgrade request, at which Node's parser stops too. Returns the bytes
-   * that were not parsed.
-   */
+  /** Stops handling the socket, after a CONNECT or Upgrade request. Returns the bytes that were not parsed. */
   detach(): Buffer {
     this.#isDetached = true;
     // Node pauses the socket while the client is slow to read earlier answers, and resumes it once they are read. At

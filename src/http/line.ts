@@ -21,10 +21,7 @@ export function refuseUnreadable(error: ParserError, socket: Line): void {
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
-/**
- * Calls `act` when the responses to all complete requests on a connection are sent. Does not call it if one of these
- * responses ends the connection.
- */
+/** Calls `act` when the responses to all complete requests are sent, unless one of them ends the connection. */
 export function afterAnswers(socket: Line, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;
   if (!last || last.writableFinished || last.destroyed) act();

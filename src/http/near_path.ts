@@ -2,10 +2,7 @@ import { mistakesIn } from '../edit_distance.ts';
 import type { Route } from '../routing/route.ts';
 import { sumOf } from '../sum.ts';
 
-/**
- * Returns the path with `method` that is most similar to `path`, or undefined if none is similar. Slashes at the end
- * and capital letters do not count.
- */
+/** Returns the most similar path with `method`, if there is one. Slashes at the end and capitals do not count. */
 export function nearPath(routes: readonly Route[], method: string, path: string): string | undefined {
   const given = path.split('/').filter(Boolean);
   const near = routes

@@ -41,10 +41,7 @@ export interface PipelineParts {
   lastSeen?: Pick<LastSeen, 'note'>;
 }
 
-/**
- * Handles every request of the API from its arrival to its answer. Decides from the headers whether the request is
- * accepted and who sends it; `Calls` does the rest.
- */
+/** Handles every request from its arrival to its answer: by its headers alone, and then by `Calls`. */
 export class Pipeline {
   readonly #parts: PipelineParts;
   readonly #admission: Admission;

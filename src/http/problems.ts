@@ -61,10 +61,7 @@ function translate(thrown: unknown): BusError {
 
 const LINGER_MS = 1000;
 
-/**
- * The code and the detail with which the bus answers errors of Node's HTTP parser. Errors that are missing here become
- * bad_header.
- */
+/** How the bus answers errors of Node's HTTP parser. Those that are missing here become bad_header. */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],

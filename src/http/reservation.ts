@@ -1,26 +1,14 @@
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 
-/**
- * An incomplete body stalls if fewer than STALLED_BYTES have arrived in STALLED_MS. It is refused when other requests
- * need its memory.
- */
+/** A body stalls if less than STALLED_BYTES of it arrive in STALLED_MS. It is refused if others need its memory. */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
-/**
- * A body is slow if it is incomplete after this time. When memory is short, a slow body keeps a reservation only for
- * the bytes that have arrived.
- */
+/** A body is slow if it is incomplete after this time. If memory is short, it holds only what has arrived. */
 const SLOW_BODY_MS = 250;
-/**
- * The bytes of a body count against the client's limit of bytes per second (PACE in admission.ts) in portions of this
- * size. So shorter bodies do not count.
- */
+/** Bodies count against PACE (admission.ts) in portions of this size, so shorter ones do not count. */
 const PACED_BYTES = 64 * 1024;
-/**
- * Minimum pause after each PACED_BYTES. Without it, one turn of the event loop reads up to 2 MiB of a body that has
- * already arrived, which takes 10 ms.
- */
+/** Minimum pause after each PACED_BYTES. Without it, one turn of the event loop reads up to 2 MiB, in 10 ms. */
 const MIN_PAUSE_MS = 1;
 
 /** The methods of Admission that a reservation calls. */
@@ -42,10 +30,7 @@ interface Room {
 /** What one request takes of Admission's limits: one request, and the memory for its body. */
 export class Reservation {
   readonly client: string;
-  /**
-   * The reserved bytes: as many as were announced, or as have arrived if that is more. If a slow body has given back
-   * bytes (see `giveAhead`), only as many as have arrived.
-   */
+  /** As many bytes as were announced, or have arrived if that is more; after `giveAhead`, those that have arrived. */
   heldBytes = 0;
   /** When the body last made progress (64 KiB more), or when its reading began. */
   progressMs = clock.monotonicMs();

@@ -32,10 +32,7 @@ const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/**
- * Node warns of a leak if a socket has more listeners than this. CallLimits adds one for each call that is under way or
- * was just answered, and a connection has at most four under way.
- */
+/** Above this, Node warns of a leak. CallLimits adds one for each call that is under way or was just answered. */
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
 export const SWEEP_MS = 50;
@@ -116,10 +113,7 @@ export class HttpServer {
     });
   }
 
-  /**
-   * Listens on a port, and resolves with its number. For port 0 the system chooses one. Listens on all addresses unless
-   * `host` is given. Throws BootError if it cannot listen.
-   */
+  /** Resolves with the port, which the system chooses for 0. Throws BootError if it cannot listen. */
   async listen(port: number, host?: string): Promise<number> {
     this.#server.listen({ port, ...(host !== undefined && { host }) });
     try {

@@ -52,10 +52,7 @@ export class CallbackPolicy {
   readonly #proxied: boolean;
   readonly #resolve: Resolve;
 
-  /**
-   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError if one of them, or a port
-   * in `callbackPorts`, is invalid.
-   */
+  /** `allow` has addresses and networks (CIDR). Throws BootError if one of them, or a port, is invalid. */
   constructor(
     allow: readonly string[],
     { callbackPorts = [], egressProxy, resolve = resolveByHost }: PolicyOptions = {},
@@ -127,10 +124,7 @@ export class CallbackPolicy {
     );
   }
 
-  /**
-   * Returns undefined if the bus may connect to an address. Otherwise says why not, and what the subscriber should do.
-   * Does not name the address, which may be internal.
-   */
+  /** Says why the bus may not connect to an address. Does not name the address, which may be internal. */
   #refusalOf(protocol: string, address: string): string | undefined {
     const standing = this.#addresses.standing(address);
     if (isRefused(standing) && protocol === 'https:')

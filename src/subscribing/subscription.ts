@@ -53,10 +53,7 @@ export class Subscriptions {
     this.#deadLetters = deadLetters;
   }
 
-  /**
-   * Creates or changes a subscriber, and subscribes it to exactly these topics. Changes nothing if there would be too
-   * many subscribers or topics.
-   */
+  /** Subscribes to exactly these topics. Changes nothing if there would be too many subscribers or topics. */
   async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
     const { ordered, signingKey } = wanted;
     const { laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;

@@ -32,10 +32,7 @@ export const TOPIC = z
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
 
-/**
- * Number of a topic's subscribers that each partition lists, because a topic may have thousands. SSCAN may return a few
- * more.
- */
+/** About how many subscribers of a topic each partition lists, because a topic may have thousands. */
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {
@@ -94,10 +91,7 @@ export class Topics {
     return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /**
-   * Returns the number of subscribers of a topic, and the tokens of those `candidates` that are subscribers. Without
-   * `candidates`, returns the tokens of about NAMED_SUBSCRIBERS in each partition.
-   */
+  /** Lists the subscribers among `candidates` or, without these, about NAMED_SUBSCRIBERS in each partition. */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await this.#partitions.ask(
       async (redis, keys) => {

@@ -1,10 +1,7 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/**
- * Empties outboxes. A partition has an outbox for what other partitions must do, such as queueing events for their
- * subscribers.
- */
+/** A partition has an outbox for what others must do, such as queue events for their subscribers. */
 export interface Flushing {
   /**
    * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws
@@ -13,10 +10,7 @@ export interface Flushing {
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
-/**
- * Matches a mark in the field `elsewhere` of a topic: the index of another partition, the number of subscribers there,
- * and the time (µs) when the mark was set.
- */
+/** Matches a mark in the field `elsewhere`: another partition, its subscribers, and when it was set (µs). */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
