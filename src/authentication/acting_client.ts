@@ -3,10 +3,7 @@ import type { ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import type { Clients } from './client.ts';
 import { callerFor } from './credentials.ts';
 
-/**
- * Returns the client in whose name a change is made: the caller or, for root, the client that `token` names. Throws
- * client_not_found.
- */
+/** Returns the caller or, for root, the client that `token` names. Throws client_not_found. */
 export async function actingClient(
   clients: Pick<Clients, 'find'>,
   caller: ChangingCaller,

@@ -112,10 +112,7 @@ export class Authentication {
     throw await this.#unauthenticated([caller.role], verdict);
   }
 
-  /**
-   * Resolves with the caller who has this user name and password. Throws unauthenticated, too_many_failures or
-   * StorageUnavailable.
-   */
+  /** Resolves with the caller. Throws unauthenticated, too_many_failures or StorageUnavailable. */
   async login(request: IncomingMessage, user: string, password: string): Promise<Caller> {
     const verdict = await this.credentials.checkLogin(user, password);
     if ('role' in verdict) return verdict;
@@ -135,10 +132,7 @@ export class Authentication {
     });
   }
 
-  /**
-   * Counts and logs a failure. Throws too_many_failures if the address has failed too often. Such refusals are logged
-   * once a minute at most, so that attackers cannot fill the log.
-   */
+  /** Counts and logs a failure. Throws too_many_failures if the address has failed too often. */
   async #countFailure(request: IncomingMessage, { reason, client, stale }: Refusal): Promise<void> {
     const { failures, figures, proxies, log } = this.#parts;
     const address = proxies.addressOf(request);

@@ -8,10 +8,7 @@ import { readScopes, scopeList } from './scope.ts';
 /** About how many clients `repairCopies` compares at a time. Reading 300 takes Redis about 1 ms. */
 const CLIENTS_PER_SCAN = 300;
 
-/**
- * The fields of a client that are copied to every partition but `control`. The scripts of a partition use the copy to
- * check whether the client of a trigger exists and may publish.
- */
+/** What every partition but `control` has of a client, by which its scripts judge triggers and joins. */
 interface KnownClient {
   token: string;
   name: string;

@@ -7,10 +7,7 @@ import type { Refusal, Verdict } from './verdict.ts';
 
 export type Proof = (digests: Digests) => boolean;
 
-/**
- * The holder of the root key or of the viewer key. With Basic, the user name is the key, whose SHA-256 is `keyDigest`.
- * With Digest, the user name is `user`, and `digests` are made from the key.
- */
+/** Holder of the root or viewer key. The user name is the key itself with Basic, and `user` with Digest. */
 interface KeyHolder {
   user: 'root' | 'viewer';
   keyDigest: string;
@@ -32,10 +29,7 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/**
- * Random digests that no secret has. Unknown users are checked against them, so that their refusal takes as long as the
- * refusal of a wrong secret.
- */
+/** Unknown users are checked against these digests, so that their refusal takes as long as any other. */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
 /** Compares two digests in hex, in a time that does not show where they differ. */
@@ -71,10 +65,7 @@ export class Credentials {
     return this.#keyHolders.some(({ user }) => user === text) || this.#holderOf(text) !== undefined;
   }
 
-  /**
-   * Checks a user name and password of Basic. The user name may also be the root key or the viewer key. Throws
-   * StorageUnavailable if the client cannot be looked up.
-   */
+  /** Checks Basic, where the user may also be a key. Throws StorageUnavailable if the client cannot be looked up. */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
@@ -125,10 +116,7 @@ export class Credentials {
     return proofIn(hasSecret ? { sha256: ha1('SHA-256', caller.token, password) } : null);
   }
 
-  /**
-   * Returns the holder of the key `text`, if there is one. Compares with every key even after a match, so that the time
-   * taken tells nothing about the keys.
-   */
+  /** Compares with every key even after a match, so that the time taken tells nothing about the keys. */
   #holderOf(text: string): KeyHolder | undefined {
     const digest = hash('sha256', text);
     return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];

@@ -5,10 +5,7 @@ import type { Partition } from '../store/partition.ts';
 const HOUR_MS = 3_600_000;
 const KEPT_HOURS = 24;
 const KEY_BYTES = 32;
-/**
- * Interval at which a process asks Redis for the keys again. Each reply has the key of the next hour too, so the
- * process has it when that hour begins.
- */
+/** Interval of fetching the keys. Each reply has the key of the next hour too, before that hour begins. */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
 /** Minimum time between two fetches because of unknown nonces, which a stranger may make up. */

@@ -26,10 +26,7 @@ const MAX_USES_PER_CALL = 1000;
  */
 const MAX_TURNS = 4;
 
-/**
- * Bytes of Redis for each unit of a client's quota for nonces. A nonce takes one unit at its first use, and another one
- * for each further 512 values of `nc`.
- */
+/** Bytes of Redis for a unit of the quota: a nonce takes one at first, and one for each further 512 values of `nc`. */
 const NONCE_BYTES = 300;
 /**
  * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, there are fewer
@@ -61,10 +58,7 @@ export class NonceUses {
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL, maxTurns: MAX_TURNS });
   }
 
-  /**
-   * Consumes a nonce use if it is new. Throws too_many_nonces. Throws StorageUnavailable if the outcome is unknown:
-   * Redis may have consumed the use.
-   */
+  /** Throws too_many_nonces. After StorageUnavailable, Redis may have consumed the use. */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);
     if (outcome === 'too_many_nonces') throw this.#tooMany();

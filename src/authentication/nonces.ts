@@ -18,10 +18,7 @@ interface Issued {
   key: NonceKey;
 }
 
-/**
- * Issues and checks Digest nonces. A nonce contains its time and a signature, so each web process accepts the nonces of
- * the others without storing them.
- */
+/** Issues and checks Digest nonces, which carry time and signature: all web processes accept them unstored. */
 export class Nonces {
   readonly #keys: Keys;
   readonly #uses: Pick<NonceUses, 'consume'>;

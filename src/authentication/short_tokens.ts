@@ -19,10 +19,7 @@ export function refuseShortTokens({ clients, minTokenLength }: ShortTokenConfig)
   );
 }
 
-/**
- * Warns of clients without a secret whose token is shorter than `minTokenLength`. Clients of a former Ruby Routemaster
- * keep such tokens. Throws StorageUnavailable.
- */
+/** Warns of short tokens without a secret, as clients of a Ruby Routemaster have. Throws StorageUnavailable. */
 export async function warnOfShortTokens(
   { clients: fixed, minTokenLength }: ShortTokenConfig,
   control: Partition,

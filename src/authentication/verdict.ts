@@ -17,10 +17,7 @@ export type Refusal = {
   advice?: string;
   /** The user, for the log. Absent for a client without a secret, because its token is a credential. */
   client?: string;
-  /**
-   * True if only the nonce is wrong: too old, or used before with the same `nc`. The client may try again with a new
-   * nonce (RFC 7616).
-   */
+  /** True if only the nonce is wrong, or was used before. The client may try again with a new one (RFC 7616). */
   stale?: boolean;
 };
 

@@ -17,10 +17,7 @@ import { bytes } from './top_lines.ts';
 import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
-/**
- * Maximum clock difference that is fine. The measurement itself can be wrong by seconds: the header Date has whole
- * seconds, and an answer takes some time.
- */
+/** Maximum clock difference that is fine. The header Date has whole seconds, and an answer takes time. */
 const MAX_SKEW_MS = 10_000;
 
 /** Checks from this machine whether the bus works. Prints each finding. Throws Failure if one is bad. */

@@ -110,10 +110,7 @@ async function adviceWhenFailing(
     : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
 }
 
-/**
- * Returns the end of a sentence that says why the newest dead letter died. If the bus tells more, a sentence about the
- * last failed attempt follows.
- */
+/** Ends a sentence with the reason of the newest dead letter, and goes on with the last failed attempt. */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
     // Dead letters of the client's joins (subscribers without a callback) say nothing about its callback.
@@ -155,10 +152,7 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
 
 type Asked = Pick<NonNullable<Calls['GET /deliveries']['query']>, 'state' | 'since'>;
 
-/**
- * Returns up to 100 batches of a subscriber, without those of its joins, which have no callback. Returns undefined if
- * the bus does not tell.
- */
+/** Returns up to 100 batches of a subscriber without its joins, or undefined if the bus does not tell. */
 async function deliveries(bus: Routemaster, asked: Asked, subscriber: string, role: Role) {
   const query = { ...asked, limit: 100, ...(role === 'watcher' && { subscriber }) };
   const found = await bus.call('GET /deliveries', { query }).catch((error) => {

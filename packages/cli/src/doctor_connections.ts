@@ -49,10 +49,7 @@ export async function certificateFinding(url: string): Promise<Finding> {
   return { check, isWell: false, detail, advice: 'Renew the certificate.' };
 }
 
-/**
- * Connects to the server of a URL, with TLS if the URL is https, but sends nothing. Resolves within `timeoutMs`: with
- * undefined when connected, or with a text that says what went wrong.
- */
+/** Connects to a server, but sends nothing. Resolves with undefined, or with a text that says what went wrong. */
 export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string | undefined> {
   if (!URL.canParse(url)) return 'no URL';
   const connection = new Connection(new URL(url));
@@ -63,10 +60,7 @@ export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string
   return `the certificate is not trusted: ${socket.authorizationError}`;
 }
 
-/**
- * If a URL is http, but its server speaks TLS, resolves with a text that says so. Otherwise resolves with undefined.
- * Waits for `timeoutMs` at most.
- */
+/** Resolves with a text if a server speaks TLS though its URL is http, and otherwise with undefined. */
 export async function tlsInstead(url: string, timeoutMs: number): Promise<string | undefined> {
   const { protocol, hostname, port } = new URL(url);
   if (protocol === 'https:') return undefined;

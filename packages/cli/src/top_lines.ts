@@ -3,10 +3,7 @@ import { number, table } from './tables.ts';
 
 type Subscriber = BusReport['subscribers'][number];
 
-/**
- * The columns of the table of subscribers, from left to right. On a narrow terminal, those with the highest rank are
- * left out first.
- */
+/** The columns of the table. On a narrow terminal, those with the highest rank are left out first. */
 const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) => unknown }[] = [
   { head: 'SUBSCRIBER', rank: 1, cell: ({ subscriber }) => subscriber },
   { head: 'STATE', rank: 2, cell: (line) => stateOf(line) },

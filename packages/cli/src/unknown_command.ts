@@ -1,9 +1,6 @@
 import { COMMANDS } from './commands.ts';
 
-/**
- * For an unknown command, a similar one is suggested. It may differ by one character for each three characters: by one
- * for five characters, by two for six.
- */
+/** A suggested command may differ by one character for each three: by one of five, by two of six. */
 const LETTERS_PER_ERROR = 3;
 
 /** Commands that users know from other tools, each with the command of rtm that does the same. */

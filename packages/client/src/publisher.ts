@@ -92,10 +92,7 @@ export class Publisher {
     return queue;
   }
 
-  /**
-   * Converts waiting events to JSON and starts requests, but only after the code that is running now. So all events
-   * that this code publishes to a topic can go into one request.
-   */
+  /** Starts requests after the code that is running now, so that all of its events can go into one request. */
   #startSoon(): void {
     if (this.#starts) return;
     this.#starts = true;
@@ -133,10 +130,7 @@ export class Publisher {
     return progress;
   };
 
-  /**
-   * Removes a publish that has ended, and resolves each `flush` that waited only for it. Returns the publish, or
-   * undefined if its caller had given it up before.
-   */
+  /** Removes a publish that has ended. Returns undefined if its caller had given it up before. */
   #settle(pending: Pending): Pending | undefined {
     const number = this.#unsettled.get(pending);
     if (number === undefined) return undefined;

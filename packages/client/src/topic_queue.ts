@@ -61,10 +61,7 @@ export class TopicQueue {
     return this.#underWay.attempts;
   }
 
-  /**
-   * Sends the next request. Resolves with its events if they are stored. Otherwise resolves with the refused events and
-   * the error, and puts the other events back to the front of the queue.
-   */
+  /** Sends the next request. If it is refused, puts all but the refused events back to the front of the queue. */
   async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
     const events = this.#take();
     if (events.length === 0) return { stored: [] };
