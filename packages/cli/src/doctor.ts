@@ -9,7 +9,7 @@ import {
 import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './bus_report.ts';
 import { type Call, collect, Failure } from './command.ts';
 import { callbackFindings, type Role } from './doctor_callbacks.ts';
-import { certificateFinding, type Finding } from './doctor_connections.ts';
+import { bad, certificateFinding, type Finding, good } from './doctor_connections.ts';
 import { type Figures, readFigures, sumOf } from './figures.ts';
 import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
@@ -28,8 +28,8 @@ export async function examine(call: Call): Promise<void> {
     if (!call.options.json) call.print(undefined, linesOf(finding));
   }
   call.print(findings, []);
-  const bad = findings.filter(({ isWell }) => !isWell).length;
-  if (bad > 0) throw new Failure('not_well', `${bad} of ${findings.length} checks found something`);
+  const found = findings.filter(({ isWell }) => !isWell).length;
+  if (found > 0) throw new Failure('not_well', `${found} of ${findings.length} checks found something`);
 }
 
 function linesOf({ check, isWell, detail, advice }: Finding): string[] {
@@ -43,7 +43,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   const reached = await reach(url);
   yield reached.finding;
   if (!reached.date) return;
-  yield clockFinding(reached);
+  yield clockFinding(reached.date);
   const bus = call.connect({ timeoutMs: CHECK_TIMEOUT_MS });
   const [credentials, figures] = await credentialsFinding(bus);
   yield credentials;
@@ -74,7 +74,6 @@ interface Reached {
 
 /** Requests /health, which needs neither credentials nor Redis. */
 async function reach(url: string): Promise<Reached> {
-  const check = 'connection';
   const [beganMs, hereMs] = [performance.now(), Date.now()];
   try {
     const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS);
@@ -87,14 +86,14 @@ async function reach(url: string): Promise<Reached> {
     const detail = `${url} answered ${response.status}${how}`;
     if (!isBus) {
       const advice = 'Something else answers there, or a router in front of the bus: check --bus.';
-      return { finding: { check, isWell: false, detail, advice } };
+      return { finding: bad('connection', detail, advice) };
     }
     const busMs = Date.parse(response.headers.get('date') ?? '');
-    return { finding: { check, isWell: true, detail }, date: { busMs, hereMs: hereMs + tookMs / 2 } };
+    return { finding: good('connection', detail), date: { busMs, hereMs: hereMs + tookMs / 2 } };
   } catch (error) {
     const { code, message } = causeOf(error);
-    const detail = `${url} does not answer: ${message}`;
-    return { finding: { check, isWell: false, detail, advice: adviceFor(code, url.startsWith('http:')) } };
+    const advice = adviceFor(code, url.startsWith('http:'));
+    return { finding: bad('connection', `${url} does not answer: ${message}`, advice) };
   }
 }
 
@@ -110,20 +109,19 @@ function adviceFor(code: string, isPlain: boolean): string {
   return 'Check the network between this machine and the bus.';
 }
 
-function clockFinding({ date }: Reached): Finding {
-  const check = 'clock';
-  const skewMs = date ? date.hereMs - date.busMs : Number.NaN;
+function clockFinding({ busMs, hereMs }: NonNullable<Reached['date']>): Finding {
+  const skewMs = hereMs - busMs;
   if (Number.isNaN(skewMs)) {
     const advice = 'A router in front of the bus removes the header Date.';
-    return { check, isWell: false, detail: 'the bus does not say its time', advice };
+    return bad('clock', 'the bus does not say its time', advice);
   }
   // The header Date has no fractions of a second: on average, the true time of the bus is half a second later.
   const seconds = Math.round((skewMs - 500) / 1000);
   if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
-    return { check, isWell: true, detail: 'this machine and the bus agree about the time' };
+    return good('clock', 'this machine and the bus agree about the time');
   const detail = `this machine is ${Math.abs(seconds)} s ${seconds > 0 ? 'ahead of' : 'behind'} the bus`;
   const advice = 'Run NTP on both: receivers refuse signatures that are 300 s off, and ages are wrong.';
-  return { check, isWell: false, detail, advice };
+  return bad('clock', detail, advice);
 }
 
 /**
@@ -132,10 +130,9 @@ function clockFinding({ date }: Reached): Finding {
  * several partitions.)
  */
 async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?: Figures]> {
-  const check = 'credentials';
   try {
     const figures = readFigures(await bus.metrics());
-    return [{ check, isWell: true, detail: 'the bus knows them, and Redis answers it' }, figures];
+    return [good('credentials', 'the bus knows them, and Redis answers it'), figures];
   } catch (error) {
     return [failureFinding('metrics', error)];
   }
@@ -148,13 +145,7 @@ function failureFinding(check: string, error: unknown): Finding {
   const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
   if (!(failure instanceof RoutemasterError)) throw error;
   const { code, message } = failure;
-  const advice = ADVICE[code];
-  return {
-    check: code === 'unauthenticated' ? 'credentials' : check,
-    isWell: false,
-    detail: `${code}: ${message}`,
-    ...(advice !== undefined && { advice }),
-  };
+  return bad(code === 'unauthenticated' ? 'credentials' : check, `${code}: ${message}`, ADVICE[code]);
 }
 
 const ADVICE: Readonly<Record<string, string>> = {
@@ -194,15 +185,13 @@ async function* topicsFindings(
 ): AsyncGenerator<Finding> {
   const topics = subscriptions.find(({ subscriber }) => subscriber === token)?.topics ?? [];
   const detail = topics.length === 0 ? 'subscribed to no topic' : await withoutPublisher(bus, topics);
-  if (detail !== undefined) yield { check: 'topics', isWell: true, detail };
+  if (detail !== undefined) yield good('topics', detail);
 }
 
 function workersFinding(figures: Figures): Finding {
-  const check = 'workers';
   const [found, due] = [workersOf(figures), sumOf(figures, 'jobs_due', { queue: 'main' })];
-  if (found.workers > 0)
-    return { check, isWell: true, detail: `${workersText(found)}, ${due} deliveries due` };
-  return { check, isWell: false, detail: 'no worker is alive', advice: 'Start a worker process of the bus.' };
+  if (found.workers > 0) return good('workers', `${workersText(found)}, ${due} deliveries due`);
+  return bad('workers', 'no worker is alive', 'Start a worker process of the bus.');
 }
 
 /** Yields a finding if Redis (on a cluster, one of its masters) is so full that the bus refuses publishes. */
@@ -216,12 +205,12 @@ function* memoryFindings(figures: Figures): Generator<Finding> {
   const advice =
     'Publishes are refused, and the oldest batches are dropped: raise its maxmemory, or empty what is stuck. ' +
     'The log of the workers says more.';
-  yield { check: 'memory', isWell: false, detail, advice };
+  yield bad('memory', detail, advice);
 }
 
 function partitionsFinding(away: readonly number[]): Finding {
   const advice =
     'Start the Redis that has them, or wait for its replica; the log of the bus says its address. Until then ' +
     'publishes to topics there are answered 503, and deliveries there wait.';
-  return { check: 'partitions', isWell: false, detail: partitionsAwayText(away), advice };
+  return bad('partitions', partitionsAwayText(away), advice);
 }

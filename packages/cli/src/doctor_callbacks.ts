@@ -1,5 +1,5 @@
 import { type Calls, type Routemaster, RoutemasterError } from '@routemaster/client';
-import { type Finding, reach } from './doctor_connections.ts';
+import { bad, type Finding, good, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
@@ -33,39 +33,33 @@ export async function* callbackFindings(
   role: Role,
 ): AsyncGenerator<Finding> {
   const all = shown.filter((each): each is Subscription => each.paused_at !== undefined);
-  const bad = all.filter((each) => each.paused_at !== null || each.health_points < 100);
-  const examined = all.length > 1 ? bad.slice(0, MAX_EXAMINED) : all;
+  const failing = all.filter((each) => each.paused_at !== null || each.health_points < 100);
+  const examined = all.length > 1 ? failing.slice(0, MAX_EXAMINED) : all;
   for (const each of examined) yield await findingOf(bus, each, role);
   const rest = all.length - examined.length;
-  if (rest === 0 || bad.length > examined.length) return;
-  yield {
-    check: 'callbacks',
-    isWell: true,
-    detail: `no delivery to ${rest} ${rest === 1 ? 'subscriber' : 'subscribers'} fails`,
-  };
+  if (rest === 0 || failing.length > examined.length) return;
+  yield good('callbacks', `no delivery to ${rest} ${rest === 1 ? 'subscriber' : 'subscribers'} fails`);
 }
 
 async function findingOf(bus: Routemaster, subscription: Subscription, role: Role): Promise<Finding> {
   const { subscriber, callback, health_points, paused_at, paused_by } = subscription;
-  const check = 'callback';
   const unreached = await reach(callback);
   const here =
     unreached === undefined ? 'this machine reaches it' : `this machine does not reach it (${unreached})`;
   const detail = `${subscriber} at ${callback}: ${here}`;
   if (paused_at !== null) {
     const advice = adviceWhenPaused(paused_by, role === 'client' ? '' : ` ${subscriber}`);
-    return { check, isWell: false, detail: `${detail}; paused by ${paused_by}`, advice };
+    return bad('callback', `${detail}; paused by ${paused_by}`, advice);
   }
   const health = health_points < 100 ? `${detail}; health ${health_points} of 100` : detail;
   const adviceOnFailures = await adviceWhenFailing(bus, subscription, role, unreached);
-  if (adviceOnFailures !== undefined)
-    return { check, isWell: false, detail: health, advice: adviceOnFailures };
+  if (adviceOnFailures !== undefined) return bad('callback', health, adviceOnFailures);
   const found = `${health}${stateOf(subscription)}`;
   if (unreached === undefined || (await isDeliveredLately(bus, subscription, role)))
-    return { check, isWell: true, detail: found };
+    return good('callback', found);
   const path = role === 'client' ? '/subscriber/test' : `/subscribers/${subscriber}/test`;
   const advice = `Start the receiver. If the bus alone reaches it, send a test event by POST ${path}, and look again within a minute.`;
-  return { check, isWell: false, detail: found, advice };
+  return bad('callback', found, advice);
 }
 
 /** Whether the bus has delivered to a subscriber lately. An old release, which does not tell, is believed to. */

@@ -13,13 +13,20 @@ export interface Finding {
   advice?: string;
 }
 
+export function good(check: string, detail: string): Finding {
+  return { check, isWell: true, detail };
+}
+
+export function bad(check: string, detail: string, advice?: string): Finding {
+  return { check, isWell: false, detail, ...(advice !== undefined && { advice }) };
+}
+
 const TIMEOUT_MS = 5000;
 const DAY_MS = 86_400_000;
 const MIN_LEFT_DAYS = 14;
 
 /** Checks whether the server has a certificate that this machine trusts, and that stays valid for 14 days at least. */
 export async function certificateFinding(url: string): Promise<Finding> {
-  const check = 'tls';
   const connection = new Connection(new URL(url));
   const problem = await connection.opened(TIMEOUT_MS);
   if (problem !== undefined) {
@@ -27,8 +34,7 @@ export async function certificateFinding(url: string): Promise<Finding> {
       problem === NO_TLS
         ? 'Try http:// if the bus is on this machine.'
         : 'Check host and port, and HTTPS_PROXY if it is set: https must be served there.';
-    const detail = `no TLS connection: ${problem}`;
-    return { check, isWell: false, detail, advice };
+    return bad('tls', `no TLS connection: ${problem}`, advice);
   }
   const socket = connection.socket as TLSSocket;
   const certificate = socket.getPeerCertificate();
@@ -41,12 +47,11 @@ export async function certificateFinding(url: string): Promise<Finding> {
     const advice = /ALTNAME|not in the cert|does not match/.test(code)
       ? 'It is for another name: call the bus by a name in the certificate.'
       : 'Install its authority here (NODE_EXTRA_CA_CERTS names a file), or get another certificate.';
-    return { check, isWell: false, detail, advice };
+    return bad('tls', detail, advice);
   }
   const days = Math.floor((Date.parse(certificate.valid_to) - Date.now()) / DAY_MS);
   const detail = `${version}, a trusted certificate for ${days} days more`;
-  if (days >= MIN_LEFT_DAYS) return { check, isWell: true, detail };
-  return { check, isWell: false, detail, advice: 'Renew the certificate.' };
+  return days >= MIN_LEFT_DAYS ? good('tls', detail) : bad('tls', detail, 'Renew the certificate.');
 }
 
 /** Connects to a server, but sends nothing. Resolves with undefined, or with a text that says what went wrong. */
