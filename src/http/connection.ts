@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { clock } from '../clock.ts';
 import type { ReadingMode } from './reading_mode.ts';
-import { Slices } from './slices.ts';
 import type { WorkBudget } from './work_budget.ts';
 
 /** Maximum requests of one connection that are handled at the same time. */
@@ -17,6 +16,9 @@ const LONG_PARSING_MS = 0.1;
  * ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can be this many.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
+/** Maximum bytes that the HTTP parser gets at a time, so that it does not find many requests in them. */
+const SLICE_BYTES = 4096;
+const NOTHING = Buffer.alloc(0);
 /** The name under which WorkBudget queues the parsing of tiny chunks, of all connections together. */
 const TINY_CHUNKS = ':tiny_chunks';
 
@@ -49,7 +51,7 @@ export class Connection {
   /** Requests that wait for earlier responses. */
   readonly #held: Held[] = [];
   /** Bytes that have arrived but are not parsed. */
-  readonly #slices = new Slices();
+  #unparsed: Buffer = NOTHING;
   #isDetached = false;
   #isSliced = false;
   /** Number of body chunks found in the present read; undefined if it is parsed in slices. */
@@ -121,7 +123,7 @@ export class Connection {
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
-    return this.#slices.take();
+    return this.#unparsed;
   }
 
   /**
@@ -199,12 +201,12 @@ export class Connection {
   }
 
   #arrived(bytes: Buffer): void {
-    this.#slices.add(bytes);
+    this.#unparsed = this.#unparsed.length === 0 ? bytes : Buffer.concat([this.#unparsed, bytes]);
     this.#parse();
   }
 
   #parse(): void {
-    while (!this.#slices.isEmpty && !this.#mustWait) {
+    while (this.#unparsed.length > 0 && !this.#mustWait) {
       const turn = this.#hasTinyChunks ? this.#budget.turn(TINY_CHUNKS) : undefined;
       if (turn) void this.#goOnAfter(turn);
       else this.#parseSlice();
@@ -212,12 +214,11 @@ export class Connection {
   }
 
   #parseSlice(): void {
-    const before = this.last;
-    const slice = this.#slices.next();
+    const slice = this.#unparsed.subarray(0, SLICE_BYTES);
+    this.#unparsed = slice.length === this.#unparsed.length ? NOTHING : this.#unparsed.subarray(SLICE_BYTES);
     const beganMs = clock.monotonicMs();
     this.#feed(slice);
     if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.last);
-    if (this.last !== before) this.#slices.beginBody(lengthOfBody(this.last));
   }
 
   /** Parses the next slice of tiny chunks after its turn has come. */
@@ -254,10 +255,6 @@ export class Connection {
     this.#parse();
     this.#pauseOrResume();
   }
-}
-
-function lengthOfBody(response: ServerResponse | undefined): number {
-  return Number(response?.req.headers['content-length'] ?? 0);
 }
 
 function isChunked(response: ServerResponse | undefined): boolean {
