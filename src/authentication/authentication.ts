@@ -60,7 +60,7 @@ export class Authentication {
     this.#clients = clients;
     this.credentials = new Credentials(rootKey, clients, viewerKey);
     this.#basic = new Basic(this.credentials, clients);
-    this.#digest = new Digest(this.credentials, nonces, { md5 });
+    this.#digest = new Digest(this.credentials, nonces, md5);
   }
 
   /**

@@ -145,7 +145,6 @@ export class Clients {
   }
 
   async #readSome(tokens: readonly string[]): Promise<ListedClient[]> {
-    if (tokens.length === 0) return [];
     const [names = [], ...hashes] = (await this.#control.command((redis, keys) =>
       replies(
         redis.pipeline([

@@ -25,7 +25,7 @@ export class Digest extends DigestStrategy {
   /** The hash algorithms in the order of the challenges. Clients use the first one that they know. */
   readonly #algorithms: readonly DigestAlgorithm[];
 
-  constructor(credentials: Credentials, nonces: Nonces, { md5 }: { md5: boolean }) {
+  constructor(credentials: Credentials, nonces: Nonces, md5: boolean) {
     super({ realm: REALM, qop: 'auth' }, notByPassport);
     this.#credentials = credentials;
     this.#nonces = nonces;

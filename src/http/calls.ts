@@ -62,8 +62,11 @@ export class Calls {
     { caller, formToken }: { caller: Caller | undefined; formToken: string },
     record: AuditedCall | undefined,
   ): Promise<Answer> {
+    const { authentication, dialect } = this.#parts;
     if (caller && route.roles.length > 0 && !route.roles.includes(caller.role))
-      throw route.page ? wrongVisitor(caller) : await this.#wrongRole(caller, route.roles);
+      throw route.page
+        ? wrongVisitor(caller)
+        : await authentication.wrongRole(caller, route.roles, dialect.wrongRole);
     const call: Call = {
       caller: caller as Call['caller'],
       path,
@@ -154,10 +157,6 @@ export class Calls {
     return counted !== undefined && callLimits
       ? callLimits.inTurn(counted, route.method === 'GET', work)
       : work();
-  }
-
-  #wrongRole(caller: Caller, roles: Route['roles']): Promise<BusError> {
-    return this.#parts.authentication.wrongRole(caller, roles, this.#parts.dialect.wrongRole);
   }
 }
 
