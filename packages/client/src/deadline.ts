@@ -1,5 +1,4 @@
 import { TimeLimitError } from './problem.ts';
-import type { Progress } from './retrying.ts';
 
 /** Options that every call takes. */
 export interface CallOptions {
@@ -19,6 +18,17 @@ export interface CallOptions {
  * request were sent again after that, they would be stored twice.
  */
 export const MAX_TIMEOUT_MS = 540_000;
+
+/**
+ * What is known about a call when its caller gives it up:
+ * - `mayBeDone`: true if the bus may have done it, such as stored the event.
+ * - `lastFailure`: the last failed attempt, if there is one. For an event, that of the topic's running request, which
+ *   has the event, or for whose end it waits.
+ */
+export interface Progress {
+  readonly mayBeDone: boolean;
+  readonly lastFailure: Error | undefined;
+}
 
 /** Ends a call. `errorFor` returns the error of the call, given what is known about its attempts. */
 type End = (errorFor: (progress: Progress) => unknown) => void;

@@ -1,6 +1,5 @@
-import { Deadline } from './deadline.ts';
+import { Deadline, type Progress } from './deadline.ts';
 import type { EventType } from './generated/calls.ts';
-import type { Progress } from './retrying.ts';
 
 /** An event to be published. */
 export interface NewEvent<Data = unknown> {

@@ -1,5 +1,5 @@
+import type { Progress } from './deadline.ts';
 import { Pending, type PendingParts } from './pending.ts';
-import type { Progress } from './retrying.ts';
 import { TopicQueue } from './topic_queue.ts';
 import type { Transport } from './transport.ts';
 

@@ -3,15 +3,7 @@ import { type Answer, isDone, problemOf } from './answer.ts';
 import { ConnectionError, ProblemError } from './problem.ts';
 import type { Request } from './transport.ts';
 
-export type Failure = ProblemError | ConnectionError;
-
-/**
- * What is known about a call when its caller gives it up:
- * - `mayBeDone`: true if the bus may have done it, such as stored the event.
- * - `lastFailure`: the last failed attempt, if there is one. For an event, that of the topic's running request, which
- *   has the event, or for whose end it waits.
- */
-export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
+type Failure = ProblemError | ConnectionError;
 
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;

@@ -1,7 +1,7 @@
+import type { Progress } from './deadline.ts';
 import { Group } from './group.ts';
 import type { Pending } from './pending.ts';
 import { ProblemError } from './problem.ts';
-import type { Failure, Progress } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /** Maximum events of a request. The bus accepts up to 10,000. */
@@ -49,7 +49,7 @@ export class TopicQueue {
     this.#waiting.add(event);
   }
 
-  get lastFailure(): Failure | undefined {
+  get lastFailure(): Error | undefined {
     return this.#underWay?.attempts.lastFailure;
   }
 
