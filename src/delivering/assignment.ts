@@ -104,10 +104,7 @@ export class Assignment {
     }
   }
 
-  /**
-   * Tries once to report the outcome to Redis. Returns false if Redis failed, so that the report must be repeated.
-   * Returns true if Redis has the outcome, or ignores it because the worker has lost its lease.
-   */
+  /** Tries once to report the outcome to Redis. Returns false if Redis failed, so that the report must be repeated. */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
       const held = await this.#store(settlement);
@@ -121,10 +118,7 @@ export class Assignment {
     }
   }
 
-  /**
-   * Reports the outcome to Redis, unless the handler has done so (`settled`). Returns false if the worker did not hold
-   * the job.
-   */
+  /** Reports the outcome, unless the handler has done so. Returns false if the worker did not hold the job. */
   #store(settlement: Settlement): Promise<boolean> {
     if (settlement.end === 'settled') return Promise.resolve(settlement.held);
     if (settlement.end === 'done') return this.#ack(settlement.success);
@@ -159,9 +153,8 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // `buried` may count events that another call has buried. If this call is the first one, the other call came from
-    // another worker, which counts the events itself. If this call is a repetition, the other call was probably the
-    // first one, whose reply was lost.
+    // `buried` may count events that another call has buried: if this call is a repetition, probably the first one,
+    // whose reply was lost; otherwise one of another worker, which counts the events itself.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -41,9 +41,8 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * Begins, finds and ends bulks: retries or purges of all dead letters that match a filter. An owner has one bulk at a
- * time. An owner is a client, or all holders of the root key together. A bulk has a job in each partition that may have
- * matching dead letters.
+ * Begins, finds and ends bulks. An owner, which is a client or all holders of the root key together, has one bulk at a
+ * time. A bulk has a job in each partition that may have matching dead letters.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -55,8 +54,8 @@ export class Bulks {
   /**
    * Begins a bulk, which replaces the owner's last one: counts the dead letters that match the filter, and changes none
    * yet. If a part of the last bulk is running, returns false and changes nothing. If the bulk cannot begin in one of
-   * its partitions, its parts in all partitions are cancelled. Otherwise the parts that began would look like a whole
-   * bulk. Then throws the error, or returns false if there was none.
+   * its partitions, its other parts, which would look like a whole bulk, are cancelled. Then throws the error, or
+   * returns false if there was none.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;

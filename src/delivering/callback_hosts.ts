@@ -25,9 +25,9 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks, shared by subscribers with the same origin. Closes the connections to a
- * host when its last subscriber leaves. If more than `maxKept` are open, closes those to the least recently used host.
- * Requests under way finish.
+ * Keeps connections to the hosts of callbacks, shared by subscribers with the same origin. Closes those to a host when
+ * its last subscriber leaves. If more than `maxKept` are open, closes those to the least recently used host. Requests
+ * under way finish.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;

@@ -17,16 +17,12 @@ import { eventSlices } from './event_slices.ts';
 import type { DeathReason } from './settlement.ts';
 
 /**
- * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Without pipelines,
- * each letter would take three commands, sent one by one. They took a quarter of a web process's time while a client
- * read long lists.
+ * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Commands that are sent
+ * one by one took a quarter of a web process's time while a client read long lists.
  */
 const READ_SLICE = 20;
 
-/**
- * Maximum dead letters that are read for one page with the letters of one reason. Without this limit, a page for a rare
- * reason would read all letters.
- */
+/** Maximum dead letters that are read for one page with those of one reason, which may be rare. */
 const MAX_SEARCHED = 500;
 
 interface LetterFilter extends Period {
@@ -142,10 +138,7 @@ export async function* wholeLetterJson(
   yield ']}';
 }
 
-/**
- * Calls `read` with the ids of the dead letters at these places: up to READ_SLICE ids at a time, so that other requests
- * are served in between. Resolves with the results in the order of the places.
- */
+/** Calls `read` with up to READ_SLICE ids of these places at a time. Resolves with the results in the given order. */
 async function inSlices<T>(
   places: readonly FoundPlace[],
   read: (partition: Partition, ids: string[]) => Promise<T[]>,

@@ -49,8 +49,8 @@ export class DeadLetters {
   }
 
   /**
-   * Deletes a dead letter. Returns false if it does not exist or, with `client`, if it is of neither this client nor one
-   * of its joins.
+   * Deletes a dead letter. Returns false if it does not exist or, with `client`, if it is of neither this client nor
+   * one of its joins.
    */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client))
@@ -76,8 +76,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns the time at which the newest dead letter of a subscriber died. `retryAll` and `purgeAll` leave out letters
-   * that die later. Otherwise they might never end, because a retried letter may die again.
+   * Returns the time at which the newest dead letter of a subscriber died. Letters that die later are left out, since a
+   * retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions

@@ -51,9 +51,8 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client needs no check,
-   * because it can name only itself. Several tokens need no check either: they are those of a client and its joins,
-   * which were just found in Redis.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
+   * Several tokens are those of a client and its joins, which were just found in Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
@@ -103,8 +102,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       async handle({ caller, query }) {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         await check(caller, tokens);
-        // Checks whether memory is short. One check is enough for all tokens, because a client and its joins are in the
-        // same partition.
+        // One check is enough, because a client and its joins are in the same partition.
         await guard.checkSubscriber(tokens[0] ?? '');
         let retried = 0;
         for (const token of tokens) retried += await deadLetters.retryAll(token);

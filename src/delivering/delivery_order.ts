@@ -15,10 +15,7 @@ export interface ThreadData {
   takenOverAtMs: number | undefined;
 }
 
-/**
- * The data with which a quarantine starts. A quarantine is a process that delivers only suspects (batches that two
- * workers held when they died), one at a time.
- */
+/** The data with which a quarantine starts. */
 export interface QuarantineData {
   config: Config;
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */

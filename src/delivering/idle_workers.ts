@@ -4,10 +4,7 @@
  * more CPU for each event.
  */
 export class IdleWorkers {
-  /**
-   * The numbers of idle workers. First come the numbers of the first thread, one for each partition, then those of the
-   * second thread, and so on.
-   */
+  /** The numbers of idle workers of the first thread, one for each partition, then those of the second, and so on. */
   readonly counts: Int32Array;
   readonly #partitions: number;
 

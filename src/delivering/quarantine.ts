@@ -15,10 +15,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 
-/**
- * Interval at which Redis is asked for suspects: batches that two workers held when they died. New ones are announced,
- * but an announcement may be lost.
- */
+/** Interval at which Redis is asked for suspects. New ones are announced, but an announcement may be lost. */
 const ASK_EVERY_MS = 30_000;
 
 /**
@@ -26,10 +23,7 @@ const ASK_EVERY_MS = 30_000;
  * minute, so the same process can deliver it.
  */
 const IDLE_MS = 60_000;
-/**
- * Time without a suspect after which a quarantine ends, if there are several partitions. It is short, because only one
- * quarantine runs at a time, and the quarantines of the other partitions wait for their turn.
- */
+/** The same if there are several partitions. It is short, because their quarantines take turns. */
 const IDLE_IN_TURN_MS = 5000;
 
 interface QuarantineParts {
@@ -40,7 +34,7 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Makes the quarantines of all partitions take turns, so that only one process runs at a time. */
+  /** Makes the quarantines of all partitions take turns. */
   turns: OwnerLimit;
   log: Log;
 }
@@ -113,13 +107,10 @@ export class Quarantine {
     return this.#parts.partition.command((redis, keys) => redis.llen(keys.jobs_suspect()));
   }
 
-  /**
-   * Runs a quarantine process, and resolves when it has ended. The result is the id of the process's worker if the
-   * process died, and undefined otherwise.
-   */
+  /** Runs a quarantine process. Resolves at its end: with the id of its worker if it died, and undefined otherwise. */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // The suspects may be gone: another worker process may have delivered them while this process waited for its turn.
+    // Another worker process may have delivered the suspects while this one waited for its turn.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');
@@ -142,10 +133,7 @@ export class Quarantine {
     return worker;
   }
 
-  /**
-   * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of the process's
-   * only worker. A failed call is repeated, except while the present process stops.
-   */
+  /** Makes a dead letter of the batch that the dead `worker` held. Tries again unless the present process stops. */
   async #condemn(worker: string): Promise<void> {
     const { partition, log } = this.#parts;
     const { signal } = this.#stopping;

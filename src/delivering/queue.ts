@@ -29,8 +29,8 @@ export class Queue {
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #kind: WorkerKind;
   /**
-   * True after the ACL of Redis forbade a command, until a sweep is queued. The command's script has stopped in the
-   * middle, and may have left jobs in no list. The sweep, a job that repairs the records, finds them.
+   * True after the ACL of Redis forbade a command, until a sweep is queued. The script has stopped in the middle, and
+   * may have left jobs in no list. The sweep finds them.
    */
   #wasForbidden = false;
 
@@ -59,8 +59,8 @@ export class Queue {
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`.
    * A worker that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * If the ACL of Redis forbade a command, no job is acquired until the bus's user has all commands again. Before the
-   * next job, a sweep is queued. It finds the jobs that the failed script had taken out of the queue.
+   * If the ACL of Redis forbade a command, no job is acquired until the bus's user has all commands again, and a sweep
+   * is queued.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -118,18 +118,12 @@ export class Queue {
     return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }
 
-  /**
-   * Removes workers that have ended. A worker that still holds a job stays. The periodic job `scrub` later gives this
-   * job back to the queue, and removes the worker.
-   */
+  /** Removes workers that have ended. A worker that still holds a job is left to the periodic job `scrub`. */
   async retire(workers: readonly string[]): Promise<void> {
     await this.#partition.run('retire', { q: this.name, workers });
   }
 
-  /**
-   * Returns the number of jobs that are instant (ready for a worker), or scheduled for a time within `withinMs` from
-   * now.
-   */
+  /** Returns the number of jobs that are instant, or scheduled for a time within `withinMs` from now. */
   async due(withinMs: number): Promise<number> {
     return this.#partition.command(async (redis, keys) => {
       const untilMs = msOf(await redis.time()) + withinMs;
@@ -149,10 +143,7 @@ export class Queue {
     this.#wasForbidden = true;
   }
 
-  /**
-   * Queues a sweep, which finds jobs that are in no list. Throws StorageForbidden if the bus's user in Redis still
-   * lacks a command.
-   */
+  /** Queues a sweep. Throws StorageForbidden if the bus's user in Redis still lacks a command. */
   async #queueSweep(): Promise<void> {
     await this.#partition.confirmPermitted();
     const { leaseMs } = this.#settings;
@@ -207,9 +198,8 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of work, besides jobs, that become due at a time: publish a delayed event, fire a trigger (which publishes
- * an event by a schedule), expire a key of a join (an order, for example, of which events are missing). The main thread
- * of a worker process does this work.
+ * The kinds of work, besides jobs, that become due at a time: publish a delayed event, fire a trigger, expire a key of
+ * a join. The main thread of a worker process does this work.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
@@ -221,10 +211,7 @@ interface Promoted {
    * scheduled.
    */
   nextDueMs: number | undefined;
-  /**
-   * For each kind of work in AGENDA, the time until the first entry is due: 0 if it is due now, undefined if there is
-   * none.
-   */
+  /** For each kind of work, the time until the first entry is due: 0 if it is due now, undefined if there is none. */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 

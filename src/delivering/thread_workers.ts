@@ -17,31 +17,19 @@ interface ThreadSettings extends QueueSettings {
   acquireTimeoutMs: number;
 }
 
-/**
- * Number of regular workers for which a thread has one spare worker. Spare workers help while all regular ones are busy
- * with subscribers that hang.
- */
+/** Number of regular workers for which a thread has one spare worker. */
 const WORKERS_PER_SPARE = 3;
 /**
  * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, as a sign of life. Asking at
  * each tick would cost more commands in an idle thread.
  */
 const TICKS_PER_SPARE_ASK = 2;
-/**
- * Number of ticks after which all idle workers ask for jobs, if the bus has several partitions. Asking at each tick
- * would cost more commands in idle partitions. Workers that ask more seldom would count as dead.
- */
+/** The same for all workers, if the bus has several partitions. If they asked more seldom, they would count as dead. */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
-/**
- * Minimum workers of a thread for a partition. One subscriber may occupy a quarter of them, but always at least one. If
- * there were fewer than four workers, one worker would be more than a quarter of them.
- */
+/** Minimum workers of a thread for a partition: one subscriber may hold a quarter of them, but always one. */
 const MIN_WORKERS = 4;
 
-/**
- * Returns how many workers a thread has for each partition: the configured number divided by the number of partitions,
- * rounded up. If there are several partitions, it is at least MIN_WORKERS.
- */
+/** Returns how many workers a thread has for each partition: its part of the configured number, rounded up. */
 export function workersOfPartition(
   { workersPerThread }: Pick<Config, 'workersPerThread'>,
   { all }: Partitions,
@@ -68,8 +56,7 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A job may have become ready before the standstill began. Only regular workers were woken for it, and all of
-      // them are busy. So a spare worker is woken now.
+      // A job may have become ready before the standstill began, while no spare worker was woken for it.
       this.#spare.wake();
     });
     this.#regular = new Workers(

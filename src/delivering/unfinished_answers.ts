@@ -1,12 +1,11 @@
-/**
- * Maximum unfinished answers of one subscriber in a thread. The rest of an unfinished answer is still read, so that its
- * connection can be used again.
- */
+/** Maximum unfinished answers of one subscriber, and of all, in a thread. */
 const MAX_OF_SUBSCRIBER = 16;
-/** Maximum unfinished answers (whose rest is still read) of all subscribers in a thread. */
 const MAX_OF_ALL = 256;
 
-/** An answer of which not all bytes have arrived. Its status has already decided the outcome of the delivery. */
+/**
+ * An answer of which not all bytes have arrived. Its status has already decided the outcome of the delivery. The rest
+ * is still read, so that its connection can be used again.
+ */
 export interface UnfinishedAnswer {
   /** The subscriber's token. */
   readonly subscriber: string;

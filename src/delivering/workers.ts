@@ -32,10 +32,7 @@ interface WorkersSettings {
   ticksPerAsk?: number;
 }
 
-/**
- * Returns the interval of ticks: at most a third of the lease, so that a worker may miss two. At a tick, busy workers
- * renew their leases, and idle workers ask for jobs as a sign of life.
- */
+/** Returns the interval of ticks: at most a third of the lease, so that a worker may miss two. */
 export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
   return Math.min(acquireTimeoutMs, leaseMs / 3);
 }
@@ -56,8 +53,8 @@ export class Workers {
   /** Number of jobs in Redis that are probably ready. This many idle workers ask for a job in the next script call. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call. At regular ticks this shows that they are
-   * alive. After a failed script call they must ask because its lost reply may have assigned them jobs.
+   * True if all idle workers must ask for a job in the next script call: as a sign of life, or because the lost reply
+   * of a failed call may have assigned them jobs.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -136,15 +133,13 @@ export class Workers {
     }
   }
 
-  /** True if the workers may ask for jobs now: the option `mayAsk` permits it, or they must ask (`#allAsk`). */
   #mayAsk(): boolean {
     return this.#allAsk || (this.#parts.mayAsk?.() ?? true);
   }
 
   /**
    * Returns the workers that ask for a job in the next script call: those of the finished jobs, and one idle worker for
-   * each job that is probably ready (all idle workers if `#allAsk`). Returns none while the workers stop, or may not
-   * ask (`#mayAsk`).
+   * each job that is probably ready (all if `#allAsk`). Returns none while the workers stop, or may not ask.
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];

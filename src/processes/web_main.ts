@@ -73,8 +73,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // The app was built for an assumed mode of compatibility. If the mode is another, the app is built again. No caller
-    // got an answer in the wrong mode, because all calls except health checks were refused so far.
+    // No caller got an answer in the assumed mode: all calls except health checks were refused so far.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
@@ -85,8 +84,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     // If Redis fails right now, this warning is left out. The next start of the process logs it.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
-  // After BOOT_MS, the process listens even if Redis cannot be reached. Until Redis can be reached, the process answers
-  // that the storage is unavailable.
+  // Without Redis, the process listens all the same, and answers that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;

@@ -14,8 +14,7 @@ import type { PublishFigures } from './publisher.ts';
 export const MAX_APPLIED_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits until a partition has applied entries, which normally takes milliseconds.
- * Without this limit, one Redis that hangs delays events between all other Redises: while three of eight Redises hung,
- * events between two healthy ones took 10.7 s at p99.
+ * Without it, while three of eight Redises hung, events between two healthy ones took 10.7 s at p99.
  */
 const PATIENCE_MS = 500;
 
@@ -40,10 +39,7 @@ interface Work {
 interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
-  /**
-   * Resolves when this partition's needless marks are removed. A mark is stored with a topic of another partition. It
-   * says that this partition has subscribers of the topic, so events must be passed on to it.
-   */
+  /** Resolves when the marks of topics without subscribers in this partition are removed. */
   marksRemoved: Promise<void>;
 }
 
@@ -120,9 +116,8 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions that have no subscriber in this partition, although a mark says so.
-    // `refresh` removes these marks. The removal is not awaited here: the partition of such a topic may hang, and the
-    // results for the other outboxes must not wait for it.
+    // `unused` has topics of other partitions that have a mark, but no subscriber in this one. The removal of the marks
+    // is not awaited here: the partition of such a topic may hang, and the other outboxes must not wait for it.
     const marksRemoved = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     marksRemoved.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, marksRemoved }));

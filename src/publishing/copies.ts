@@ -9,10 +9,7 @@ import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
-/**
- * Number of copies that Redis stores in the time that it takes to accept one event. A copy is an event for one
- * subscriber.
- */
+/** Number of copies that Redis stores in the time that it takes to accept one event. */
 const COPIES_PER_EVENT = 50;
 /**
  * Maximum copies of one publication. Before there was a limit, 5 MB for 250 subscribers made a Redis with a limit of
@@ -29,7 +26,7 @@ const FRESH_MS = 1000;
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
 
-/** Limits the copies that one publication makes. Each event is copied for each subscriber of its topic. */
+/** Limits the copies that one publication makes: events × subscribers of the topic. */
 export class Copies {
   readonly #partitions: Partitions;
   /** For each topic, how many subscribers it had at its last publication, and when that was. */

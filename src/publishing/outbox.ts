@@ -9,8 +9,8 @@ type ReadArguments = Arguments<'read_outbox'>;
 /** Maximum outbox entries that are read at a time. Their bytes are limited too, to about MAX_APPLIED_BYTES. */
 const MAX_ENTRIES = 500;
 /**
- * A busy outbox (see BUSY) is read only at multiples of this time, so that each read finds many entries. All busy
- * outboxes of a process are read at the same moments, so their entries can share a script call.
+ * A busy outbox is read only at multiples of this time, so that each read finds many entries. All busy outboxes of a
+ * process are read at the same moments, so their entries can share a script call.
  */
 const READ_EVERY_MS = 20;
 /**

@@ -13,10 +13,7 @@ import {
 
 /** Maximum events that one script call stores. 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
-/**
- * Redis takes as long to store this number of bytes as to store one short event. So an event of 5000 bytes counts as
- * five events in MAX_EVENTS_PER_CALL.
- */
+/** Number of bytes that take Redis as long to store as one short event. A long event counts as several. */
 export const BYTES_PER_EVENT = 1000;
 
 /** A publication with the sum of its events' bytes, which is computed only once. */

@@ -18,8 +18,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * The partitions (by index) whose Redis is short of memory: it was above the high mark at the last measurement. The
-   * value is when the shortage began: the time (ms) of the first of its successive measurements above the high mark.
+   * The partitions (by index) whose Redis was above the high mark at the last measurement, with the time (ms) of the
+   * first of its successive measurements above the mark.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -94,9 +94,8 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or with an
-   * empty list if Redis cannot be reached. No error is needed then, because storing will throw StorageUnavailable
-   * anyway.
+   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or of none
+   * if Redis cannot be reached: storing will throw StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);
