@@ -9,6 +9,7 @@ Only letters that have died by now match. So if a letter is retried and dies aga
 the caller reads.
 ]]
 local bulks = include('delivering/bulks')
+local jobs = include('delivering/jobs')
 
 return function(call, args)
   local key = call.keys.bulk(args.owner)
@@ -21,6 +22,6 @@ return function(call, args)
   if args.reason then redis.call('HSET', key, 'reason', args.reason) end
   redis.call('HSET', key, 'matched', 0, 'done', 0, 'left', 0, 'began_ms', call.now_ms)
   bulks.keep(call, args.owner)
-  bulks.put_job(call, args.job)
+  jobs.put(call, 'aux', args.job)
   return true
 end

@@ -8,7 +8,6 @@ the letters of one subscriber, or of all. The record has the time and the UID of
 that the next step continues there.
 ]]
 local calls = include('store/calls')
-local jobs = include('delivering/jobs')
 local merging = include('records/merging')
 local bulks = {}
 
@@ -112,11 +111,6 @@ function bulks.note_handled(call, args, record, state, last, looked, done)
   local counts = { done = record.done + done, left = record.left + looked - done }
   if state == 'over' then counts.state, counts.ended_ms = 'ended', call.now_ms end
   bulks.proceed(call, args, record, state, last, counts)
-end
-
--- Adds the job of a bulk to the queue `aux`, unless the job is already there.
-function bulks.put_job(call, job)
-  if redis.call('SADD', call.keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
 function bulks.keep(call, owner) redis.call('PEXPIRE', call.keys.bulk(owner), EXPIRY_MS) end

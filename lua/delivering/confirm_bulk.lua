@@ -4,6 +4,7 @@ confirm_bulk: begin to retry or purge the dead letters that match the filter of 
 false, and changes nothing, if the bulk is not in the state `counted`, or if the owner's bulk has another id by now.
 ]]
 local bulks = include('delivering/bulks')
+local jobs = include('delivering/jobs')
 
 return function(call, args)
   local key = call.keys.bulk(args.owner)
@@ -11,6 +12,6 @@ return function(call, args)
   if id ~= args.id or state ~= 'counted' then return false end
   redis.call('HSET', key, 'state', 'running', 'began_ms', call.now_ms)
   bulks.keep(call, args.owner)
-  bulks.put_job(call, args.job)
+  jobs.put(call, 'aux', args.job)
   return true
 end

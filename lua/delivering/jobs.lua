@@ -31,6 +31,13 @@ function jobs.make_instant(call, q, ...)
   call.wakes[q] = true
 end
 
+-- Adds an instant job to its queue. If the queue already has the job in any state, does nothing and returns false.
+function jobs.put(call, q, job)
+  if redis.call('SADD', call.keys.jobs_index(q), job) == 0 then return false end
+  jobs.make_instant(call, q, job)
+  return true
+end
+
 -- Makes a job instant after a worker has held it, so that any worker may take it. The job comes before all other
 -- instant jobs.
 function jobs.make_instant_again(call, q, job)

@@ -24,12 +24,8 @@ end
 
 return function(call, args)
   local q, job = args.q, args.job
-  if redis.call('SADD', call.keys.jobs_index(q), job) == 1 then
-    jobs.make_instant(call, q, job)
-  elseif take_from_dead_worker(call, q, job, args.lease_ms) then
-    jobs.make_instant_again(call, q, job)
-  else
-    return false
-  end
-  return true
+  if jobs.put(call, q, job) then return true end
+  local was_held = take_from_dead_worker(call, q, job, args.lease_ms)
+  if was_held then jobs.make_instant_again(call, q, job) end
+  return was_held
 end

@@ -120,12 +120,6 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Queues the job that empties the outbox, unless it is queued already.
-local function put_job(call)
-  local job = job_for()
-  if redis.call('SADD', call.keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
-end
-
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
 -- cannot be queued, the error is only kept in `call.failure`, and a sweep queues the job later: if the script ended
 -- here, a caller that repeats it would append the entries again.
@@ -141,7 +135,7 @@ function outboxes.store(call, outgoing)
   end
   bulk.command('RPUSH', keys.outbox(), entries)
   redis.call('HSET', keys.outboxes_sent(), 'last', string.format('%d', number), 'bytes', string.format('%d', bytes))
-  calls.try(call, put_job)
+  calls.try(call, jobs.put, 'aux', job_for())
 end
 
 -- Stores the number of the last outbox entry as that of the last `end` entry. An `end` entry ends all subscriptions to

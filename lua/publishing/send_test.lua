@@ -13,10 +13,8 @@ return function(call, args)
   local callback, ordered = unpack(redis.call('HMGET', keys.subscriber(token), 'callback', 'ordered'))
   if not callback then return {} end
   local bid = uids.next(uids.begin(args.uid_seed))
-  local job = jobs.delivery_of(bid)
   redis.call('RPUSH', keys.batch(bid), token, call.now_ms, '0', args.event)
   batches.enlist(call, bid, token, ordered, 1)
-  redis.call('SADD', keys.jobs_index('main'), job)
-  jobs.make_instant(call, 'main', job)
+  jobs.put(call, 'main', jobs.delivery_of(bid))
   return { bid = bid }
 end
