@@ -6,6 +6,7 @@ import type { Config } from '../config.ts';
 import { batchJob } from '../delivering/deliver_batch.ts';
 import { Delivery } from '../delivering/delivery.ts';
 import { autodrops } from '../delivering/queue.ts';
+import type { JobHandler } from '../delivering/settlement.ts';
 import { JoinBatches } from '../flow/join_batches.ts';
 import type { Log } from '../log.ts';
 import { Counters } from '../metrics/counters.ts';
@@ -22,15 +23,13 @@ import { CallbackPolicy } from '../subscribing/callback_policy.ts';
  */
 export class DeliveryParts {
   readonly partitions: Partitions;
-  readonly handler: ReturnType<typeof batchJob>;
+  readonly handler: JobHandler;
   readonly recorder: Recorder;
-  readonly log: Log;
   readonly #redis: ReturnType<typeof connect>;
   readonly #counters: Counters;
   readonly #delivery: Delivery;
 
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
-    this.log = log;
     this.#redis = connect(config.redisUrl, log, config.redisTls);
     // The partitions get no log. With a log, each thread would repeat the main thread's warning that Redis refuses
     // functions.

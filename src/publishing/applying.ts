@@ -3,7 +3,6 @@ import { isPassing, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
 import { Batcher } from '../store/batcher.ts';
-import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { TopicMarks } from '../subscribing/topic_marks.ts';
@@ -109,37 +108,27 @@ export class Applying {
   }
 
   async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
-    const { confirmed, figures, marks, limits } = this.#parts;
+    const { confirmed, figures, marks, limits, log } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
     for (const [subscriber, events] of reply.added.flatMap(addedBySubscriber))
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
-    for (const refusal of reply.refused) this.#report(refusal);
+    for (const { topic, reason, events } of reply.refused)
+      log.error(
+        { topic, reason, events },
+        'a join may not publish to its topic any more; its events are dropped',
+      );
     // `unused` has topics of other partitions that have a mark, but no subscriber in this one. The removal of the marks
     // is not awaited here: the partition of such a topic may hang, and the other outboxes must not wait for it.
     const marksRemoved = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
-    marksRemoved.catch((error) => this.#reportMarks(error));
+    marksRemoved.catch((error) => {
+      // If Redis was away or full, the next events of the topic cause another try.
+      if (isPassing(error)) return;
+      const about = { err: error, ...failureOf(error) };
+      log.error(about, 'the mark of a topic without subscribers cannot be removed');
+    });
     return reply.applied.map((last) => ({ last, marksRemoved }));
-  }
-
-  /**
-   * Logs that marks could not be removed, unless Redis was away or full. The next events of the topic cause another
-   * try.
-   */
-  #reportMarks(error: unknown): void {
-    if (isPassing(error)) return;
-    this.#parts.log.error(
-      { err: error, ...failureOf(error) },
-      'the mark of a topic without subscribers cannot be removed',
-    );
-  }
-
-  #report({ topic, reason, events }: Reply<'apply_outbox'>['refused'][number]): void {
-    this.#parts.log.error(
-      { topic, reason, events },
-      'a join may not publish to its topic any more; its events are dropped',
-    );
   }
 }
 

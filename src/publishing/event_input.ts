@@ -74,7 +74,10 @@ function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
 /** Checks parsed events, and appends them to `events`, which it returns. Throws if there are none, or too many. */
 function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBody): ReadEvent[] {
   if (values.length === 0) throw new BusError('bad_event', 'there are no events in the body');
-  if (events.length + values.length > MAX_EVENTS) throw tooMany();
+  if (events.length + values.length > MAX_EVENTS) {
+    const detail = `more than ${MAX_EVENTS} events in one request; send ${MAX_EVENTS} at most`;
+    throw new BusError('body_too_large', detail);
+  }
   for (const value of values) events.push(readEvent(value, events.length, body));
   return events;
 }
@@ -115,15 +118,13 @@ function* parsePieces(text: string, max: MaxSize): Generator<unknown[]> {
     const values = parseJson(`[${piece.text}]`) as unknown[];
     isLast = piece.isLast;
     const isEmptyArray = count === 0 && isLast;
-    if ((values.length === 0 && !isEmptyArray) || (isLast && !pieces.isClosed)) throw notAnArray();
+    if ((values.length === 0 && !isEmptyArray) || (isLast && !pieces.isClosed)) {
+      const detail = 'the body is not JSON: its array has an empty place, or no end, or something behind it';
+      throw new BusError('bad_body', detail);
+    }
     count += values.length;
     yield values;
   }
-}
-
-function notAnArray(): BusError {
-  const detail = 'the body is not JSON: its array has an empty place, or no end, or something behind it';
-  return new BusError('bad_body', detail);
 }
 
 /** Yields the values of NDJSON, a few at a time. Skips empty lines. */
@@ -185,9 +186,4 @@ function tooLong({ length, delimiters }: MaxSize): BadEvent {
 function advised(error: unknown, advice: string | false): unknown {
   if (!(error instanceof BusError) || !advice) return error;
   return new BusError(error.code, `${error.message}; ${advice}`, { cause: error, members: error.members });
-}
-
-function tooMany(): BusError {
-  const detail = `more than ${MAX_EVENTS} events in one request; send ${MAX_EVENTS} at most`;
-  return new BusError('body_too_large', detail);
 }
