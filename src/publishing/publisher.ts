@@ -90,22 +90,14 @@ export class Publisher {
 
   async #storeGroup(partition: Partition, group: readonly Measured[]): Promise<Outcome[]> {
     const { outcomes, added } = await this.#call(partition, group);
-    const published = new Map<string, { events: number; bytes: number }>();
-    group.forEach((publication, index) => {
-      const { outcome, subscribers } = outcomes[index] as (typeof outcomes)[number];
-      if (outcome !== 'accepted') return;
-      this.#onlooker?.note(publication);
+    for (const [index, { outcome, subscribers }] of outcomes.entries()) {
+      if (outcome !== 'accepted') continue;
+      const publication = group[index] as Measured;
       const { topic, events, bytes } = publication;
-      const before = published.get(topic);
-      if (before === undefined) {
-        this.#copies.note(topic, subscribers);
-        published.set(topic, { events: events.length, bytes });
-      } else {
-        before.events += events.length;
-        before.bytes += bytes;
-      }
-    });
-    for (const [topic, { events, bytes }] of published) this.#figures.published(topic, events, bytes);
+      this.#onlooker?.note(publication);
+      this.#copies.note(topic, subscribers);
+      this.#figures.published(topic, events.length, bytes);
+    }
     for (const [subscriber, events] of added) this.#figures.added(subscriber, events);
     return outcomes.map(({ outcome }) => outcome);
   }

@@ -223,7 +223,8 @@ describe('an idempotency key', () => {
     assert.deepEqual(answers, [ok, ok, ok, ok, again, reused, ok, ok]);
     assert.deepEqual(await queued('alice'), ['e1', 'e2', 'e3', 'e4', 'e6', 'e7']);
     const published = figures.counted.filter(([name]) => name === 'published');
-    assert.deepEqual(published, [['published', 'widgets', 6, 12]], 'what was not stored is not counted');
+    const six = Array.from({ length: 6 }, () => ['published', 'widgets', 1, 2]);
+    assert.deepEqual(published, six, 'what was not stored is not counted');
     assert.deepEqual(figures.counted.at(-1), ['added', 'alice', 6]);
   });
 
