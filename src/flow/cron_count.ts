@@ -1,9 +1,6 @@
 import { DAY_MS, type Zone } from './zone.ts';
 
-/**
- * When an expression matches, in local time: at every combination of these hours, minutes and seconds, on the days for
- * which `isDay` returns true.
- */
+/** When an expression matches, in local time: at every combination of these, on the days of `isDay`. */
 export interface DayTimes {
   hours: readonly number[];
   minutes: readonly number[];
@@ -12,9 +9,8 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Counts whole days at once, because
- * finding a single time takes 100 µs. After a day without workers, finding all times of a thousand triggers that fire
- * every minute would take 144 s.
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Finding each takes 100 µs: after a
+ * day without workers, it would take 144 s for a thousand triggers that fire every minute.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -27,10 +23,7 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
   return count;
 }
 
-/**
- * Returns when the offset of the zone changes. At `fromMs`, it is `offsetMs`. If it does not change until `upToMs`,
- * returns `upToMs` + 1.
- */
+/** Returns when the offset, which is `offsetMs` at `fromMs`, changes; `upToMs` + 1 if it does not until then. */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {
     const untilMs = Math.min(at + DAY_MS, upToMs);
@@ -52,10 +45,7 @@ function countLocal(times: DayTimes, fromMs: number, endMs: number): number {
   return count;
 }
 
-/**
- * Counts the times at which an expression matches on a day, from midnight up to, but not including, `timeMs` (ms since
- * midnight).
- */
+/** Counts the times of an expression on a day, from midnight up to, but not including, `timeMs` (since midnight). */
 function countBefore({ hours, minutes, seconds }: DayTimes, timeMs: number): number {
   const second = Math.ceil(timeMs / 1000);
   const [h, m, s] = [Math.floor(second / 3600), Math.floor(second / 60) % 60, second % 60];

@@ -4,10 +4,7 @@ import type { EventContent } from '../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/**
- * The fields that only the client sets in a trigger. The field `paused` is not among them, because the bus can change
- * it too.
- */
+/** What only the client sets in a trigger. The bus can change `paused`, too. */
 export interface Definition {
   topic: string;
   event: EventContent;
@@ -15,7 +12,6 @@ export interface Definition {
   timing: Timing;
 }
 
-/** The definition of a trigger that was read from Redis. The data of its event is parsed. */
 interface ReadDefinition extends Omit<Definition, 'event'> {
   event: { type: EventContent['type']; url: string; data?: unknown };
 }
@@ -53,7 +49,7 @@ export function revisionOf(text: string): string {
   return text.slice(0, text.indexOf('\n'));
 }
 
-/** Returns the JSON of a trigger's event with this id and time. `text` is the definition of the trigger. */
+/** Returns the JSON of an event of the trigger with this definition. */
 export function eventNow(text: string, id: string, nowMs: number): string {
   const [, , , , head, tail] = text.split('\n');
   return `${BEFORE_ID}${id}${head}${nowMs}${tail}`;

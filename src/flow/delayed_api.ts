@@ -33,7 +33,6 @@ const PAGE = parameters({
     .describe(PLACE_MEANING),
 });
 
-/** The delayed events in a listing. `event` is the event as it will be delivered. */
 const DELAYED = z.array(
   z
     .object({
@@ -110,9 +109,8 @@ async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<st
 }
 
 /**
- * Reads the text of a place in the list of delayed events. A page begins behind such a place. The delayed events of a
- * topic are sorted by due time (`at`, in ms). Events with the same due time are sorted by the order in which they were
- * accepted (`place`).
+ * Reads the place behind which a page begins. Delayed events are sorted by due time (`at`), then by the order in which
+ * they were accepted (`place`).
  */
 function readPlace(text: string): { afterMs: number; afterPlace: number } {
   const [at, place] = text.split('-').map(Number);

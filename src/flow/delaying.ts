@@ -17,10 +17,7 @@ import { sumOf } from '../sum.ts';
 
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
-/**
- * A timed event counts as this many events when publications are put together for one script call, because storing it
- * takes Redis as long as publishing this many other events.
- */
+/** A timed event counts as this many events in a script call, because storing it takes Redis as long. */
 const EVENTS_PER_TIMED = 10;
 
 type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
@@ -90,8 +87,7 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // If the script has not published any event of this publication yet (all are delayed, or it was refused), it has
-      // not counted the subscribers of the topic, and `subscribers` is 0.
+      // If all events are delayed, or were refused, the script has not counted the subscribers of the topic.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -20,16 +20,13 @@ import type { TriggerName } from './stored_trigger.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const FIRED_PER_CALL = 100;
-/** When the triggers of a script call have this many due times together, the call gets no further triggers. */
+/** Maximum due times of a script call. The trigger that reaches this number is its last one. */
 const MAX_TIMES = 200;
-/** Maximum time for computing due times. After it, the script fires the triggers whose times are computed so far. */
+/** Maximum time for computing due times. Then the triggers fire whose times are computed so far. */
 const PLAN_MS = 50;
-/** Maximum time for computing due times without a break. In a break, other code of this process runs. */
+/** Maximum time for computing due times before other code of this process runs. */
 const TURN_MS = 5;
-/**
- * Minimum time between two log lines about a trigger whose times cannot be computed. Workers try to compute them each
- * second.
- */
+/** Minimum time between two log lines about a trigger whose times cannot be computed. Workers try each second. */
 const TELL_EVERY_MS = 3_600_000;
 const MAX_TOLD = 1000;
 
@@ -90,10 +87,7 @@ export class DueTriggers {
     for (const trigger of moving) this.#startMove(trigger);
   }
 
-  /**
-   * Starts to move a trigger to the partition of its topic. Does not wait for the end: if that partition is away, the
-   * other triggers still fire.
-   */
+  /** Starts to move a trigger to the partition of its topic, without waiting for this partition, which may be away. */
   #startMove(trigger: TriggerName): void {
     const { partition, partitions, log } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) => {
@@ -128,8 +122,7 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // An error here must not stop the other triggers. For example, this host may not know the time zone of the
-      // trigger. The trigger stays due, because another worker, or this one after an upgrade, may know the zone.
+      // The other triggers must go on. This one stays due: another worker may know its time zone, for example.
       this.#tell(trigger, error);
       return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
     }
@@ -162,10 +155,7 @@ export class DueTriggers {
     }
   }
 
-  /**
-   * Charges clients for their events. Does not wait for the control partition, so that triggers still fire while it is
-   * away.
-   */
+  /** Charges clients for their events, without waiting for the control partition, which may be away. */
   #charge(spent: Fired['spent']): void {
     const { ratesElsewhere, log } = this.#parts;
     for (const { client, events, bytes } of spent)

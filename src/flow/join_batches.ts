@@ -32,10 +32,7 @@ import {
 const MAX_COUNTED_PER_CALL = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/**
- * What the delivery log shows as the attempt to deliver a batch to a join. There is no status, because a worker counts
- * the events itself, without an HTTP request.
- */
+/** What the delivery log shows as the attempt at a batch of a join. There is no HTTP request, so no status. */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_ROOM = triedAgainIn(1000);
@@ -49,7 +46,6 @@ interface JoinBatchesParts {
   log: Log;
 }
 
-/** A job that delivers a batch of a join: the batch, and the lease of the worker that holds the job. */
 type Work = Grant & { batch: Batch };
 
 interface StoredEvent {
@@ -75,8 +71,8 @@ export class JoinBatches {
 
   /**
    * Counts the events of a batch for its join, with script calls that remove the counted events. The last call also
-   * deletes the job. The batch waits while Redis is short of memory, or an outbox is full. Throws RangeError if an event
-   * cannot be decoded, and StorageUnavailable.
+   * deletes the job. The batch waits while Redis is short of memory, or an outbox is full. Throws RangeError if an
+   * event cannot be decoded, and StorageUnavailable.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     try {
@@ -129,10 +125,7 @@ export class JoinBatches {
     return join;
   }
 
-  /**
-   * Calls the script `join_events` for the next events. Example: a join waits for an order and its payment. The script
-   * notes which of the two has come, and publishes an event when both have.
-   */
+  /** Counts the next events, and publishes for the join keys that are complete then. */
   #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
@@ -157,9 +150,8 @@ export class JoinBatches {
   }
 
   /**
-   * If the topic of `then` belongs to another partition, makes the client of the join its publisher there, and creates
-   * the topic if it is missing. The script `join_events` cannot do this, because it sees only one partition. Returns
-   * the reason for a refusal, otherwise undefined.
+   * If the topic of `then` lives in another partition, makes the client of the join its publisher there. The script
+   * `join_events` sees only one partition. Returns the reason for a refusal, otherwise undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -168,10 +160,7 @@ export class JoinBatches {
     return (await claimTopics(partitions, ownerOf(token), [topic], settings))?.outcome;
   }
 
-  /**
-   * Makes a batch a dead letter, because its join may not publish. When the join may publish again, its owner can retry
-   * the dead letter.
-   */
+  /** Makes a batch a dead letter, because its join may not publish. Its owner can retry it later. */
   async #refused(
     { batch, atMs }: Work,
     { token, rules }: Join,

@@ -18,10 +18,7 @@ import {
 
 /** Maximum joins whose expired join keys are closed in one call. */
 const MAX_JOINS = 100;
-/**
- * Maximum joins with expired join keys that are read in one call. MAX_JOINS of them are chosen, one of each client in
- * turn. If only MAX_JOINS were read, all of them could belong to one client.
- */
+/** Maximum joins with expired join keys that are read in one call, so that joins of several clients are among them. */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
@@ -29,10 +26,6 @@ const MAX_CLOSED = 100;
 interface JoinExpiryParts {
   partition: Partition;
   partitions: Partitions;
-  /**
-   * Moves events from the partitions of source topics to the partition of the join. Undefined if the bus has one
-   * partition.
-   */
   outbox?: Flushing | undefined;
   guard: Pick<StorageGuard, 'check'>;
   recorder: JoinFigures;
@@ -105,9 +98,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // If `isFull`, the topic of `on_expiry` is in another partition with a full outbox, which the script cannot see. With
-  // a limit of 0 bytes, the script acts as if an outbox were full: it closes no key, and looks at the join again after
-  // a second.
+  // The script cannot see that an outbox of another partition is full. With a limit of 0 bytes, it acts as if its own
+  // were: it closes no key, and looks at the join again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

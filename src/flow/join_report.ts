@@ -15,7 +15,6 @@ const ms = z.int();
  * such keys took web 130 ms, during which it served nobody else.
  */
 const MAX_PAGE_BYTES = 1_048_576;
-/** Number of records that are read at a time. Between two reads, the event loop handles other work. */
 const KEYS_PER_READ = 20;
 
 /** A join as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
@@ -42,10 +41,7 @@ export const JOIN_REPORT = z
   .register(NAMED, { name: 'Join' });
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
-/**
- * An open join key, as the API shows it. `counts` has the number of counted events of each source topic. `events` has
- * the ids of the latest of them.
- */
+/** An open join key: the number of counted events of each source topic, and the ids of the latest of them. */
 export const OPEN_KEY = z.object({
   key: z.string(),
   since: ms,
@@ -104,7 +100,7 @@ export async function readReport(
   };
 }
 
-/** Open join keys of a page. `next` is the place behind which the next page begins, or undefined on the last one. */
+/** `next` is the place behind which the next page begins, or undefined on the last one. */
 export interface OpenKeysPage {
   keys: OpenKey[];
   next: KeyPlace | undefined;
@@ -148,8 +144,7 @@ function openKeyOf(
   addedAt: ReadonlyMap<string, string>,
 ): OpenKey {
   const [, , ...all] = decode(record) as Packed;
-  // Leaves out topics that are no longer sources. If a topic was removed from the sources and added again, leaves out
-  // what was counted before that.
+  // Topics that are no longer sources are left out, and what was counted before a topic was added again.
   const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt.get(topic))] as const);
   return {
     key,
@@ -166,10 +161,7 @@ function countOf(all: Count[], topic: string, addedUs?: string): [events: number
   return [events, ids];
 }
 
-/**
- * Returns the texts and opening times of up to `count` open join keys, the first opened first. Join keys that were
- * opened in the same ms are sorted by text. Begins behind the place `after`.
- */
+/** Returns up to `count` open join keys behind `after`, by the time at which they were opened, then by text. */
 async function following(
   redis: Commands,
   index: string,

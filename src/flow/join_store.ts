@@ -52,9 +52,8 @@ function joinIn(token: string, [rules, version, countsAfter]: (string | null)[])
 }
 
 /**
- * Returns the arguments that scripts need to publish events for a join. `thenHome` is the index of the partition that
- * has the topic of `then`, and `expiryHome` the index of the partition that has the topic of `on_expiry`. Each is
- * undefined if that partition is the one of the join.
+ * Returns the arguments that scripts need to publish events for a join. `thenHome` and `expiryHome` are the indexes of
+ * the partitions in which the topics of `then` and `on_expiry` live, unless that is the partition of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);
@@ -85,13 +84,12 @@ export function joinArguments({ token, rules, version }: Join, limits: JoinLimit
   } satisfies Partial<Arguments<'join_events'>>;
 }
 
-/** Returns the topics that a join with these rules publishes to. */
 export function outletsOf({ then, on_expiry }: JoinRules): string[] {
   return [...new Set([then.topic, ...(on_expiry ? [on_expiry.topic] : [])])];
 }
 
 /**
- * Makes a client the publisher of these topics, each in the partition of the topic. If `judgesOnly` is true, only checks
+ * Makes a client the publisher of these topics, each in the partition of the topic. With `judgesOnly`, only checks
  * whether that is possible. Returns the reason and the topic of a refusal, or undefined.
  */
 export async function claimTopics(
@@ -110,10 +108,9 @@ export async function claimTopics(
 }
 
 /**
- * Returns true if one of these topics takes no events now. Checks only topics in other partitions than the join. Such a
- * topic takes no events if its partition has a full outbox for a partition with subscribers of the topic. Ignores
- * partitions that do not answer: events for them wait in the outbox of the join's partition, whose size the scripts
- * check.
+ * Returns true if one of these topics lives in another partition than the join, and takes no events now, because an
+ * outbox there is full for a partition with subscribers of the topic. Ignores partitions that do not answer: events for
+ * them wait in the outbox of the join's partition, whose size the scripts check.
  */
 export async function areFullElsewhere(
   { token }: Join,

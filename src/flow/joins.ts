@@ -127,10 +127,7 @@ export class Joins {
   }
 }
 
-/**
- * Returns the client and the name of a join as one text, by which listings sort joins. The NUL between the two is in
- * neither of them.
- */
+/** Returns the text by which listings sort joins. The NUL in it is in no token and no name. */
 export function placeOf(token: string): string {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   return `${client}\0${name}`;

@@ -48,9 +48,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
     return joinToken(name, token);
   };
   /**
-   * Removes the new join again if its client was removed during the request, or got scopes that do not permit the join.
-   * The removal or the change of a client also removes its forbidden joins, but misses a join that is stored only
-   * afterwards.
+   * Removes the new join again if its client was removed during the request, or got narrower scopes. The change of the
+   * client ends its joins, but misses a join that is stored only afterwards.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

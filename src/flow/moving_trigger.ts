@@ -8,8 +8,7 @@ import type { TriggerName } from './stored_trigger.ts';
 
 /**
  * Maximum time from the reading of a trigger in its old partition until it is stored in the new one. Twice the time of
- * the calls before the reading is added to it. Otherwise no trigger could move between partitions that are slow to
- * answer.
+ * the calls before the reading is added, so that a trigger can also move between slow partitions.
  */
 const MAX_AGE_MS = 1000;
 

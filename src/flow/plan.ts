@@ -17,10 +17,7 @@ const MAX_DUE_TIMES_PER_CALL = 100;
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/**
- * Says for which of its due times up to now a trigger fires in one script call, and how many of them it misses for
- * good.
- */
+/** For which of its due times a trigger fires in one script call, and how many of them it misses for good. */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];
@@ -65,10 +62,7 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   return firing(times, firstMs, nowMs, due - MAX_CAUGHT_UP);
 }
 
-/**
- * Returns the plan by which a trigger fires for the due times from `firstMs` up to now. If they are more than
- * MAX_DUE_TIMES_PER_CALL, the plan has the oldest of them, and later script calls fire for the others.
- */
+/** Returns the plan by which a trigger fires for the due times from `firstMs` on, as many as one call may. */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);

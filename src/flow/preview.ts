@@ -4,9 +4,8 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next due times of a trigger. `calls` is the price of computing them, as a number of calls in the caller's
- * rate limit. Computing a single time may take some ms. So this function awaits `turn` before each, and other requests
- * are served meanwhile.
+ * Returns the next due times of a trigger, and the price of computing them. As a single one may take some ms, it awaits
+ * `turn` before each, in which other requests are served.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

@@ -2,7 +2,6 @@ import type { Keyspace } from '../store/keys.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import { pairsOf, replies } from '../store/replies.ts';
 
-/** Identifies a trigger by the token of its client and its name. */
 export interface TriggerName {
   client: string;
   name: string;

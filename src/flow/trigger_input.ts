@@ -66,10 +66,7 @@ const every = z.strictObject({ every: wholeNumber(MIN_PERIOD_MS, YEAR_MS) });
 const at = z.strictObject({ at: timeAhead });
 export const SCHEDULE = z.union([cron, every, at], { error: ({ input }) => scheduleRule(input) });
 
-/**
- * Returns the text of the rule that a schedule breaks. If a time was sent as a text, such as `5s`, the rule names the
- * unit.
- */
+/** Returns the rule that a schedule breaks. It names the unit if a time was sent as a text, such as `5s`. */
 function scheduleRule(schedule: unknown): string {
   const given = (schedule ?? {}) as { every?: unknown; at?: unknown };
   if (typeof given.every === 'string') return `must be ${SHAPES.every}: every is a number of milliseconds`;
@@ -82,8 +79,7 @@ const trigger = z.strictObject({
     .string('must be a topic name')
     .regex(TOPIC_NAME, `must be a topic name: ${TOPIC_NAME_RULE}`)
     .describe('Where its events go.'),
-  // This schema only describes the event, for the documentation and for the types of the client package. The function
-  // `readTriggerEvent` checks the event.
+  // `readTriggerEvent` checks the event. This schema describes it for the documentation and for the client package.
   event: z
     .unknown()
     .optional()

@@ -26,7 +26,7 @@ type TriggerLimits = Pick<Config, 'maxTriggers' | 'maxClientTriggers' | 'maxTopi
   readonly maxClientTriggerBytes: number;
 };
 
-/** A definition that is to be stored. `due` says whether the trigger keeps its stored due time or gets a new one. */
+/** What to store. `due` says whether the trigger keeps its stored due time or gets a new one. */
 export interface Wanted {
   definition: Definition;
   isPaused: boolean;
@@ -120,8 +120,8 @@ export class Triggers {
   }
 
   /**
-   * Changes a trigger and moves it to the partition of its new topic. It never fires in both partitions for the same
-   * due time. If this process dies between the change and the move, a worker moves the trigger a second later.
+   * Changes a trigger and moves it to the partition of its new topic. If this process dies between the two, a worker
+   * moves the trigger a second later.
    */
   async #move(
     from: Partition,
@@ -155,8 +155,7 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // A worker may move the trigger during the removal: from a partition that is still to be asked to one that was
-      // asked already. So all partitions are looked at again.
+      // A worker may have moved the trigger during the removal, to a partition that was asked already.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }

@@ -8,10 +8,7 @@ const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 
 /** A time zone. Its offset is local time minus UTC. */
 export class Zone {
-  /**
-   * The name of the zone as `Intl` spells it. Triggers may spell it differently. The map `zones` has one entry for each
-   * name that `Intl` uses, which are only some hundred.
-   */
+  /** The name of the zone as `Intl` spells it. Triggers may spell it differently. */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
 
@@ -77,6 +74,7 @@ function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean
   return high * 1000;
 }
 
+/** By the name that `Intl` uses. These are only some hundred. */
 const zones = new Map<string, Zone>();
 const spellings = new LRUCache<string, Zone>({ max: MAX_SPELLINGS });
 
