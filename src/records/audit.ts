@@ -9,9 +9,7 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
-/**
- * Maximum characters of a name in the audit. The id of a job, or the public name of a join, can be longer, and is cut.
- */
+/** Maximum characters of a name in the audit. Ids of jobs and public names of joins can be longer, and are cut. */
 const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */
 const MAX_ENTRIES_PER_READ = 500;
@@ -27,7 +25,7 @@ interface AuditFilter {
   action?: Action | undefined;
 }
 
-/** A stored entry: its id, which begins with the time in ms, and its fields. A missing value is an empty text. */
+/** The id begins with the time in ms. A missing value is an empty text. */
 export type StoredEntry = { id: string } & Record<string, string>;
 
 interface AuditParts {
@@ -131,10 +129,7 @@ export class AuditedCall {
   readonly #client: Promise<string> | undefined;
   #target: Promise<string> | string | undefined;
 
-  /**
-   * `nameOf` resolves with the public name of a token, and never rejects. `write` writes the entry when the call has
-   * ended.
-   */
+  /** `nameOf` resolves with the public name of a token, and never rejects. */
   constructor(
     caller: Caller,
     nameOf: (token: string) => Promise<string>,

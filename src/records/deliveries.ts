@@ -18,7 +18,7 @@ export interface DeliveryPlace {
 }
 
 interface Wanted {
-  /** The tokens of the subscribers (clients or joins) whose batches are listed. Undefined stands for all. */
+  /** Undefined stands for all subscribers. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
   /** Limits the listing to batches whose `placeMs` is at least `sinceMs` and less than `untilMs`. */
@@ -39,8 +39,8 @@ interface DeliveryPage {
 }
 
 /**
- * Lists, finds and retries batches. A batch that was accepted or dropped no longer exists, but the delivery log has a
- * record of it. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
+ * Lists, finds and retries batches, and records of those that were accepted or dropped. With `clients` (tokens of
+ * subscribers), a method sees only the batches of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;
@@ -93,10 +93,7 @@ export class Deliveries {
     };
   }
 
-  /**
-   * Returns the batch with this id, if it exists or has a record in the delivery log. `looked` is the number of
-   * searched records.
-   */
+  /** Returns the batch with this id, if it exists or has a record. `looked` is the number of searched records. */
   async find(
     id: string,
     clients?: readonly string[],
@@ -111,7 +108,7 @@ export class Deliveries {
     return { delivery: undefined, looked };
   }
 
-  /** Makes a waiting batch due at once. With `clients` (tokens of subscribers), the batch must be for one of these. */
+  /** Makes a waiting batch due at once. */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
     for (const [partition, tokens] of this.#holding(clients)) {
       const outcome = await partition.run('retry_batch', { clients: tokens, bid: id });

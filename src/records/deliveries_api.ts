@@ -21,7 +21,6 @@ const LOOKED_PER_CALL = 100;
 /** Searching this many records of the delivery log counts as one call in the rate limit. It takes Redis 0.3 ms. */
 const SEARCHED_PER_CALL = 10_000;
 
-/** The name of the listed things in error messages and docs. */
 const WHAT = 'batches';
 
 const PAGE = parameters({
@@ -60,7 +59,6 @@ const WHOLE_DELIVERY = DELIVERY.extend({
 });
 export type WholeDelivery = z.infer<typeof WHOLE_DELIVERY>;
 
-/** Why a batch cannot be tried at once: the text for each refusal of the script `retry_batch`. */
 const NOT_WAITING = {
   delivery_not_waiting: 'this batch is under way, or a worker is about to take it',
   delivery_paused: 'its subscriber is paused; resume the subscriber first',

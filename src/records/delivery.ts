@@ -17,7 +17,6 @@ export const STATES = [
 
 const ms = z.int();
 
-/** An attempt at a batch, as the API shows it. `reason` and `answer` are null if the attempt succeeded. */
 const ENDED_ATTEMPT = ATTEMPT.extend({
   reason: z.string().nullable().describe('Why it failed.'),
   answer: z.string().nullable().describe('The beginning of the body of the answer, if it failed.'),
@@ -49,16 +48,10 @@ export type Delivery = z.infer<typeof DELIVERY>;
 
 type Entry = Reply<'list_deliveries'>['entries'][number];
 
-/**
- * A record in the delivery log (lua/records/delivery_log.lua). The fields of all records come first, then the fields of
- * an accepted batch (`Taken`) or of a dropped one (`Dropped`).
- */
+/** A record in the delivery log (lua/records/delivery_log.lua). */
 type Record = [
   endedAtUs: number,
-  /**
-   * When the batch was closed to events. 0 stands for `openedAtMs`: some batches are closed when they are opened, for
-   * example because their first events fill them.
-   */
+  /** 0 stands for `openedAtMs`: the first events of a batch may fill it. */
   closedAtMs: number,
   openedAtMs: number,
   events: number,
@@ -70,7 +63,6 @@ type Taken = [bytes: number, atMs: number, status: number | null, durationMs: nu
 type Dropped = [reason: string, ...Failures];
 type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
-/** Converts a batch in a script's reply to the form of the API. */
 export function deliveryOf(entry: Entry): Delivery {
   if (entry.record === undefined) return stillThere(entry);
   const { id, subscriber, state } = entry;
@@ -90,7 +82,6 @@ export function deliveryOf(entry: Entry): Delivery {
   };
 }
 
-/** Converts a batch that still exists, in a queue or as a dead letter, to the form of the API. */
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;

@@ -11,7 +11,7 @@ const MAX_LOOKED_THROUGH = 1000;
 /** Number of workers or subscribers that one SSCAN reads. One call of a JobPlace may send several SSCAN commands. */
 const NAMES_PER_SCAN = 200;
 
-/** A job that was found in Redis. The Redis key in which it was found decides which optional fields it has. */
+/** A job that was found in Redis. Its state decides which optional fields it has. */
 export interface FoundJob {
   packed: Buffer;
   /** When a scheduled job is due, in ms. */
@@ -21,15 +21,10 @@ export interface FoundJob {
   sinceMs?: number;
 }
 
-/**
- * How far a JobPlace has read. The form depends on the kind of key: for a list it is the number of jobs that were read.
- */
+/** How far a JobPlace has read. For a list it is the number of jobs that were read. */
 export type Position = readonly string[];
 
-/**
- * The jobs that one call of a JobPlace returns. The next call continues after `end`, which is undefined if no job
- * follows.
- */
+/** The next call continues after `end`, which is undefined if no job follows. */
 interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;

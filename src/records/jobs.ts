@@ -43,7 +43,6 @@ interface JobFilter {
   state?: JobState | undefined;
 }
 
-/** Where a listing finds some of its jobs: one partition, queue and state. `read` reads the jobs from Redis. */
 interface Source {
   partition: Partition;
   queue: QueueName;
@@ -139,7 +138,7 @@ export class Jobs {
     });
   }
 
-  /** Returns the tokens of the paused subscribers among `tokens`. */
+  /** Returns the tokens of paused subscribers. */
   #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {

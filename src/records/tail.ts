@@ -71,8 +71,8 @@ class Notes {
 }
 
 /**
- * Shows a sample of the accepted events to people who watch them. Each process notes the first events of each second.
- * Then it stores in Redis the events of the topics that are watched.
+ * Shows a sample of the accepted events to people who watch them. Each process notes the first events of each second,
+ * and then stores in Redis those of watched topics.
  */
 export class Tail {
   readonly #control: Partition;
@@ -116,10 +116,7 @@ export class Tail {
     return entries.map((entry) => parseOwnJson(entry) as TailEntry);
   }
 
-  /**
-   * Sends Redis what this process accepted for watched topics in the last second. If that fails, nobody sees these
-   * events. No publisher waits for this method.
-   */
+  /** Sends Redis what this process accepted for watched topics in the last second. If that fails, nobody sees it. */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
     const before = this.#notes;
@@ -150,8 +147,8 @@ export class Tail {
 }
 
 /**
- * Returns the events of the last second for a watched topic, or all topics (`*`). If nobody watched the topic when the
- * second began, `notes` has no entry for it. The events are then taken from the entry ALL_TOPICS.
+ * Returns the events of the last second for a watched topic. If nobody watched it when the second began, they are those
+ * in the entry ALL_TOPICS.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

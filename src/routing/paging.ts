@@ -37,13 +37,11 @@ export const PLACE = z
   .regex(/^[\w-]{39,}$/, PLACE_RULE)
   .describe(PLACE_MEANING);
 
-/** The schemas of the query parameters of a listing with pages. */
 export const PAGE_FIELDS = {
   limit: LIMIT,
   after: PLACE.optional(),
 };
 
-/** The query of a listing with pages and no other parameters. */
 export const PAGE_QUERY = parameters(PAGE_FIELDS);
 
 export interface PagedCall {
@@ -100,10 +98,7 @@ export class Pages {
     return { entries: page.map(({ entry }) => entry), headers, calls };
   }
 
-  /**
-   * Does the same as `cut` for a list that is sorted by `placeOf`. Finds the page by binary search, without calling
-   * `placeOf` for each entry.
-   */
+  /** Does the same as `cut` for a list that is sorted by `placeOf`, by binary search. */
   async cutSorted<T>(
     call: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,

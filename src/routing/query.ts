@@ -24,10 +24,7 @@ export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
 
 const NO_PARAMETERS = parameters({});
 
-/**
- * The error for a text parameter that a query has twice. Its value is then a list of texts, so it fails the check for a
- * text.
- */
+/** The error for a text parameter that a query has twice: its value is then no text, but a list. */
 export const ONCE = 'must be given once';
 
 /** The schema of a parameter that says whose triggers, joins or batches (`what`) a call is about. */

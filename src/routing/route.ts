@@ -9,7 +9,7 @@ export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
 /** Maximum bytes in the body of any request except a publish, unless its route sets `maxBodyBytes`. */
 export const MAX_BODY_BYTES = 128 * 1024;
 
-/** Lists of the roles that may call a route. ANYONE is empty: such a route needs no credentials. */
+/** The roles that may call a route. With ANYONE, it needs no credentials. */
 export const ANYONE = [] as const;
 export const CLIENTS = ['client'] as const;
 export const ROOT = ['root'] as const;
@@ -53,9 +53,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
    */
   formToken: string;
   /**
-   * Tells the audit what the call changes. A handler calls this if the path and the query do not show it, as with
-   * forms. `name` is the name of the changed thing, or describes the act. `client` is the token of its client. Either
-   * may be missing.
+   * Tells the audit what the call changes, if the path and the query do not show it, as with forms. `name` is the name
+   * of the changed thing, or describes the act. `client` is the token of its client.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
 }
@@ -67,17 +66,14 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
-  /**
-   * Number of calls that this answer costs in the client's rate limit, because it was costly to make. CallLimits also
-   * counts the length of each answer.
-   */
+  /** How many calls this answer costs in the client's rate limit. CallLimits also counts the length of each answer. */
   calls?: number | undefined;
   /** The code of an error that the body shows to a person, for the audit. */
   code?: ErrorCode | undefined;
   body?: unknown;
 }
 
-/** The facts about a failed call that the error page of its route shows or needs. */
+/** What the error page of a route shows or needs. */
 export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
   caller: Caller | undefined;
   method: string | undefined;
@@ -88,10 +84,7 @@ export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
 /** The schema of the body for each status. Null stands for no body. */
 type Answers = Record<number, z.ZodType | null>;
 
-/**
- * Makes the compiler demand `calls`, the cost in the rate limit, from every listing. Otherwise a route could forget to
- * count entries that it reads but does not show.
- */
+/** The compiler demands `calls` from every listing, so that no route forgets to count entries that it does not show. */
 type Cost<Schema> = Schema extends z.ZodArray ? { calls: number } : { calls?: number | undefined };
 
 type AnswerTo<A extends Answers> = {
@@ -122,8 +115,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. A person may follow a link on another site to such a route. Other requests that a page of
-   * another site causes are refused.
+   * limit of its IP address. A link on another site may lead there; other requests from other sites are refused.
    */
   isPublic?: true;
   /**
@@ -142,13 +134,12 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
   /**
    * Called with the body, for checks that may take a while, such as resolving a host name. Throws for a call that is to
-   * be refused. Afterwards the credentials are checked again, because the client may have been removed meanwhile.
+   * be refused. The credentials are checked again afterwards.
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, the most frequent call. For every other call that changes something, the credentials are
-   * checked again in Redis before the handler runs. For a publish, they are checked again only if the body took long to
-   * read, and only in the cache of clients.
+   * True for publishing. For every other call that changes something, the credentials are checked again in Redis before
+   * the handler runs; for a publish only in the cache of clients, and only if the body took long to read.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -166,10 +157,7 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   isUnknown?: true;
 }
 
-/**
- * Makes a route from a method and path such as `GET /topics`, and from its description (`row`). The compiler checks the
- * handler against the schemas. All routes have the same type `Route`, so they fit into one table.
- */
+/** Makes a row of the route table. The compiler checks the handler against the schemas. */
 export function route<const R extends Role, Params, Query, Body, const A extends Answers>(
   call: `${Method} /${string}`,
   roles: readonly R[],
