@@ -100,7 +100,7 @@ export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts):
       async handle(call) {
         const names = await clients.sorted();
         if (names.length === 0) return NO_CONTENT;
-        const page = await pages.cutSorted(call, async () => names, placeOf);
+        const page = await pages.cut(call, async () => names, placeOf, { isSorted: true });
         const list = await clients.read((page?.entries ?? names).map(([token]) => token));
         return listed(list, (slice) => publicNames.shownTo(call.caller, slice, 'token'), page);
       },

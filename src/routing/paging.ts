@@ -79,39 +79,31 @@ export class Pages {
     this.#key = key;
   }
 
-  /** Returns a page of `all`, which need not be sorted, or undefined if the query asks for no pages. */
+  /**
+   * Returns a page of `all`, or undefined if the query asks for no pages. If `all` is sorted by `placeOf` already, finds
+   * the page by binary search.
+   */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
     placeOf: (entry: T) => string,
+    { isSorted = false } = {},
   ): Promise<Page<T> | undefined> {
     if (limit === undefined && after === undefined) return undefined;
     const place = after && (await this.open(path, 'after', after));
-    const found = await all();
-    const { page, last, calls } = pickPage(found, {
+    const size = limit ?? DEFAULT_LISTED;
+    const isAfter = (each: string) => place === undefined || each > place;
+    const list = await all();
+    const from = isSorted ? firstIndex(list, (entry) => isAfter(placeOf(entry))) : 0;
+    const { page, last } = pickPage(isSorted ? list.slice(from, from + size + 1) : list, {
       rankOf: (entry) => ({ entry, place: placeOf(entry) }),
-      isAfter: (each) => place === undefined || each.place > place,
+      isAfter: (each) => isAfter(each.place),
       compare: (one, other) => (one.place < other.place ? -1 : 1),
-      limit: limit ?? DEFAULT_LISTED,
+      limit: size,
     });
     const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, last.place) });
+    const calls = list.length / ENTRIES_PER_CALL;
     return { entries: page.map(({ entry }) => entry), headers, calls };
-  }
-
-  /** Does the same as `cut` for a list that is sorted by `placeOf`, by binary search. */
-  async cutSorted<T>(
-    call: Pick<PagedCall, 'path' | 'query'>,
-    all: () => Promise<readonly T[]>,
-    placeOf: (entry: T) => string,
-  ): Promise<Page<T> | undefined> {
-    const { limit, after } = call.query;
-    if (limit === undefined && after === undefined) return undefined;
-    const place = after && (await this.open(call.path, 'after', after));
-    const list = await all();
-    const from = place === undefined ? 0 : firstIndex(list, (entry) => placeOf(entry) > place);
-    const some = list.slice(from, from + (limit ?? DEFAULT_LISTED) + 1);
-    const page = await this.cut(call, async () => some, placeOf);
-    return page && { ...page, calls: list.length / ENTRIES_PER_CALL };
   }
 
   /** Encrypts the place of an entry for links to pages of the listing at `path`. */

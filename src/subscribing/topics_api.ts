@@ -104,11 +104,8 @@ export function topicsApi({
       query: PAGE_QUERY,
       answers: { 200: z.array(TOPIC) },
       async handle(call) {
-        const page = await pages.cutSorted(
-          call,
-          () => topics.names(),
-          (name) => name,
-        );
+        const all = () => topics.names();
+        const page = await pages.cut(call, all, (name) => name, { isSorted: true });
         const list = await (page ? topics.read(page.entries) : listing.get());
         return listed(list, (slice) => topicsFor(call.caller, slice), page);
       },
