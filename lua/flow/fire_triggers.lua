@@ -24,8 +24,8 @@ events again and again. If another program has written a key that a firing reads
 the others fire all the same. Its trigger leaves `triggers:due`, and a sweep enters it again: each call would fail
 otherwise, and the scheduler waits after a call that failed.
 
-In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
-bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
+In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has each topic that got events,
+with their number and bytes, and the subscribers of the topic (storing.lua).
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')
@@ -140,7 +140,7 @@ local function fire(call, progress, firing)
 end
 
 return function(call, args)
-  local taken, outcomes, published = intake.begin(args), {}, {}
+  local taken, outcomes = intake.begin(args), {}
   local progress = {
     taken = taken, rates = rates.begin(call, args), waiting = {}, spent = {}, left = MAX_WORK, settlements = {},
   }
@@ -157,11 +157,7 @@ return function(call, args)
   -- The events are stored before the new due times of their triggers. If a failover loses the later write, the events
   -- are published again. In the opposite order, a failover could lose events.
   for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
-  for i, topic in ipairs(taken.accepted) do
-    published[i] = { topic = topic.name, events = topic.events, bytes = topic.bytes }
-  end
-  return {
-    now_ms = call.now_ms, outcomes = outcomes, spent = progress.spent, published = published,
-    added = storing.added(taken),
-  }
+  local published = storing.added(taken)
+  for i, topic in ipairs(taken.accepted) do published[i].topic, published[i].bytes = topic.name, topic.bytes end
+  return { now_ms = call.now_ms, outcomes = outcomes, spent = progress.spent, published = published }
 end

@@ -147,13 +147,12 @@ end
 
 -- Returns how many events and bytes the script call has published to each topic of this partition, and to whom.
 local function report(work)
-  local published = {}
-  for i, added in ipairs(storing.added(work.taken)) do
-    local topic, bytes = work.taken.accepted[i].name, 0
-    for _, to in ipairs({ work.complete_outlet, work.expiry_outlet or nil }) do
-      if to.topic == topic then bytes = bytes + to.bytes end
+  local published = storing.added(work.taken)
+  for i, topic in ipairs(work.taken.accepted) do
+    published[i].topic, published[i].bytes = topic.name, 0
+    for _, to in ipairs({ work.complete_outlet, work.expiry_outlet }) do
+      if to.topic == topic.name then published[i].bytes = published[i].bytes + to.bytes end
     end
-    published[i] = { topic = topic, events = added.events, bytes = bytes, subscribers = added.subscribers }
   end
   return published
 end

@@ -4,11 +4,12 @@ import { bytesOf, Copies } from '../publishing/copies.ts';
 import { MAX_DELAY_MS } from '../publishing/event_fields.ts';
 import {
   addedBySubscriber,
+  type PublishFigures,
   type PublishLimits,
   type TimedOutcome,
   type TimedPublication,
 } from '../publishing/publication.ts';
-import { BYTES_PER_EVENT, MAX_EVENTS_PER_CALL, type PublishFigures } from '../publishing/publisher.ts';
+import { BYTES_PER_EVENT, MAX_EVENTS_PER_CALL } from '../publishing/publisher.ts';
 import { Batcher } from '../store/batcher.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';

@@ -4,7 +4,7 @@ import { StorageFull } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
-import { addedBySubscriber } from '../publishing/publication.ts';
+import { countPublished } from '../publishing/publication.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
@@ -69,12 +69,8 @@ export class DueEvents {
     const { partition, limits, recorder, log } = this.#parts;
     const args = { uidSeed: uidSeed(), turn, maxOutboxBytes: limits.maxOutboxBytes };
     const { published, lost, isLeft } = await partition.runPermitted('publish_delayed', args);
-    for (const { topic, events, bytes, subscribers, lateMs } of published) {
-      recorder.published(topic, events, bytes);
-      recorder.publishedLate(lateMs);
-      for (const [subscriber, added] of addedBySubscriber({ events, subscribers }))
-        recorder.added(subscriber, added);
-    }
+    countPublished(recorder, published);
+    for (const { lateMs } of published) recorder.publishedLate(lateMs);
     for (const { topic, id } of lost)
       log.error({ topic, id }, 'a delayed event was lost: Redis has no text of it');
     return isLeft;

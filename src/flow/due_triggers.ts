@@ -6,7 +6,7 @@ import { isPassing, StorageFull } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import { failureOf, type Log, reasonOf } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
-import { addedBySubscriber } from '../publishing/publication.ts';
+import { countPublished } from '../publishing/publication.ts';
 import type { RateLimit } from '../publishing/rate_limit.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
@@ -168,7 +168,7 @@ export class DueTriggers {
       });
   }
 
-  #count(firings: readonly Firing[], { nowMs, outcomes, spent, published, added }: Fired): void {
+  #count(firings: readonly Firing[], { nowMs, outcomes, spent, published }: Fired): void {
     this.#charge(spent);
     const { recorder } = this.#parts;
     const lateMs: number[] = [];
@@ -184,7 +184,6 @@ export class DueTriggers {
     }
     recorder.triggersFired(lateMs);
     recorder.triggersMissed(allMissed);
-    for (const { topic, events, bytes } of published) recorder.published(topic, events, bytes);
-    for (const [subscriber, events] of added.flatMap(addedBySubscriber)) recorder.added(subscriber, events);
+    countPublished(recorder, published);
   }
 }

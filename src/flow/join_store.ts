@@ -2,7 +2,7 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
 import { readJoinToken, uidSeed } from '../ids.ts';
 import type { Log } from '../log.ts';
-import { addedBySubscriber } from '../publishing/publication.ts';
+import { countPublished, type PublishFigures } from '../publishing/publication.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands, Partition } from '../store/partition.ts';
@@ -135,9 +135,7 @@ export async function areFullElsewhere(
   return (await Promise.allSettled(found)).some((each) => each.status === 'fulfilled' && each.value);
 }
 
-export interface JoinFigures {
-  published(topic: string, events: number, bytes: number): void;
-  added(subscriber: string, events: number): void;
+export interface JoinFigures extends PublishFigures {
   joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
 }
 
@@ -152,10 +150,7 @@ export async function noteCounted(
 ): Promise<void> {
   const { recorder, publicNames, log } = parts;
   recorder.joined(token, { completed, expired, unkeyed });
-  for (const each of published) {
-    recorder.published(each.topic, each.events, each.bytes);
-    for (const [subscriber, events] of addedBySubscriber(each)) recorder.added(subscriber, events);
-  }
+  countPublished(recorder, published);
   if (!expiryRefusal || !rules.on_expiry) return;
   const reason = refusalText(expiryRefusal, rules.on_expiry.topic);
   const line = { join: await publicNames.forLog(token), keys: expired, reason };

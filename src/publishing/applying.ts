@@ -6,8 +6,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { TopicMarks } from '../subscribing/topic_marks.ts';
-import { addedBySubscriber } from './publication.ts';
-import type { PublishFigures } from './publisher.ts';
+import { addedBySubscriber, type PublishFigures } from './publication.ts';
 
 /** Maximum bytes of the outbox entries in one script call. A single entry that is larger is sent alone. */
 export const MAX_APPLIED_BYTES = 1_000_000;

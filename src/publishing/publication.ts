@@ -100,11 +100,27 @@ function joined(run: readonly Publication[]): Arguments<'publish'>['publications
   };
 }
 
+export interface PublishFigures {
+  published(topic: string, events: number, bytes: number): void;
+  added(subscriber: string, events: number): void;
+}
+
 export function addedBySubscriber({
   events,
   subscribers,
 }: Reply<'publish'>['added'][number]): Stored['added'] {
   return subscribers === '' ? [] : subscribers.split('\n').map((token) => [token, events]);
+}
+
+/** Counts in the metrics what a script has published. */
+export function countPublished(
+  figures: PublishFigures,
+  published: readonly ({ topic: string; bytes: number } & Reply<'publish'>['added'][number])[],
+): void {
+  for (const each of published) {
+    figures.published(each.topic, each.events, each.bytes);
+    for (const [subscriber, events] of addedBySubscriber(each)) figures.added(subscriber, events);
+  }
 }
 
 /**

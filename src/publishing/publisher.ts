@@ -6,6 +6,7 @@ import { bytesOf, Copies } from './copies.ts';
 import {
   type Outcome,
   type Publication,
+  type PublishFigures,
   type PublishLimits,
   type Stored,
   storePublications,
@@ -22,11 +23,6 @@ type Measured = Publication & { bytes: number };
 /** An object that is told of each accepted publication, such as the live tail. */
 interface Onlooker {
   note(publication: Publication): void;
-}
-
-export interface PublishFigures {
-  published(topic: string, events: number, bytes: number): void;
-  added(subscriber: string, events: number): void;
 }
 
 /** Stores publications in groups: many in one script call. */

@@ -226,13 +226,13 @@ export class FlowScene {
     const all = [...this.#firings.keys()];
     const firing = isLast ? all.at(-1) : pick(all, n);
     if (!firing) return;
-    const { outcomes, added } = await fireTriggers(this.#store, this.#seed(), [firing]);
+    const { outcomes, published } = await fireTriggers(this.#store, this.#seed(), [firing]);
     const [{ outcome, fired } = assert.fail()] = outcomes;
     if (this.#firings.get(firing)) assert.equal(outcome, 'changed', 'what was settled is not fired again');
     const trigger = `${firing.name} ${firing.client}`;
     if (outcome !== 'changed') this.#firings.set(firing, true);
     if (fired > 0) this.#fired.set(trigger, (this.#fired.get(trigger) ?? Number.NaN) + fired);
-    this.#note(added);
+    this.#note(published);
     await this.#check(`fire ${trigger} ${firing.dueAt}: ${outcome}`);
   }
 

@@ -232,8 +232,7 @@ export const flowContracts = {
         },
       ],
       spent: [{ client: 'text', events: 'number', bytes: 'number' }],
-      published: [{ topic: 'text', events: 'number', bytes: 'number' }],
-      added: [{ events: 'number', subscribers: 'text' }],
+      published,
     },
   },
 } as const satisfies Record<string, Contract>;
