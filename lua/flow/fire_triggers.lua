@@ -24,8 +24,8 @@ events again and again. If another program has written a key that a firing reads
 the others fire all the same. Its trigger leaves `triggers:due`, and a sweep enters it again: each call would fail
 otherwise, and the scheduler waits after a call that failed.
 
-In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has each topic that got events,
-with their number and bytes, and the subscribers of the topic (storing.lua).
+In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has each topic that got
+events, with their number and bytes, and the subscribers of the topic (storing.lua).
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')

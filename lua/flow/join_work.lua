@@ -34,7 +34,7 @@ local function refusal(call, taken, args, topic, home)
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
--- Creates the table for a topic to which the join publishes. Some fields:
+-- Returns the state of a topic to which the join publishes. Some fields:
 --   texts    the events to publish
 --   copies   what one event counts towards the maximum of copies: 1 for each subscriber, and 1 more, so that an event
 --            without subscribers counts too
@@ -47,15 +47,14 @@ local function outlet(call, taken, args, topic, type, home)
   }
 end
 
--- Returns the text with which the event ids of this script call begin; each id ends with the number of the event in the
--- call. The text is a hash of how many events the join published before this call, and of the time of the join's
--- creation. So ids do not repeat, even if a join is removed and made again under the same name.
+-- Returns the text with which the event ids of this script call begin: a hash of how many events the join has published
+-- and of the time of its creation. So ids do not repeat, even if a join is removed and made again under the same name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
 
--- Creates the working state of one script call for a join. Events about expired join keys are published through
--- `expiry_outlet`, which is nil if the join publishes no such events.
+-- Creates the working state of one script call for a join. `expiry_outlet` is nil if the join publishes nothing about
+-- expired join keys.
 function join_work.begin(call, args)
   local counts, taken = {}, intake.begin(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
@@ -71,8 +70,7 @@ function join_work.begin(call, args)
   }
 end
 
--- True if the topic `to` of the join can take no events now, because an outbox (the list of entries for other
--- partitions) is full. `to` may be nil.
+-- True if the outlet `to`, which may be nil, takes no events now, because an outbox is full.
 function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end
@@ -82,15 +80,14 @@ function join_work.is_full(work)
   return work.copies >= copies.MAX.join
 end
 
--- Returns a text as a JSON string. Uses cjson only if a character must be escaped, because cjson takes longer. Removes
--- the backslashes that cjson puts before slashes.
+-- Returns a text as a JSON string. Uses cjson, which takes longer, only if a character must be escaped. Removes the
+-- backslashes that cjson puts before slashes.
 local function json(text)
   if not text:find('[%c"\\]') then return '"' .. text .. '"' end
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event about a join key to a topic of the join (`to`). `rest` is JSON text: further members of the event's
--- data.
+-- Adds an event about a join key to the outlet `to`. `rest` is JSON: further members of the event's data.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = work.id_stem .. string.format('%04x', work.published)
@@ -105,8 +102,7 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + copies.of(1, #text, to.copies)
 end
 
--- Publishes the event for a complete join key, and subtracts the required number of events of each source. The events
--- that are left count towards the next time that the join key is complete.
+-- Publishes the event for a complete join key, and takes the events of its sources out of its record.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.complete_outlet, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
@@ -139,13 +135,11 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The topic passed its check when the script call began, but can still be refused now. A join can publish to two
-  -- topics: one for complete keys, one for expired keys. If both are new, each was checked as if it were the only new
-  -- one, but the limits on topics may leave room for only one.
+  -- The topic passed its check when the script call began. But if both topics of the join are new, the limits on topics
+  -- may leave room for only one.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 
--- Returns how many events and bytes the script call has published to each topic of this partition, and to whom.
 local function report(work)
   local published = storing.added(work.taken)
   for i, topic in ipairs(work.taken.accepted) do

@@ -8,7 +8,6 @@ only. So joins never publish more than they are given, and it is easy to see whi
 local join_tokens = include('flow/join_tokens')
 local joins = {}
 
--- Returns the tokens of the joins of a client.
 function joins.of(call, client)
   local tokens = {}
   for i, name in ipairs(redis.call('SMEMBERS', call.keys.joins_of(client))) do
@@ -42,8 +41,7 @@ function joins.open_outlet(call, token, topic)
   redis.call('HSET', into, topic, token)
 end
 
--- Removes the topics of a join from the hash `joins:into`, which names the join that publishes to each topic. Leaves a
--- topic there if another join publishes to it by now.
+-- Removes the topics of a join from `joins:into`, unless another join publishes to them by now.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do

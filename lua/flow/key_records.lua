@@ -10,14 +10,12 @@ local key_records = {}
 -- Maximum event ids in the record of a join key. When there are more, `forget_id` removes one.
 local MAX_IDS = 100
 
--- Creates the record of a join key, without any counted events.
 function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Unpacks the record of a join key. `sources` has the source topics of the join, and `added_at` the times at which some
--- of them were added. Leaves out the counts of topics that are no longer sources. If a topic left the sources and came
--- back, leaves out what was counted before.
+-- Leaves out the counts of topics that are no longer in `sources`. `added_at` has the times at which some of them were
+-- added: what was counted before is left out, too.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }
@@ -39,8 +37,7 @@ function key_records.pack(record, added_at)
   return cmsgpack.pack(all)
 end
 
--- Removes one event id from a record that has too many: the oldest id of the topic with the most ids. So a topic with
--- few events keeps its ids.
+-- Removes the oldest id of the topic with the most ids, so that a topic with few events keeps its ids.
 local function forget_id(record)
   local most
   for _, count in pairs(record.counts) do
@@ -59,8 +56,7 @@ function key_records.count(record, event)
   if record.ids > MAX_IDS then forget_id(record) end
 end
 
--- Returns true if the join key is complete: each source topic has at least its required count of events. `sources` is a
--- list of the source topics with these counts.
+-- Returns true if each source topic has its required count of events.
 function key_records.is_complete(record, sources)
   for _, source in ipairs(sources) do
     local count = record.counts[source.topic]
@@ -69,8 +65,8 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Subtracts the required count of each source topic from the record of a complete join key. Returns the ids of the
--- events that completed it, as far as the record has them.
+-- Subtracts the required count of each source topic. Returns the ids of the events that completed the join key, as far
+-- as the record has them.
 function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do
@@ -88,7 +84,7 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids in the record of a join key: first the ids of the first source topic, then of the second, and so on.
+-- Returns the ids in a record, in the order of the source topics.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

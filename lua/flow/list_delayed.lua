@@ -13,8 +13,7 @@ local topics = include('subscribing/topics')
 -- Number of events that one Redis command reads.
 local DELAYED_PER_READ = 20
 
--- Returns the rank at which the next page begins in a topic's sorted set of delayed events. The page before ended with
--- the event that is due at `after_ms` and has the place `after_place` among the events of that time.
+-- Returns the rank behind the event that is due at `after_ms` and has the place `after_place`.
 local function rank_behind(due, after_ms, after_place)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)
@@ -29,8 +28,7 @@ local function rank_behind(due, after_ms, after_place)
   return from
 end
 
--- Adds events to `list` until their texts together have `max_bytes`. `bytes` is the size of the texts that are in the
--- list already. Returns the new size.
+-- Adds events to `list`, whose texts have `bytes`, until they have `max_bytes`. Returns the new size.
 local function add_events(list, hash, entries, bytes, max_bytes)
   for i = 1, #entries, 2 do
     if bytes >= max_bytes then break end

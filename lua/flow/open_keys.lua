@@ -10,7 +10,7 @@ local bulk = include('store/bulk')
 local key_records = include('flow/key_records')
 local open_keys = {}
 
--- Number of entries from which MEMORY USAGE estimates the size of a hash or sorted set. 20 give a good enough estimate.
+-- Number of entries from which MEMORY USAGE estimates a size.
 local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
@@ -26,7 +26,6 @@ function open_keys.begin(call, token, counts, added_at)
   }
 end
 
--- Reads the records of these join keys with one command.
 function open_keys.read_all(state, keys)
   if #keys == 0 then return end
   for i, packed in ipairs(bulk.get_fields(state.hash, keys)) do
@@ -41,8 +40,7 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a join key, which must not be open already. The time after which the key expires begins now. Returns the key's
--- new record, without any counted events.
+-- Opens a join key, which must not be open already. Returns its record, without any counted events.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -60,9 +58,9 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Removes the events that completed a join key from its record. Returns their ids, as far as the record has them. If no
--- event is left, the join key is closed. Otherwise it stays open, as if it had been opened now. Example: a join needs
--- one `order` and one `payment`. If one order and two payments have come, one payment is left.
+-- Removes the events that completed a join key from its record, and returns their ids (`deduct`). If no event is left,
+-- the join key is closed. Otherwise it stays open, as if it had been opened now. Example: a join needs one `order` and
+-- one `payment`. If one order and two payments have come, one payment is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   state.touched[key] = true
@@ -74,8 +72,7 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Updates the sorted set of open join keys: adds new keys and removes closed ones. The score of a key is the time at
--- which it was opened. A key that was complete, but has events left, counts as opened again (`take_complete`).
+-- Enters join keys in the sorted set that were opened, and removes those that were closed.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -105,7 +102,6 @@ function open_keys.bytes(state)
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes the records that this script call has changed, and deletes the records of closed join keys.
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}

@@ -29,9 +29,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic (`topic.entry`), and returns its text. The script deletes taken events at its end. An
--- event has no text if the storing of the event was cut off. The function then returns nothing, and the reply names the
--- event in `lost`.
+-- Takes the next event of a topic, and returns its text. If the storing of the event was cut off, it has none, and the
+-- reply names it in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -72,9 +71,8 @@ local function begin_work(progress, client, topic)
   return true
 end
 
--- Takes events from the topic `client.first`, which has the client's earliest event, up to the time `until_ms`. Stops
--- before that time if the client has used its part of the script call's work. Returns false if the call has no work
--- left for any client.
+-- Takes events from the topic `client.first` up to the time `until_ms`, or until the client has used its part of the
+-- call's work. Returns false if no work is left for any client.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(progress, client, topic) then return false end
@@ -93,12 +91,9 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Chooses the client with the earliest due event. Each client has an equal part of the script call's work, and is
--- skipped once it has used its part. When all clients with due events have used their parts, each gets another part.
--- Returns nothing if no event is due. Otherwise returns two values:
---   first     the client. Its field `first` is the topic with its earliest event
---   until_ms  the time up to which `take` takes events of that topic. It is the time at which an event of another topic
---             comes first (topics of skipped clients do not count), but at most the present time
+-- Returns the client with the earliest due event, and the time at which an event of another topic comes first, but at
+-- most the present time. A client that has used its part of the work is skipped, until all have used theirs: then each
+-- gets another part. Returns nothing if no event is due.
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do
@@ -112,8 +107,8 @@ local function first_client(progress, clients)
   end
 end
 
--- Takes due events until the script call has done its maximum of work. Returns true if some are left. Each call begins
--- with another client (`turn`), so that a client whose events have many subscribers does not use up every call.
+-- Takes due events until the call has done its maximum of work. Returns true if some are left. Each call begins with
+-- another client (`turn`), so that a client whose events have many subscribers does not use up every call.
 local function take_all(call, progress, turn)
   local all, is_left = due_topics.clients(call, progress.taken)
   local clients = {}

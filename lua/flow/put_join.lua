@@ -50,8 +50,8 @@ local function crowded_source(call, args)
   end
 end
 
--- Returns a source topic through which events of this join would come back to the join (a loop), or nothing. Follows
--- each topic to the join that publishes to it, and each join to its source topics.
+-- Returns a source topic through which events of this join would come back to it, or nothing. Follows each topic to the
+-- join that publishes to it, and each join to its source topics.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do
@@ -61,8 +61,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- `join` publishes to `topic`, so the search goes on with the source topics of `join`. The join that this script
-      -- call changes is left out: Redis still has its old outlets, and `topic` is one that it gives up.
+      -- The join that this call changes is left out: `topic` is one of its old outlets, which it gives up.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -70,8 +69,7 @@ local function loop_source(call, args, is_outlet)
   end
 end
 
--- Returns why the join may not publish to one of its outlets (the topics that it publishes to), and the name of that
--- topic. Returns nothing if it may publish to all.
+-- Returns why the join may not publish to one of its outlets, and the name of that topic, or nothing.
 local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
@@ -84,8 +82,7 @@ local function judge_outlets(call, args, taken)
   return intake.judge_all(call, taken, args.client, args.here.outlets)
 end
 
--- Returns three lists: the source topics that live in this partition, the outlets (topics that the join publishes to)
--- that live here, and the source topics of other partitions.
+-- Returns the source topics and the outlets that live in this partition, and the source topics of other partitions.
 local function by_home(args)
   local is_foreign, here = {}, { sources = {}, outlets = {}, foreign_sources = {} }
   for _, topic in ipairs(args.foreign) do is_foreign[topic] = true end
@@ -96,7 +93,7 @@ local function by_home(args)
   return here
 end
 
--- Returns why the join may not be made, and the topic at fault. Returns nothing if it may be made.
+-- Returns why the join may not be made, and the topic at fault, or nothing.
 local function judge(call, args, taken)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then

@@ -24,8 +24,8 @@ function triggers.parts(member)
   return member:match('^(%S+) (.+)$')
 end
 
--- Parses a trigger's definition. Returns nil if it is unreadable. `revision` is different in each definition. `timing`
--- is JSON. The event's text consists of its id, `head`, its time and `tail`.
+-- Returns nil if a definition is unreadable. `revision` is different in each definition, `timing` is JSON, and the text
+-- of an event consists of its id, `head`, its time and `tail`.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end
@@ -40,9 +40,7 @@ function triggers.topic_of(definition)
   return definition:match('^[^\n]*\n([^\n]*)')
 end
 
--- Enters a trigger in `triggers:due` with the time at which it is due. If that is the earliest time there, wakes the
--- scheduler, which sleeps until then. Without `due_ms`, the trigger is paused or will never be due again, and its score
--- is infinity.
+-- Enters a trigger in `triggers:due`. Without `due_ms`, it is paused or will never be due again.
 function triggers.enter(call, client, name, due_ms)
   local member = triggers.member(client, name)
   if due_ms then
@@ -61,9 +59,8 @@ function triggers.judge_client(call, client, is_fixed, topic)
   if patterns and not scopes.permit(patterns, topic) then return 'not_permitted' end
 end
 
--- Enters a trigger in `triggers:due` with the next due time in its hash, or with infinity if it is paused or has none.
--- A trigger that is being moved to another partition is entered for a second from now. If it is still here then, a
--- worker moves it.
+-- Enters a trigger in `triggers:due` as its hash says. One that is being moved to another partition is due in a second:
+-- if it is still here then, a worker moves it.
 function triggers.enter_as_stored(call, client, name)
   local next_at, paused, moving = unpack(redis.call('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving'))
   if moving then
@@ -79,7 +76,6 @@ function triggers.pause(call, client, name, error)
   triggers.enter_as_stored(call, client, name)
 end
 
--- Returns the bytes of the definitions of a client's triggers.
 function triggers.bytes_of(call, client)
   return tonumber(redis.call('HGET', call.keys.triggers_bytes(), client)) or 0
 end

@@ -53,14 +53,7 @@ const shape = z.strictObject({
     .describe('What to publish when a key expires; nothing unless given.'),
 });
 
-/**
- * The rules of a join.
- * - `sources`: how many events of each topic complete a key
- * - `by`: where an event has its key
- * - `then`: what is published when a key is complete
- * - `within`: after how many ms an incomplete key expires
- * - `on_expiry`: what is published when a key expires; null for nothing
- */
+/** The rules of a join as they are stored and shown. */
 export const JOIN_RULES = z.object({
   sources: z.array(z.object({ topic: z.string(), count: z.int() })),
   by: z.string(),

@@ -21,13 +21,6 @@ export type CatchUp = (typeof CATCH_UPS)[number];
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];
-  /**
-   * Number of missed due times. It is 0 if the oldest due time is at most PROMPT_MS old. Otherwise `catch_up` decides
-   * which are missed:
-   * - `none`: all due times
-   * - `latest`: all but the newest
-   * - `all`: all but the newest MAX_CAUGHT_UP
-   */
   missed: number;
   /**
    * The due time to store next. It is in the past if one script call cannot fire for all due times. Undefined if no
