@@ -28,19 +28,14 @@ interface ApiInput {
   ending?: string;
 }
 
-/**
- * Number of characters after which an answer of the API is cut off, but only if the call has the option `ending`.
- */
+/** An answer of the API is cut off after so many characters, if the call has the option `ending`. */
 const MAX_READ = 131_072;
 
 /** The rate limit of a visitor counts this many characters of API answers as one call. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
-/**
- * Returns how many calls a visit (a request for a page or form) costs in the visitor's rate limit, in addition to the
- * one for the visit itself. Long answers of the API cost more.
- */
+/** Returns how many calls a visit to a page or form costs in the rate limit, besides the one for itself. */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
 }

@@ -31,10 +31,7 @@ export function bulkOwner(caller: Caller): string {
   return caller.role === 'client' ? caller.token : ROOT_OWNER;
 }
 
-/**
- * Pages for a bulk: the retry or purge of all dead letters that match a filter. They show how many match, and then the
- * progress.
- */
+/** Pages for a bulk, the retry or purge of all dead letters that match. They show how many match, then the progress. */
 export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
   return [
     page(BULK_PATH, ALL, {
@@ -101,10 +98,7 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
   }
 }
 
-/**
- * Returns the time in a form field, in ms. Browsers send a time without a zone, such as `2026-11-23T04:05`. It is read
- * as UTC.
- */
+/** Returns the time in a form field, in ms. Browsers send it without a zone: `2026-11-23T04:05`. It is read as UTC. */
 export function timeIn(field: string | string[] | undefined): number | undefined {
   if (!field) return undefined;
   const ms = Date.parse(`${field}Z`);

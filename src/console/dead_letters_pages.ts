@@ -167,10 +167,7 @@ function filter({ subscriber, join, reason, since, until }: Query): Html {
 
 type Query = Record<string, string | undefined>;
 
-/**
- * A form that retries or purges all matching dead letters, also those on other pages. They are counted first, and the
- * person must confirm.
- */
+/** A form that retries or purges all that match, also on other pages. They are counted first, and one must confirm. */
 function all(call: PageCall, { subscriber, join, reason, since, until }: Query): Html {
   const fields = hidden({ subscriber, join, reason, since, until });
   return html`<h2>All that match, on this page and on others</h2>

@@ -5,9 +5,7 @@ import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 /** Maximum characters of a body in the shell command. The command fetches a longer body from the API. */
 const MAX_BODY = 8000;
 
-/**
- * Matches characters that a terminal would not show: control characters, and those that change the direction of text.
- */
+/** Matches control characters, and those that change the direction of text. A terminal would not show them. */
 const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**

@@ -33,10 +33,7 @@ const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
 /** States in which a batch waits: for its deadline, a worker, or its next attempt. A person can end the wait. */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
-/**
- * Returns the routes of the page of one batch. The page shows its state, its story and its events, and has a button
- * that delivers it at once.
- */
+/** The page of one batch with its state, its story and its events, and a button that delivers it at once. */
 export function deliveryPage(api: ApiCalls): Route[] {
   return [
     page(`${PATH}/:id`, ALL, {
@@ -76,10 +73,7 @@ export function deliveryPage(api: ApiCalls): Route[] {
     }),
   ];
 
-  /**
-   * Resolves with the subscriber of a batch. Resolves with undefined if the batch has no events any more, if it belongs
-   * to a join, or if its subscriber cannot be read.
-   */
+  /** Resolves with the subscriber of a batch that has events, unless it belongs to a join or cannot be read. */
   async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;
     const asked = { params: { token: subscriber } };
@@ -101,10 +95,7 @@ export function deliveryPage(api: ApiCalls): Route[] {
   }
 }
 
-/**
- * Returns a form that delivers a waiting batch at once. Returns nothing if the batch does not wait, or if the visitor
- * may not retry it.
- */
+/** Returns a form that delivers a batch at once, if the batch waits and the visitor may do that. */
 export function retryForm(api: ApiCalls, call: PageCall, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;
   const does = state === 'retrying' ? 'Retry now' : 'Deliver now';

@@ -41,10 +41,7 @@ interface Entry {
   path: string;
   name: string;
   roles: readonly Role[];
-  /**
-   * The API's error for an unknown thing of this kind, such as an unknown topic. The page that shows this error links
-   * to the page of this entry.
-   */
+  /** The error for an unknown thing of this kind. Its page links to the page of this entry. */
   notFoundCode?: ErrorCode;
 }
 

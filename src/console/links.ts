@@ -11,10 +11,7 @@ export function linkToQueue(queue: string): Html {
   return html`<a class="tag mono" href="${path}">${join ? `join ${join.name}` : queue}</a>`;
 }
 
-/**
- * Returns a link to the subscriber of a batch. For the batch of a join, returns the token of the join's client and a
- * link to the join.
- */
+/** Returns a link to the subscriber of a batch, or the token of the client and a link to its join. */
 export function linkToSubscriber({
   subscriber,
   join,

@@ -4,9 +4,8 @@ import type { Answer, Call, Route } from '../routing/route.ts';
 import { isRefresh } from './layout.ts';
 
 /**
- * Time for which browser tabs share the answer to a refresh. It is a little less than the time between two refreshes of
- * a tab, so a tab never gets the same answer twice in a row. Answers are deleted after this time, because 100 long ones
- * take 50 MB.
+ * How long browser tabs share the answer to a refresh: a little less than the time between two refreshes of a tab, so
+ * that no tab gets one twice. Answers are deleted then, because 100 long ones take 50 MB.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;

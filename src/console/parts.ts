@@ -95,10 +95,7 @@ export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}${commonField('from', refusal?.from ?? request.url ?? '')}`;
 }
 
-/**
- * Returns a hidden field with a digest of the values that a form shows. `checkUnchanged` compares it with the present
- * values.
- */
+/** Returns a hidden field with a digest of the values that a form shows, for `checkUnchanged`. */
 export function wasField(values: unknown): Html {
   return commonField('was', digestOf(values));
 }
@@ -126,10 +123,7 @@ export function form(call: PageCall, { action, does, isDangerous, content }: For
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
 
-/**
- * Returns a form that is hidden until a person clicks on `summary`, or until it is refused. `warning` says what the
- * button does.
- */
+/** Returns a form that is hidden until a person clicks on `summary`, or until it is refused. */
 export function folded(call: PageCall, summary: string, options: FormOptions, warning?: string): Html {
   const isOpen = call.refusal?.path === options.action;
   return html`<details class="confirm${warning === undefined && ' wide'}"${isOpen && html` open`}><summary>${summary}</summary>
@@ -146,10 +140,7 @@ export function typeIt(fields: FormFields, name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input ${fields.input('confirm')} required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }
 
-/**
- * Throws bad_body unless the person has typed `name` into the field of `typeIt`. `what` is the kind of thing to remove,
- * such as `topic`.
- */
+/** Throws bad_body unless `name` was typed into the field of `typeIt`. `what` is the kind of thing, such as `topic`. */
 export function checkTyped({ confirm }: AnyFields, name: string, what: string): void {
   if (confirm === name) return;
   const members = { field: 'confirm' };
@@ -171,10 +162,7 @@ export function boxes(shown: readonly (readonly [name: string, value: Content] |
   return html`<dl class="figures">${shown.map((each) => each && html`<div><dt>${each[0]}</dt><dd>${each[1]}</dd></div>`)}</dl>`;
 }
 
-/**
- * Returns links to the variants of a page. `all` has the values of a query parameter with the texts of their links, and
- * `current` is the present value.
- */
+/** Returns links to the variants of a page. `all` has the values of a query parameter with the texts of their links. */
 export function choices(
   all: Readonly<Record<string, string>>,
   current: string,

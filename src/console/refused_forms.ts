@@ -7,9 +7,8 @@ import { chargeOf } from './api_calls.ts';
 import type { AnyFields, Refusal } from './fields.ts';
 
 /**
- * Wraps the route of a form. If the form is refused, the page with the form is shown again, with the error and what the
- * person typed. The field `from` of the form names this page. If the page cannot be shown, the error gets a page of its
- * own.
+ * Wraps the route of a form. If the form is refused, the page that its field `from` names is shown again, with the
+ * error and what was typed. If that page cannot be shown, the error gets a page of its own.
  */
 export function withSecondTry(route: Route, pages: readonly Route[]): Route {
   if (route.method !== 'POST') return route;

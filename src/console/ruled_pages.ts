@@ -38,15 +38,9 @@ export interface Ruled<Listed, Whole> {
   query?: Record<string, string>;
   /** Returns what a form may change of a trigger or join. */
   rulesOf(one: Whole): object;
-  /**
-   * Returns the part of a page that shows one trigger or join. An open page refreshes only this part. `acts` are the
-   * forms in it.
-   */
+  /** Returns the part of a page that shows one trigger or join, and is refreshed. `acts` are the forms in it. */
   shown(one: Whole, acts: Content, nowMs: number): Content;
-  /**
-   * Returns further forms, such as those that fire or pause a trigger. `own` has the hidden fields that name the
-   * trigger or join.
-   */
+  /** Returns forms such as those that fire or pause a trigger. `own` has the hidden fields that name it. */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
   /** Says what the removal of a trigger or join does. */
   warning(one: Whole): string;

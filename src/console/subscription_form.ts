@@ -9,10 +9,7 @@ import { checkUnchanged, folded, wasField } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
-/**
- * The settings that are numbers: the field in `POST /subscription`, the name for people, and the field in the API's
- * report.
- */
+/** The settings that are numbers: the field of the subscription, the name for people, and the field of the report. */
 const NUMBERS = [
   ['max', 'Events of a batch', 'max_events'],
   ['max_bytes', 'Bytes of a delivery', 'max_bytes'],

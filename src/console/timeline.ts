@@ -3,10 +3,7 @@ import type { Delivery } from '../records/delivery.ts';
 import { outcomeOf } from './batch_parts.ts';
 import { ago, count, duration } from './format.ts';
 
-/**
- * Length of the line in units of the SVG. The browser stretches the drawing to the width of the window, so it contains
- * no text.
- */
+/** Length of the line in units of the SVG. The browser stretches it to the width of the window, so it has no text. */
 const LENGTH = 1000;
 /** Minimum length of an attempt's bar in the units of LENGTH. A shorter bar would be invisible. */
 const MIN_LENGTH = 8;

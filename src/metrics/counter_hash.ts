@@ -51,10 +51,7 @@ function text(value: unknown): string {
   throw new TypeError('not text');
 }
 
-/**
- * Reads all fields of a hash of counters, in pieces, because a single command for a large hash would block Redis.
- * Throws StorageUnavailable.
- */
+/** Reads a hash of counters in pieces, since a large one would block Redis. Throws StorageUnavailable. */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
   // HSCAN may return a field twice. Fields are binary, and `hscan` would damage them by decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();

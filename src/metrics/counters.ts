@@ -20,10 +20,7 @@ interface Cell {
   count: number;
 }
 
-/**
- * The counts that one script call adds to Redis. Each flush has a number, and its counts never change. So Redis can
- * ignore a flush that it has applied before.
- */
+/** The counts that one script call adds to Redis. They never change, so Redis can ignore a number that it knows. */
 interface Flush {
   number: number;
   cells: Cell[];

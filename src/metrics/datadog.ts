@@ -17,10 +17,7 @@ const MAX_REPORTS_PER_CALL = 1000;
 /** A total of a counter that was sent to Datadog (`to`), and the total that was sent before it (`from`). */
 type Report = Arguments<'report'>['reports'][number];
 
-/**
- * Reads the totals that workers last sent to Datadog. Returns a function from a counter's field to its total, or 0 if
- * none was sent. Throws StorageUnavailable.
- */
+/** Resolves with a function from a counter's field to the total that was last sent, or 0. Throws StorageUnavailable. */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
   for (const [field, count] of await readPacked(partition, 'counters_reported'))
@@ -28,10 +25,7 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
   return (field) => counts.get(field.toString('latin1')) ?? 0;
 }
 
-/**
- * Stores the totals that were sent to Datadog. A repeated call changes nothing, even if later totals
- * have been stored since. Throws StorageUnavailable.
- */
+/** Stores totals that were sent. A repeat changes nothing, even after later totals. Throws StorageUnavailable. */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
   for (const slice of slicesOf(reports, MAX_REPORTS_PER_CALL))
     await partition.run('report', { reports: slice });

@@ -10,10 +10,7 @@ import { cumulate, HISTOGRAMS, type HistogramName } from './histogram.ts';
 /** Number of series that are made in one turn of the event loop. 1,000 take about 1 ms. */
 const SERIES_PER_TURN = 1000;
 
-/**
- * Interval at which the lag of the event loop is measured. The default of prom-client, 10 ms, takes 0.6 % of a core
- * when the process is idle.
- */
+/** How often the lag of the event loop is measured. The 10 ms of prom-client take 0.6 % of a core when idle. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
 /**
@@ -44,10 +41,7 @@ interface Shown {
   values: Series[];
 }
 
-/**
- * Returns the figures of the bus and of this process in the text format of Prometheus. Throws StorageUnavailable if no
- * partition can be reached.
- */
+/** Returns all figures in the text format of Prometheus. Throws StorageUnavailable if no partition can be reached. */
 export async function exposition(parts: FigureParts): Promise<string> {
   const figures = Map.groupBy<string, Figure>(await collectFigures(parts), ({ name }) => name);
   const texts: string[] = [];

@@ -80,10 +80,7 @@ function noNamesIfUnavailable(error: unknown): PublicName {
   return () => undefined;
 }
 
-/**
- * Returns, for each partition, a figure that says whether it can be reached. Returns none if there is only one
- * partition.
- */
+/** Says of each partition whether it can be reached, if there are several. */
 function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];
   return all.map((partition) => ({

@@ -16,9 +16,8 @@ const SUBSCRIBERS_PER_TURN = 100;
 
 /**
  * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis,
- * and `replicas` the number of replicas of the Redis that has the fewest.
- * `cpuSeconds` is the CPU time of all Redises together since they started. It is empty while a Redis is missing, because
- * the sum of the others would be too low.
+ * and `replicas` the number of replicas of the Redis that has the fewest. `cpuSeconds` is the CPU time of all Redises
+ * together since they started. It is empty while a Redis is missing, because the sum of the others would be too low.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -111,10 +110,7 @@ function outboxesOf(
   ]);
 }
 
-/**
- * Counts the triggers of a partition. Idle triggers are paused or will never fire again. Their due time is infinity,
- * and all other triggers wait.
- */
+/** Counts the triggers of a partition: those that wait, and idle ones, which are due at infinity (paused, or done). */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
     const due = keys.triggers_due();

@@ -52,8 +52,7 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 
 /**
  * Returns cumulative buckets, as Prometheus expects: each counts all values up to its bound. `counted` has each value
- * only in the smallest bucket that fits. `counted` may have bounds of another release: values under a bound of 3, for
- * example, are added to all buckets with a bound of 3 or more.
+ * only in the smallest bucket that fits, and may have bounds of another release.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

@@ -75,10 +75,7 @@ export const METRICS = {
 } as const satisfies Record<string, Metric>;
 export type MetricName = keyof typeof METRICS;
 
-/**
- * Values of metrics of the bus, a topic or a subscriber, one for each `step` of time. Times are in ms since the Unix
- * epoch.
- */
+/** Values of metrics, one for each `step` of time. Times are in ms since the Unix epoch. */
 interface Shown {
   /** The time of the first value. */
   start: number;
@@ -100,10 +97,7 @@ export class History {
     this.#partitions = partitions;
   }
 
-  /**
-   * Returns the newest figures of the bus, and the beginning of the ten seconds in which they were sampled. Returns
-   * undefined without a sample.
-   */
+  /** Returns the newest figures of the bus, if there are any, and when the ten seconds of their sample began. */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
@@ -159,19 +153,14 @@ export function metricsOf(kind: SubjectKind): MetricName[] {
 interface Change {
   now: AnyFigures;
   before: AnyFigures;
-  /**
-   * Number of steps (see STEPS) from the sample `before` to the sample `now`: more than 1 if samples are missing in
-   * between, for example because no worker ran.
-   */
+  /** Steps from the sample `before` to the sample `now`: more than 1 if no worker ran in between. */
   slots: number;
 }
 
 /**
- * Returns how figures changed from each sample of the bus to the next, by the time slot of the later sample. Slot 7,
- * for example, begins 7 steps (see STEPS) after the Unix epoch. `sampled` has the slots of all samples.
- *
- * A sample writes entries only for the busiest topics and subscribers. Without an entry, the figures count as
- * unchanged; a change then shows at the next entry.
+ * Returns how figures changed from each sample of the bus to the next, by the slot of the later one: its time in steps
+ * since the Unix epoch. A sample writes entries only for the busiest topics and subscribers. Without an entry, the
+ * figures count as unchanged; a change then shows at the next entry.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

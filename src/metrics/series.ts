@@ -5,10 +5,7 @@ import { FAMILIES } from './families.ts';
 /** The topic or the subscriber that a counter counts for. */
 type Subject = { topic: string } | { subscriber: string };
 
-/**
- * The tags by which counters name their topic or subscriber. `queue` is the name in the Ruby Routemaster, whose
- * counters this bus continues.
- */
+/** The tags that name a topic or subscriber. `queue` comes from the Ruby Routemaster, whose counters go on here. */
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
@@ -20,10 +17,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   reason: ['max_attempts', 'max_age', 'failed_in_bus', 'killed_worker', 'join_refused'],
 };
 
-/**
- * Returns `topic` if each topic has a counter with this name, and `subscriber` if each subscriber has one. Otherwise
- * returns undefined: the counter counts for the whole bus.
- */
+/** Returns for what a counter with this name counts: a topic, a subscriber, or (undefined) the whole bus. */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
   if (type !== 'counter') return undefined;
@@ -31,10 +25,7 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
   return labels.queue === 'subscriber' ? 'subscriber' : undefined;
 }
 
-/**
- * Returns the topic or subscriber that a counter counts for. Returns undefined for a counter of the whole bus, and for
- * a total of removed topics or subscribers (`isTotalOfRemoved`).
- */
+/** Returns the topic or subscriber of a counter. A counter of the bus, or of those that were removed, has none. */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
   const value = kind && tags[TAGS[kind]];

@@ -10,10 +10,7 @@ const WINDOW_MS = 60_000;
 /** A rate below this (in events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
-/**
- * Time for which a process keeps the standings that it has read. Reading those of 10,000 subscribers takes 30 ms or
- * more.
- */
+/** How long a process keeps the standings that it has read. Reading 10,000 subscribers takes 30 ms or more. */
 const STANDINGS_KEPT_MS = 10_000;
 /** Standings older than this are outdated. The job `sample` makes new ones every ten seconds if a worker is there. */
 const OUTDATED_MS = 30_000;
@@ -80,10 +77,7 @@ export interface StandingsReading {
   partitions?: Standings['partitions'];
 }
 
-/**
- * Returns the standings at the time of `reading`. Rates are computed from the difference to `before`, the standings at
- * the previous sample.
- */
+/** Returns the standings at the time of `reading`. Rates come from the difference to `before`, the previous sample. */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
   const elapsedMs = before ? Math.max(1, atMs - before.atMs) : 0;
