@@ -57,19 +57,12 @@ interface ApiAnswer<T> {
  */
 export class ApiCalls {
   readonly #routes: ReadonlyMap<string, Route>;
-  readonly #redisMs: () => Promise<number>;
+  /** Resolves with the time by the clock of Redis. The API gives times by this clock, so pages compute ages by it. */
+  readonly nowMs: () => Promise<number>;
 
-  /** `redisMs` resolves with the time by the clock of Redis. */
-  constructor(routes: readonly Route[], redisMs: () => Promise<number>) {
-    this.#redisMs = redisMs;
+  constructor(routes: readonly Route[], nowMs: () => Promise<number>) {
+    this.nowMs = nowMs;
     this.#routes = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
-  }
-
-  /**
-   * Resolves with the time by the clock of Redis. The API gives times by this clock, so pages must compute ages by it.
-   */
-  nowMs(): Promise<number> {
-    return this.#redisMs();
   }
 
   /** True if the visitor's role permits the call `name`, such as `GET /topics`. */

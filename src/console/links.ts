@@ -1,5 +1,6 @@
 import { type Html, html } from '../html.ts';
 import { joinToken, readJoinToken } from '../ids.ts';
+import type { Delivery } from '../records/delivery.ts';
 import { pathWith } from './parts.ts';
 
 /** Returns a link to the page of the subscriber or join whose token is `queue`. */
@@ -12,13 +13,7 @@ export function linkToQueue(queue: string): Html {
 }
 
 /** Returns a link to the subscriber of a batch, or the token of the client and a link to its join. */
-export function linkToSubscriber({
-  subscriber,
-  join,
-}: {
-  subscriber: string;
-  join?: string | undefined;
-}): Html {
+export function linkToSubscriber({ subscriber, join }: Pick<Delivery, 'subscriber' | 'join'>): Html {
   return join === undefined
     ? html`<a class="mono" href="/console/subscribers/${encodeURIComponent(subscriber)}">${subscriber}</a>`
     : html`<span class="mono">${subscriber}</span> ${linkToQueue(joinToken(join, subscriber))}`;
