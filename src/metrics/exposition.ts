@@ -78,14 +78,11 @@ async function showFamily(family: Family, figures: readonly Figure[]): Promise<S
   const merged = new Map<string, Series>();
   for await (const chunk of chunksOf(figures, SERIES_PER_TURN))
     for (const { tags, value } of chunk) {
-      const values = labels.map(([tag]) => tags[tag] ?? '');
-      const id = JSON.stringify(values);
-      const known = merged.get(id);
-      if (known) known.value += value / perUnit;
-      else {
-        const shown = labels.map(([, label], index) => [label, values[index]]);
-        merged.set(id, { labels: Object.fromEntries(shown), value: value / perUnit });
-      }
+      const shown = Object.fromEntries(labels.map(([tag, label]) => [label, tags[tag] ?? '']));
+      const id = JSON.stringify(shown);
+      const series = merged.get(id) ?? { labels: shown, value: 0 };
+      series.value += value / perUnit;
+      merged.set(id, series);
     }
   const sorted = [...merged].sort(([one], [other]) => (one < other ? -1 : 1));
   return { name, help, type, values: sorted.map(([, series]) => series) };
