@@ -122,12 +122,8 @@ const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value =
 const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
 
 /** Returns a line that says what a bulk does, and how far it is. */
-export function headline({
-  act,
-  state,
-  matched,
-  done,
-}: Pick<Bulk, 'act' | 'state' | 'matched' | 'done'>): string {
+export function headline(bulk: Pick<Bulk, 'act' | 'state' | 'matched' | 'done'>): string {
+  const { act, state, matched, done } = bulk;
   const [does, doing, did] = VERBS[act];
   if (state === 'counting') return `Counting to ${does.toLowerCase()}: ${exactly(matched)} so far`;
   if (state === 'counted')

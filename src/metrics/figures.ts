@@ -46,12 +46,8 @@ export interface FigureParts {
  * Returns all figures of the partitions that can be reached. Leaves out counters that this release does not know,
  * because their tags may be credentials. Throws StorageUnavailable if no partition can be reached.
  */
-export async function collectFigures({
-  partitions,
-  limits,
-  publicNames,
-  log,
-}: FigureParts): Promise<Figure[]> {
+export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
+  const { partitions, limits, publicNames, log } = parts;
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
   // Each partition has its own totals of removed topics and subscribers (`isTotalOfRemoved`). While a partition is
