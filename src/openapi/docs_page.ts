@@ -37,8 +37,10 @@ export async function docsPage(document: OpenApiDocument): Promise<string> {
     shown.push(html`<h2>${name}</h2><p>${prose(description)}</p>${sections}`);
     await nextTurn();
   }
+  // The CSS is a file of this project. It is not escaped, because browsers apply it only if its hash is that of STYLE.
+  const style = new Html(`<style>${STYLE}</style>`);
   return `<!doctype html>${
-    html`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${info.title} API</title>${style()}</head>
+    html`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${info.title} API</title>${style}</head>
 <body><header><h1>${info.title} API <small>${info.version}</small></h1>${info.description.split('\n\n').map((each) => html`<p>${prose(each)}</p>`)}
 <p>For programs: <a href="/openapi.json">openapi.json</a>. To paste the curl lines, say first where the bus is and who you are:</p><pre><code>${VARIABLES}</code></pre></header>
 <nav>${chapters.map(contentsOf)}<p><a href="#deliveries">Deliveries</a> · <a href="#errors">Errors</a></p></nav>
@@ -47,23 +49,11 @@ ${deliveries(webhooks, document)}${errors()}</main></body></html>`.text
   }`;
 }
 
-/**
- * Returns the CSS unescaped. Browsers apply it only if its hash is the one in Content-Security-Policy, and escaping
- * would change the hash. The CSS is a file of this project, so this is safe.
- */
-function style(): Html {
-  return new Html(`<style>${STYLE}</style>`);
-}
-
 function contentsOf({ name, calls }: { name: string; calls: Call[] }): Html {
   return html`<h4>${name}</h4><ul>${calls.map(
-    ({ method, path, operation }) =>
-      html`<li><a href="#${operation.operationId}"><code>${method} ${path}</code></a>${aliasNote(operation)}</li>`,
+    ({ method, path, operation: { operationId, 'x-alias-of': same } }) =>
+      html`<li><a href="#${operationId}"><code>${method} ${path}</code></a>${same && html` <small>alias of ${same}</small>`}</li>`,
   )}</ul>`;
-}
-
-function aliasNote({ 'x-alias-of': same }: Operation): Content {
-  return same !== undefined && html` <small>alias of ${same}</small>`;
 }
 
 function section({ method, path, operation }: Call, document: OpenApiDocument): Html {

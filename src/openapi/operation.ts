@@ -14,11 +14,6 @@ const IN_PATH: Record<string, string> = {
   id: 'A96w5uKHOM8kSsHw----',
 };
 
-const EXAMPLE_NAMES = [
-  ['/joins/', 'order'],
-  ['/triggers/', 'daily_report'],
-] as const;
-
 const LINK = { description: 'Leads to the next page, if there is one.', schema: { type: 'string' } };
 
 /** Returns a path as OpenAPI writes it: `/topics/{name}` for `/topics/:name`. */
@@ -74,7 +69,8 @@ function operationId({ method, path }: Route): string {
  */
 function exampleIn(path: string, name: string): string | undefined {
   if (name !== 'name') return IN_PATH[name];
-  return EXAMPLE_NAMES.find(([place]) => path.startsWith(place))?.[1] ?? 'products';
+  if (path.startsWith('/joins/')) return 'order';
+  return path.startsWith('/triggers/') ? 'daily_report' : 'products';
 }
 
 function parametersOf({ path: at, params, query }: Route, text: RouteText, schemas: Schemas): Parameter[] {
