@@ -28,11 +28,7 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?
   return table<Attempt>(
     [
       { name: 'When', cell: ({ at }) => ago(at, nowMs) },
-      {
-        name: 'Status',
-        isAmount: true,
-        cell: (attempt) => outcomeShown(attempt, join),
-      },
+      { name: 'Status', isAmount: true, cell: (attempt) => outcomeShown(attempt, join) },
       { name: 'Took', isAmount: true, cell: ({ duration_ms }) => duration(duration_ms) },
       { name: 'Reason', cell: ({ reason }) => reason },
       { name: 'Answer', cell: ({ answer }) => html`<span class="mono">${answer}</span>` },

@@ -62,10 +62,7 @@ function columnsAt(nowMs: number): Column<ListedJob>[] {
       cell: ({ queue, partition }) => (partition === undefined ? queue : `${queue} of ${partition}`),
     },
     { name: 'State', cell: stateOf },
-    {
-      name: 'Subscriber',
-      cell: ({ subscriber }) => subscriber && linkToQueue(subscriber),
-    },
+    { name: 'Subscriber', cell: ({ subscriber }) => subscriber && linkToQueue(subscriber) },
     { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
     { name: 'Worker', cell: ({ worker }) => worker && html`<span class="mono">${worker}</span>` },
     { name: 'Since', cell: ({ since }) => since !== null && ago(since, nowMs) },
