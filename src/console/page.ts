@@ -35,12 +35,6 @@ const ANY_FIELDS: Input<AnyFields> = {
   wording: { code: 'bad_body', whole: 'the form cannot be read' },
 };
 
-/**
- * The parts of a call that the code behind a form needs: the caller, the fields as they were sent, and `about`, which
- * tells the audit what the form is about. This type is for forms without a schema.
- */
-export type FormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'caller' | 'body' | 'about'>;
-
 interface ActionRow<R extends Role, Params, Fields> {
   /** The name of the action in the audit. */
   action?: Action;

@@ -147,11 +147,6 @@ export function checkTyped({ confirm }: AnyFields, name: string, what: string): 
   throw new BusError('bad_body', `type ${name} to remove this ${what}; nothing was changed`, { members });
 }
 
-/** Returns a line that reports the result of a form. */
-export function notice(text: string): Html {
-  return html`<p class="card notice" role="status">${text}</p>`;
-}
-
 /** Returns a text with a button that copies it. The button works only if scripts run. */
 export function copyable(text: string): Html {
   return html`<div class="copyable"><pre tabindex="0">${text}</pre><button type="button" class="quiet needs-js" data-copy>Copy</button></div>`;

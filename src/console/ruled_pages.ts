@@ -1,12 +1,13 @@
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { ALL, BOTH, type Route } from '../routing/route.ts';
+import type { Role } from '../routing/caller.ts';
+import { ALL, BOTH, type Call, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { editableJson, jsonOf } from './fields.ts';
+import { type AnyFields, editableJson, jsonOf } from './fields.ts';
 import type { FormFields } from './filled_form.ts';
 import { live } from './layout.ts';
 import { listingPage } from './listing_page.ts';
-import { action, type FormCall, page } from './page.ts';
+import { action, page } from './page.ts';
 import {
   ANY_QUERY,
   type Column,
@@ -51,12 +52,14 @@ export function pathOf(what: What, name: string, client: string | null | undefin
   return pathWith(`/console/${what}s/${encodeURIComponent(name)}`, { client: client ?? undefined });
 }
 
+type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
+
 /**
  * Returns the query that names the client of a trigger or join to the API, and tells the audit the name and the client.
  * Only root can name any client. In a form that a client sends, the field is empty or has the client's own token, and
  * ApiCalls leaves out both.
  */
-export function auditedOwner({ body, about }: FormCall, name: string): { client: string } {
+export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');
   about?.(name, client);
   return { client };
