@@ -10,6 +10,8 @@ import { pathWith } from './parts.ts';
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
+/** Writes lists such as `3, 7 and 12`. */
+const LIST = new Intl.ListFormat('en-GB');
 
 /** The state of the bus, from which the overview page derives its complaints: what is wrong, and what to do. */
 export interface State {
@@ -59,9 +61,10 @@ function ofBus({ ageMs, memory, missing, replicas, processes, client }: State): 
         ageMs === undefined ? 'No worker has spoken yet.' : `No worker has spoken for ${duration(ageMs)}.`,
       advice: ofSilence(processes?.worker ?? 0, advise),
     });
+  const partitions = LIST.format(missing.map(({ index }) => String(index)));
   if (missing.length > 0)
     found.push({
-      text: `${numbered('Partition', missing)} cannot be reached.`,
+      text: `${missing.length === 1 ? 'Partition' : 'Partitions'} ${partitions} cannot be reached.`,
       advice: `Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. ${advise('Start the Redis that has them, or wait for its replica.')}`,
     });
   if (replicas && replicas.fewest < replicas.min)
@@ -117,11 +120,4 @@ function ofSubscribers(figures: SeenFigures, client: string | undefined): Compla
       advice: html`Retry ${deadLetters === 1 ? 'it' : 'them'} when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.`,
     });
   return found;
-}
-
-/** Returns a text such as `Partitions 3, 7 and 12`. */
-function numbered(what: string, partitions: readonly Partition[]): string {
-  const names = partitions.map(({ index }) => String(index));
-  const last = names.pop();
-  return names.length === 0 ? `${what} ${last}` : `${what}s ${names.join(', ')} and ${last}`;
 }
