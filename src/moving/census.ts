@@ -1,6 +1,7 @@
 import type { FoundKey } from '../store/found_key.ts';
 import { type KeyName, LAYOUT } from '../store/keys.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { LENGTH } from './groups.ts';
 import { scanned } from './scanning.ts';
 
@@ -50,22 +51,21 @@ const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] =
 const COUNTED_NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => name));
 const HEADER_LENGTH = 3;
 
-/** Counts the keys of partitions of the same Redis, by one scan of this Redis. Adds the numbers to `into`. */
-export async function countKeys(
-  partitions: readonly Partition[],
-  into: Census = { keys: 0, counts: new Map() },
-): Promise<Census> {
-  const [first] = partitions;
-  if (!first) return into;
+/** Counts the keys of a bus. */
+export async function countKeys(partitions: Partitions): Promise<Census> {
+  const census: Census = { keys: 0, counts: new Map() };
+  for (const those of partitions.byRedis()) await addKeys(those, census);
+  return census;
+}
+
+/** Adds the keys of partitions of the same Redis. */
+async function addKeys(partitions: [Partition, ...Partition[]], into: Census): Promise<void> {
   // A scan may return a key twice.
   const seen = new Set<string>();
-  for await (const { keys } of scanned(
-    first,
-    partitions.map(({ prefix }) => prefix),
-  )) {
+  for await (const { keys } of scanned(partitions)) {
     into.keys += keys.length;
     const counted = keys.filter((found) => isCounted(found) && !seen.has(found.key) && seen.add(found.key));
-    const lengths = await first.command((redis) =>
+    const lengths = await partitions[0].command((redis) =>
       Promise.all(counted.map(({ key, name }) => redis.call(LENGTH[LAYOUT[name].type], key))),
     );
     for (const [index, { name }] of counted.entries()) {
@@ -73,7 +73,6 @@ export async function countKeys(
       into.counts.set(name, { keys: count.keys + 1, elements: count.elements + Number(lengths[index]) });
     }
   }
-  return into;
 }
 
 /** True if a key is counted. Keys of the queue `aux` are not moved: processes queue its jobs again at intervals. */

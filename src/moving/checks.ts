@@ -128,8 +128,7 @@ export async function checkTarget(source: Side, target: Side, stored: StoredMove
 
 /** True if any of these partitions, which are in the same Redis, has a key of the bus. */
 async function hasKeys(partitions: readonly [Partition, ...Partition[]]): Promise<boolean> {
-  const prefixes = partitions.map(({ prefix }) => prefix);
-  for await (const { keys } of scanned(partitions[0], prefixes)) if (keys.length > 0) return true;
+  for await (const { keys } of scanned(partitions)) if (keys.length > 0) return true;
   return false;
 }
 

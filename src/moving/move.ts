@@ -1,7 +1,7 @@
 import { BootError, StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { SCHEMA } from '../maintenance/schema.ts';
-import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { refuse } from '../store/refusal.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { type Census, countKeys, countsIn } from './census.ts';
@@ -94,25 +94,25 @@ async function moveAll(parts: Move): Promise<Comparison> {
   await checkTarget(source, target, stored, log);
   await storeMove(control, stored);
   await storeCount(target, fillingText(stored));
-  const before = await countKeys([control]);
+  const before = await countKeys(source.partitions);
   await copy(parts, stored, (done) => progress(done, before.keys));
-  const change = await changeOf(control, before);
+  const change = await changeOf(source.partitions, before);
   if (change !== undefined)
     throw new BootError(
       `The bus changed while it was moved: ${change}. A process still uses it. ` +
         `Stop it, empty the target, delete ${control.keys.move()} and move again.`,
     );
-  const comparison = compare(before, await countTarget(target));
+  const comparison = compare(before, await countKeys(target.partitions));
   if (comparison.every((each) => each.source === each.target)) await finish(parts, stored);
   return comparison;
 }
 
 /** Says how the source has changed since it was counted, or which processes run there. Undefined if neither is so. */
-async function changeOf(control: Partition, before: Census): Promise<string | undefined> {
-  const changed = compare(before, await countKeys([control])).find((each) => each.source !== each.target);
+async function changeOf(partitions: Partitions, before: Census): Promise<string | undefined> {
+  const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
   if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
   // A process that was still starting when the move began was not counted then, and may not have changed data yet.
-  const running = await runningProcesses(control);
+  const running = await runningProcesses(partitions.control);
   return running && `${running} have started`;
 }
 
@@ -169,12 +169,6 @@ async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   );
   for await (const topics of scan)
     for (const partition of partitions.all) await marks.refresh(partition, topics);
-}
-
-async function countTarget({ partitions }: Side): Promise<Census> {
-  const census: Census = { keys: 0, counts: new Map() };
-  for (const its of partitions.byRedis()) await countKeys(its, census);
-  return census;
 }
 
 function compare(source: Census, target: Census): Comparison {

@@ -31,7 +31,7 @@ export class Mover {
    * cursor at which an interrupted move goes on.
    */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
-    for await (const { keys, cursor } of scanned(this.#source, [this.#source.prefix], from)) {
+    for await (const { keys, cursor } of scanned([this.#source], from)) {
       const copied: FoundKey[] = [];
       for (const found of keys) {
         const row = ROWS[found.name];

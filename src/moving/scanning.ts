@@ -4,18 +4,18 @@ import type { Partition } from '../store/partition.ts';
 const COUNT = 1000;
 
 /**
- * Yields the keys of a bus that begin with one of these prefixes, in groups. The scan begins at the cursor `at`. Each
- * group has the `cursor` from which another scan would go on after this group. A key may come twice.
+ * Yields the keys of partitions of the same Redis, in groups. The scan begins at the cursor `at`. Each group has the
+ * `cursor` from which another scan would go on after this group. A key may come twice.
  */
 export async function* scanned(
-  partition: Partition,
-  prefixes: readonly string[],
+  partitions: readonly [Partition, ...Partition[]],
   at = '0',
 ): AsyncGenerator<{ keys: FoundKey[]; cursor: string }> {
+  const prefixes = partitions.map(({ prefix }) => prefix);
   const pattern = `${common(prefixes).replace(/[\\*?[\]]/g, '\\$&')}*`;
   let cursor = at;
   do {
-    const [next, keys] = await partition.command((redis) =>
+    const [next, keys] = await partitions[0].command((redis) =>
       redis.scan(cursor, 'MATCH', pattern, 'COUNT', COUNT),
     );
     cursor = next;
