@@ -6,7 +6,7 @@ import { BootError, messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Connection } from './master.ts';
 import { RedisCluster } from './redis_cluster.ts';
-import { type Address, addressOf, usesTls } from './redis_url.ts';
+import { addressOf, usesTls } from './redis_url.ts';
 
 /** Maximum time that a command waits for its reply. Then the connection is closed. */
 const SILENCE_MS = 5000;
@@ -39,6 +39,9 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, because Redis may have applied it already.
     autoResendUnfulfilledCommands: false,
+    // This must not be null. Otherwise, in ioredis 6, commands that are pending when the connection is cut would never
+    // settle.
+    maxRetriesPerRequest: 0,
     reconnectOnError: reconnectFromReplica(log),
     socketTimeout: SILENCE_MS,
   };
@@ -55,9 +58,6 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     ...where,
     ...common,
     enableOfflineQueue: false,
-    // This must not be null. Otherwise, in ioredis 6, commands that are pending when the connection is cut would never
-    // settle.
-    maxRetriesPerRequest: 0,
     retryStrategy: wait,
     ...(behindSentinels && {
       ...(common.tls && { enableTLSForSentinelMode: true, sentinelTLS: common.tls }),
@@ -104,18 +104,11 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
  * commands fail at once.
  */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
-  const address = addressOf(url);
-  return address.nodes ? openCluster(address, commonOptions(url, log, tls), log) : connectOne(url, log, tls);
-}
-
-function openCluster({ nodes = [], ...credentials }: Address, common: Options, log: Log): RedisCluster {
+  const { nodes, ...credentials } = addressOf(url);
+  if (!nodes) return connectOne(url, log, tls);
+  const common = commonOptions(url, log, tls);
   const cluster = new Cluster(nodes, {
-    redisOptions: {
-      ...credentials,
-      ...common,
-      maxRetriesPerRequest: 0,
-      connectTimeout: REPLICATED_SILENCE_MS,
-    },
+    redisOptions: { ...credentials, ...common, connectTimeout: REPLICATED_SILENCE_MS },
     clusterRetryStrategy: waitUpTo(REPLICATED_MAX_WAIT_MS),
     // With a ready check, ioredis would drop its connection to a cluster that reports a failure. Without the check, the
     // process works with the masters that are up.
