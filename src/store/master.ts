@@ -106,13 +106,28 @@ export class Master {
       try {
         return await act(this.redis);
       } catch (error) {
-        const own = ownError(error, this.name, this.address);
+        const own = this.#ownError(error);
         if (!(this.isInCluster && own instanceof StorageUnavailable)) throw own;
         const found = this.refresh();
         if (tries === MAX_TRIES || !hasMoved(error)) throw own;
         await found;
       }
     }
+  }
+
+  #ownError(error: unknown): unknown {
+    const unavailable = (cause: unknown, what = 'does not answer') =>
+      new StorageUnavailable(cause, `${this.name} ${what}`, this.address ?? this.name);
+    if (error instanceof StorageUnavailable) return error;
+    if (!(error instanceof ReplyError)) return unavailable(error);
+    // ioredis adds the command to the error. It is removed here, because errors are logged, and a command may have
+    // secrets.
+    delete (error as { command?: unknown }).command;
+    const { message } = error as Error;
+    if (FORBIDDEN.test(message)) return this.forbids(error as Error);
+    const word = NO_MASTER.test(message) ? 'READONLY' : (/^\w+/.exec(message)?.[0] ?? '');
+    if (word === 'OOM') return new StorageFull(error);
+    return PASSING_WORDS.has(word) ? unavailable(error, `refuses commands (${word})`) : error;
   }
 }
 
@@ -127,19 +142,4 @@ function madeBy(redis: Redis): { count: number } {
 
 function hasMoved(error: unknown): boolean {
   return error instanceof ReplyError && (error as Error).message.startsWith('MOVED ');
-}
-
-function ownError(error: unknown, name: string, address: string | undefined): unknown {
-  const unavailable = (cause: unknown, what = 'does not answer') =>
-    new StorageUnavailable(cause, `${name} ${what}`, address ?? name);
-  if (error instanceof StorageUnavailable) return error;
-  if (!(error instanceof ReplyError)) return unavailable(error);
-  // ioredis adds the command to the error. It is removed here, because errors are logged, and a command may have
-  // secrets.
-  delete (error as { command?: unknown }).command;
-  const { message } = error as Error;
-  if (FORBIDDEN.test(message)) return new StorageForbidden(error as Error, name, address ?? name);
-  const word = NO_MASTER.test(message) ? 'READONLY' : (/^\w+/.exec(message)?.[0] ?? '');
-  if (word === 'OOM') return new StorageFull(error);
-  return PASSING_WORDS.has(word) ? unavailable(error, `refuses commands (${word})`) : error;
 }
