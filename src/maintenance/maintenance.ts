@@ -14,7 +14,7 @@ import { bulkJob } from './bulk_job.ts';
 import type { JobParts } from './job_parts.ts';
 import { outboxJob } from './outbox_job.ts';
 import { type PeriodicJob, periodicJobs } from './periodic_jobs.ts';
-import { RubyWatch } from './ruby_watch.ts';
+import { watchRuby } from './ruby_watch.ts';
 import { Scheduler } from './scheduler.ts';
 import { sweepJob } from './sweep_job.ts';
 
@@ -48,7 +48,8 @@ export class Maintenance {
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
   /** Undefined if the bus has several partitions: only one with a single partition takes over a Ruby Routemaster. */
-  readonly #rubyWatch: RubyWatch | undefined;
+  readonly #watchRuby: (() => Promise<void>) | undefined;
+  #watching: Promise<void> | undefined;
   readonly #queue: Queue;
   readonly #jobs: readonly PeriodicJob[];
   readonly #tickersBeginMs: number;
@@ -91,13 +92,10 @@ export class Maintenance {
     };
     this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs, onForbidden, log });
     if (isAlone) {
-      const sweep = sweepJob(parts);
-      this.#rubyWatch = new RubyWatch({
-        partition,
-        leaseMs: config.leaseMs,
-        sweep: (rubyWorkers) => sweep(this.#stopping.signal, rubyWorkers),
-        log,
-      });
+      const run = sweepJob(parts);
+      const { signal } = this.#stopping;
+      const sweep = (rubyWorkers: number) => run(signal, rubyWorkers);
+      this.#watchRuby = () => watchRuby({ partition, leaseMs: config.leaseMs, sweep, log }, signal);
     }
     this.#tickersBeginMs = (TICKERS_BEGIN_WITHIN_MS * partition.index) / all.length;
   }
@@ -105,7 +103,7 @@ export class Maintenance {
   start(): void {
     this.#workers.start();
     this.#scheduler.start();
-    this.#rubyWatch?.start();
+    this.#watching = this.#watchRuby?.();
     for (const job of this.#jobs.filter(({ everyMs }) => everyMs > 0))
       if (job.isUrgent) this.#startTicker(job);
       else this.#tickers.push(setTimeout(() => this.#startTicker(job), this.#tickersBeginMs));
@@ -128,7 +126,7 @@ export class Maintenance {
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
     this.#tickers.forEach(clearInterval);
-    await Promise.all([this.#scheduler.stop(), this.#rubyWatch?.stop(), this.#workers.stop(graceMs)]);
+    await Promise.all([this.#scheduler.stop(), this.#watching, this.#workers.stop(graceMs)]);
     this.#wakeups.close();
   }
 }

@@ -11,7 +11,7 @@ import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { BootError } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
-import { RubyWatch } from '../../src/maintenance/ruby_watch.ts';
+import { lookForRuby } from '../../src/maintenance/ruby_watch.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
@@ -28,7 +28,7 @@ async function watch(): Promise<string[]> {
   await redis.store.redis.del('ruby:watched');
   const parts = { partition: redis.store, leaseMs: LEASE_MS, log };
   const repair = async (rubyWorkers: number) => void (await sweep(redis.store, { rubyWorkers }));
-  await new RubyWatch({ ...parts, sweep: repair }).look();
+  await lookForRuby({ ...parts, sweep: repair });
   return lines.map(({ level, msg }) => `${level} ${msg}`);
 }
 
