@@ -5,7 +5,7 @@ import { expiringIn, type MemoryLimits, readMemory, staysAbove } from '../store/
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { sumOf } from '../sum.ts';
 import { delayedCuts, dropDelayed } from './delayed_drop.ts';
-import { bytesOf, type Cut, fairCuts, firstCuts, oldestCut } from './fair_share.ts';
+import { bytesOf, type Cut, fairCuts, firstCuts, oldestCut, withoutDropped } from './fair_share.ts';
 import type { JobParts } from './job_parts.ts';
 import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 
@@ -117,7 +117,9 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      plan = carriedOut(plan, cuts);
+      // If a cut is spent, nothing more can be dropped, perhaps because workers deliver all batches that are left.
+      const dropped = cuts.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
+      plan = withoutDropped(plan, dropped);
       yield* drops;
     }
   }
@@ -180,20 +182,6 @@ export class Autodrop {
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sumOf(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
-}
-
-/**
- * Returns the plan without what a script call has dropped. A cut (an order to drop from a subscriber) leaves the plan
- * when it is carried out. It also leaves the plan if nothing more can be dropped (`isSpent`), for example because
- * workers are delivering all batches that are left.
- */
-function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
-  return plan
-    .map((cut, index) => {
-      const { deleted, isSpent } = cuts[index] ?? { deleted: 0, isSpent: false };
-      return { ...cut, maxDeleted: isSpent ? 0 : cut.maxDeleted - deleted };
-    })
-    .filter(({ maxDeleted }) => maxDeleted > 0);
 }
 
 function join(one: Drops | undefined, { batches, events, fromMs, toMs }: Drops): Drops {

@@ -3,7 +3,7 @@ import { delayedCounts } from '../store/delayed_counts.ts';
 import { type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { sumOf } from '../sum.ts';
-import { bytesOf, fairCuts, firstCuts } from './fair_share.ts';
+import { bytesOf, fairCuts, firstCuts, withoutDropped } from './fair_share.ts';
 
 /** Maximum events that one script call drops; 500 take Redis some 2 ms. */
 const MAX_DROPPED = 500;
@@ -69,9 +69,10 @@ export async function* dropDelayed(
   while (plan.length > 0 && (await staysAbove(target, partition, limits, signal))) {
     const cuts = firstCuts(plan, MAX_DROPPED);
     const drops = await partition.run('drop_delayed', { cuts });
-    plan = plan
-      .map((cut, index) => ({ ...cut, maxDeleted: cut.maxDeleted - (cuts[index]?.maxDeleted ?? 0) }))
-      .filter(({ maxDeleted }) => maxDeleted > 0);
+    plan = withoutDropped(
+      plan,
+      cuts.map(({ maxDeleted }) => maxDeleted),
+    );
     yield* drops;
   }
 }

@@ -79,5 +79,15 @@ export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], 
   return first;
 }
 
+/** Returns a plan without what was dropped: of each cut, `dropped` at the same index. */
+export function withoutDropped<C extends { maxDeleted: number }>(
+  plan: readonly C[],
+  dropped: readonly number[],
+): C[] {
+  return plan
+    .map((cut, index) => ({ ...cut, maxDeleted: cut.maxDeleted - (dropped[index] ?? 0) }))
+    .filter(({ maxDeleted }) => maxDeleted > 0);
+}
+
 export const bytesOf = (holdings: readonly { bytes: number }[]): number =>
   sumOf(holdings.map(({ bytes }) => bytes));
