@@ -25,14 +25,12 @@ export async function sweepDelayed(walk: Walk, seen: Seen): Promise<void> {
 }
 
 async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delayed'>> {
-  let reply = await walk.run('sweep_delayed', { topic, from: 0, added: 0, members: 0, bytes: 0 });
-  walk.report(reply.findings);
-  while (!reply.isFinished && !walk.aborted) {
-    const { from, added, members, bytes } = reply;
-    reply = await walk.run('sweep_delayed', { topic, from, added, members, bytes });
+  for (let place = { from: 0, added: 0, members: 0, bytes: 0 }; ; ) {
+    const reply = await walk.run('sweep_delayed', { topic, ...place });
     walk.report(reply.findings);
+    if (reply.isFinished || walk.aborted) return reply;
+    place = reply;
   }
-  return reply;
 }
 
 /**
