@@ -12,10 +12,7 @@ import type { Compatibility } from './routing/dialect.ts';
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
-/**
- * Minimum length, in production, of the root key, the viewer key, and tokens that are credentials. Shorter ones could
- * be guessed.
- */
+/** Minimum length of keys, and of tokens that are credentials, in production. Shorter ones can be guessed. */
 const MIN_CREDENTIAL_LENGTH = 16;
 /** The warning about an unknown variable suggests a known one if they differ by at most this many typing mistakes. */
 const MAX_MISSPELT = 5;
@@ -99,10 +96,7 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-/**
- * Throws if the viewer key equals the root key or the token of a client. Otherwise viewers could act as root or as this
- * client.
- */
+/** Throws if viewers could act as root or as a client, because they have the same key. */
 function refuseOtherRole(
   viewerKey: string,
   { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,
@@ -129,10 +123,7 @@ function refuseWeak(variable: string, key: string): void {
     );
 }
 
-/**
- * Returns the URL of Redis. `value` is the URL itself, or the name of another variable that contains it, because
- * add-ons of Heroku set variables of their own.
- */
+/** `value` is the URL of Redis, or the name of the variable that has it, as add-ons of Heroku set it. */
 function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;
   const named = env[value];
@@ -145,10 +136,7 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
   return [...unknownVariables(env), ...rubyWarnings(env)];
 }
 
-/**
- * Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests the setting that has this name without the
- * prefix, or one with a similar name.
- */
+/** Warns of each unknown `ROUTEMASTER_` variable, and suggests a setting with a similar name. */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
   return Object.keys(env)

@@ -27,16 +27,10 @@ const ESCAPES: Record<string, string> = {
   "'": '&#39;',
 };
 
-/**
- * Matches control characters, and those that change the direction of text. They could hide parts of a text, so they are
- * replaced.
- */
+/** Matches what could hide parts of a text: control characters, and those that change its direction. */
 const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 
-/**
- * Matches texts that need no escaping, as most do. `textOf` returns them unchanged, so a table of 100 rows takes 0.3 ms
- * instead of 1 ms.
- */
+/** Matches texts that need no escaping, as most do: a table of 100 rows takes 0.3 ms instead of 1 ms. */
 const PLAIN = /^[ !#-%(-;=?-~]*$/;
 
 /**

@@ -1,9 +1,6 @@
 import { customAlphabet, nanoid } from 'nanoid';
 
-/**
- * Returns random characters of URL-safe Base64, 6 bits each. The first is not `-`, which would mean an option on a
- * command line.
- */
+/** Returns random URL-safe Base64. It does not begin with `-`, as options on a command line do. */
 function random(length: number): string {
   const made = nanoid(length);
   return made.startsWith('-') ? random(length) : made;

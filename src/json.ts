@@ -25,10 +25,7 @@ export const SHORT_TEXT = 65_536;
  * `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
-/**
- * Maximum digits of a whole number. Integers of 64 bits have up to 20. Reading a number with millions of digits would
- * take seconds.
- */
+/** Maximum digits of a whole number: 64 bits have up to 20. Millions of digits would take seconds. */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
@@ -47,10 +44,7 @@ const LONG_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
 const LONG_EXPONENT = /\d[eE]\+?\d{3}/;
 /** Matches a quote, or the whole text of a number that has a part which LONG_DIGITS or LONG_EXPONENT matches. */
 const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
-/**
- * Prefix of the strings that stand for long numbers while JSON is parsed. It is random, so no caller can send such a
- * string.
- */
+/** Prefix of strings that stand for long numbers while JSON is parsed. It is random, so no caller can send it. */
 const MARK = randomUUID();
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 

@@ -42,10 +42,7 @@ export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
 
 type Rare = Partial<Failure> & { skipped?: unknown };
 
-/**
- * What a log line says about a failed call. `away` is the name of a Redis that could not be reached. `full` is true if
- * a Redis had too little memory.
- */
+/** What a log line says about a failed call. `away` names a Redis that could not be reached. */
 interface Failure {
   reason: string;
   away?: string;

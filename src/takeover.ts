@@ -11,10 +11,7 @@ import { Partition } from './store/partition.ts';
 import { refuse } from './store/refusal.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
-/**
- * Minimum length of a client's token in production. The report lists shorter ones, since the token of a Ruby client is
- * its credential.
- */
+/** The report lists tokens shorter than this: the token of a Ruby client is its credential. */
 const MIN_TOKEN_LENGTH = 16;
 
 await start(async () => {

@@ -1,7 +1,4 @@
-/**
- * Environment variables, each with its former name in the Ruby Routemaster. The variable with the former name counts if
- * the one with the new name is not set.
- */
+/** Former names of variables in the Ruby Routemaster, which count if the new ones are not set. */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
   WEB_CONCURRENCY: 'PUMA_WORKERS',

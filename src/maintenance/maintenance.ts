@@ -27,10 +27,7 @@ const MAX_SLEEP_IF_PARTITIONED_MS = 20_000;
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
 const WORKERS = 2;
-/**
- * Number of them in each partition of a bus with several: one moves the outbox, and one may wait for a partition that
- * does not answer.
- */
+/** With several partitions, each has one more: one moves the outbox, and one may wait for a lost partition. */
 const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
@@ -109,10 +106,7 @@ export class Maintenance {
       else this.#tickers.push(setTimeout(() => this.#startTicker(job), this.#tickersBeginMs));
   }
 
-  /**
-   * Queues a job at once, and then at its interval. Several processes may do this, because a queue never has the same
-   * job twice.
-   */
+  /** Queues a job at once, and then at its interval. A queue never has the same job twice. */
   #startTicker({ name, everyMs }: PeriodicJob): void {
     const tick = () => {
       this.#queue.enqueue(name).catch((error: unknown) => {
@@ -131,10 +125,7 @@ export class Maintenance {
   }
 }
 
-/**
- * Returns one handler for all jobs in `aux`. It looks up the name of a job in `others`, then among the periodic `jobs`.
- * A job of an unknown name is deleted.
- */
+/** Returns one handler for all jobs in `aux`, periodic or not. A job of an unknown name is deleted. */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {
     const { job, packed } = grant;
@@ -147,10 +138,7 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
   };
 }
 
-/**
- * Handles an `error` of a job. If the ACL of Redis forbids a command that the job needs, logs this, and the job runs
- * again at its interval. Throws any other error.
- */
+/** If the ACL of Redis forbids what a job needs, logs that: the job runs again. Throws any other error. */
 function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
   if (!(error instanceof StorageForbidden)) throw error;
   log.error(

@@ -14,15 +14,9 @@ export interface PeriodicJob {
   name: string;
   /** Each process queues the job at this interval (ms), for the first time soon after its start. 0 means never. */
   everyMs: number;
-  /**
-   * True if a starting process queues the job in all partitions at once. Other jobs begin in one partition after the
-   * other.
-   */
+  /** True if a starting process queues the job in all partitions at once, and not in one after the other. */
   isUrgent?: boolean;
-  /**
-   * Does the work of the job once, and ends soon if `signal` is aborted. If it throws, the job runs again at its
-   * interval.
-   */
+  /** Does the work once, and ends soon if `signal` is aborted. If it throws, it runs again at its interval. */
   run: (signal: AbortSignal) => Promise<void>;
 }
 
@@ -71,10 +65,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   ];
 }
 
-/**
- * Runs all parts of a job, even if one throws: a part may fail at a key that another program has written. Throws the
- * first error at the end.
- */
+/** Runs all parts of a job, even if one fails, as at an unreadable key. Throws the first error at the end. */
 async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal): Promise<void> {
   const errors: unknown[] = [];
   for (const run of parts) await run(signal).catch((error: unknown) => errors.push(error));

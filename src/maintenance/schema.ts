@@ -102,10 +102,7 @@ export function policyProblem(policy: string | undefined): string | undefined {
   return `${problem} Set maxmemory-policy to noeviction in its configuration.`;
 }
 
-/**
- * Throws BootError if the server cannot run the scripts of the bus. Some servers resemble Redis, but would fail later,
- * when the bus uses them.
- */
+/** Throws BootError if the server cannot run the scripts, as some servers that resemble Redis cannot. */
 async function tryScripts(partition: Partition): Promise<void> {
   const advice =
     'docs/scale.md says which servers the bus can use, and docs/operating.md which ACL it needs.';

@@ -23,10 +23,7 @@ export interface Shortage extends Holdings {
   own: Holdings;
   /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
-  /**
-   * Bytes of the outbox entries in this Redis. They wait to be moved to other partitions, in this Redis or in another
-   * one.
-   */
+  /** Bytes of the outbox entries in this Redis, which wait to be moved to other partitions. */
   outboxBytes: number;
   /** The bytes to which the stored data should be reduced. Undefined if dropping would not help (see `targetOf`). */
   targetBytes: number | undefined;

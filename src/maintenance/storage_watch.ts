@@ -9,10 +9,7 @@ const LOST =
   'Redis has lost the data of the bus, as after a restart with an empty disk. Stop the bus and restore a backup of ' +
   'Redis, or start any process of the bus again to go on without the data.';
 
-/**
- * Maximum time for which requests wait to learn whether Redis still has the data of the bus. It is short, because one
- * of several Redises may hang.
- */
+/** Maximum time for which requests wait for a look. It is short, because one of several Redises may hang. */
 const PATIENCE_MS = 100;
 /**
  * If the last look at Redis is older than this, a request starts another one, and does not wait for it. It is not
@@ -29,10 +26,7 @@ export class StorageWatch {
   readonly #log: Log;
   #connections = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
-  /**
-   * What is wrong with each partition, as found by the last look. Undefined if nothing is wrong. Partitions that did
-   * not answer are missing.
-   */
+  /** What the last look found wrong with each partition that answered; undefined if nothing. */
   readonly #problems = new Map<Partition, string | undefined>();
   #isLost = false;
   #looking: Promise<unknown> | undefined;

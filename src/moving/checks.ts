@@ -30,10 +30,7 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
   await refuseRunning(source, leaseMs);
 }
 
-/**
- * Throws BootError if processes of the bus are alive, or if a worker gave a sign of life within the last `leaseMs`: it
- * may have been killed a moment ago, or hang.
- */
+/** Throws BootError if processes of the bus live, or workers may hang or have been killed a moment ago. */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const running = await runningProcesses(source);
   if (running)
@@ -88,10 +85,7 @@ export async function refuseSecondRun({ control: source }: Partitions): Promise<
     );
 }
 
-/**
- * Returns the other connections to the Redis of this partition, each with the fields of CLIENT LIST. Returns an empty
- * list if CLIENT LIST fails, perhaps because the ACL forbids it.
- */
+/** Returns the fields of CLIENT LIST of other connections; none if it fails, as the ACL may forbid it. */
 async function otherConnections(source: Partition): Promise<Partial<Record<string, string>>[]> {
   const all = source.command(async (redis) => ({
     own: await redis.client('ID'),
@@ -132,10 +126,7 @@ async function hasKeys(partitions: readonly [Partition, ...Partition[]]): Promis
   return false;
 }
 
-/**
- * True if the target has a bus with a single partition. The keys of such a bus have no hash tag, but `partitions` would
- * add one. So the key is made from the prefix alone.
- */
+/** True if the target has a bus with one partition, whose keys have no hash tag behind the prefix. */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();
   return (await partitions.control.master.forKey(key).call((redis) => redis.exists(key))) === 1;

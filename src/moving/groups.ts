@@ -8,10 +8,7 @@ import { Reading } from './reading.ts';
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/**
- * Number of elements to read at once from a key of at most PIECE_BYTES (1 MB). Such a key has fewer elements than this,
- * so one command reads the whole key.
- */
+/** More elements than a key of PIECE_BYTES has, so that one command reads it whole. */
 const WHOLE = 1_000_000;
 /** For each type of key, the command that counts its elements, or the bytes of a text. */
 export const LENGTH = {

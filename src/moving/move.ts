@@ -24,20 +24,14 @@ import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts'
  * Number of topics whose marks are set together. A mark of a topic says that another partition has subscribers of it.
  */
 const TOPICS_PER_SCAN = 300;
-/**
- * Stored in place of a scan cursor when everything is copied and compared. From then on the target may be in use, so a
- * repeated run copies nothing.
- */
+/** Stored in place of a cursor when everything is copied and compared, as the target may be in use then. */
 const COPIED = 'copied';
 
 interface Move {
   source: Side;
   target: Side;
   leaseMs: number;
-  /**
-   * True if the move begins even if other connections run scripts in the source's Redis. The user has said that these
-   * connections belong to another bus.
-   */
+  /** True if the user has said that other connections that run scripts belong to another bus. */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
   progress: (done: number, total: number) => void;

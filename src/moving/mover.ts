@@ -26,10 +26,7 @@ export class Mover {
     this.#whereabouts = new Whereabouts(source, partitions);
   }
 
-  /**
-   * Copies the keys that a scan finds from the cursor `from` on. After each group of keys, yields their number and the
-   * cursor at which an interrupted move goes on.
-   */
+  /** Copies the keys from the cursor `from` on. Yields how many each time, and the cursor for an interrupted move. */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
     for await (const { keys, cursor } of scanned([this.#source], from)) {
       const copied: FoundKey[] = [];
@@ -73,10 +70,7 @@ export class Mover {
     );
   }
 
-  /**
-   * Returns the commands that delete lists and streams in the target before they are copied. Elements are appended to a
-   * list or stream, so copying it again would double them.
-   */
+  /** Returns the commands that delete lists and streams in the target: copied again, they would be doubled. */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
     for (const [index, { reading }] of group.entries())

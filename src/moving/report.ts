@@ -4,10 +4,7 @@ import type { Side } from './side.ts';
 
 const WIDTH = 40;
 
-/**
- * Minimum time between two lines of progress in a file. On a terminal there is no minimum, because each report replaces
- * the previous one.
- */
+/** Minimum time between two lines of progress in a file. A terminal shows each report in the same line. */
 const TELL_EVERY_MS = 5000;
 
 /** Returns a function that shows the progress of a move. On a terminal, each report replaces the previous one. */

@@ -23,10 +23,7 @@ export type Owner =
   | 'all'
   | 'nobody';
 
-/**
- * An element of a key as two texts: field and value of a hash, member and score of a sorted set, or an item of a list
- * or set and an empty text.
- */
+/** An element as texts: field and value, member and score, or an item and an empty text. */
 type Texts = readonly [first: string, second: string];
 
 type Row =
@@ -169,10 +166,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   ruby_watched: passing,
 };
 
-/**
- * The fields of a client that every partition gets. Only the control partition gets the other fields of a client, such
- * as digests of secrets.
- */
+/** The fields of a client that every partition gets. Others, such as digests, go to the control partition. */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 
 function ownerOfTrigger(member: string): Owner {

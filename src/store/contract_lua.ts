@@ -34,10 +34,7 @@ function isPlain(shape: Shape): boolean {
     : typeof shape === 'string' && shape !== 'flag' && !shape.endsWith('?');
 }
 
-/**
- * Returns a Lua expression that converts a value of this shape to its form in the reply. `value` is the Lua expression
- * of that value.
- */
+/** Returns a Lua expression that converts `value`, an expression of this shape, to its form in the reply. */
 function laidOut(shape: Shape, value: string): string {
   if (isPlain(shape)) return value;
   if (isList(shape)) return `map(${value}, function(item) return ${laidOut(shape[0], 'item')} end)`;
@@ -49,10 +46,7 @@ function laidOut(shape: Shape, value: string): string {
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
-/**
- * Returns lines of Lua that read an object from ARGV, at index `at`, into the Lua table `target`. Afterwards the Lua
- * variable `at` is the index of the first item after the object.
- */
+/** Returns lines of Lua that read an object from ARGV into the table `target`, and move the index `at` behind it. */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
   const singles = fields.filter(([, each]) => typeof each === 'string' && each !== 'slice');

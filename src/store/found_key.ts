@@ -7,10 +7,7 @@ export interface FoundKey {
   parts: string[];
 }
 
-/**
- * Regular expressions that some variable parts of keys must match. Other parts may have any characters: the token of a
- * join has colons.
- */
+/** What some variable parts match. Others may have any characters: the token of a join has colons. */
 const PART_SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 
 const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {

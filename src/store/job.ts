@@ -25,10 +25,7 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/**
- * The first bytes of every packed job that delivers a batch, one character a byte. In a job, the UID of the batch
- * follows.
- */
+/** What every packed job that delivers a batch begins with, one character a byte. The UID of the batch follows. */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);

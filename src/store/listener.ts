@@ -40,10 +40,7 @@ export class Listener {
     }, PING_EVERY_MS);
   }
 
-  /**
-   * Begins to listen to the channels of `audience`. Returns a function that ends this. When no audience is left, the
-   * connections are closed.
-   */
+  /** Begins to listen. Returns a function that ends it. The last end closes the connections. */
   listen(audience: Audience): () => void {
     const ending = new AbortController();
     this.#audiences.add(audience);
@@ -57,10 +54,7 @@ export class Listener {
     };
   }
 
-  /**
-   * Listens to the channels of `audience` until `signal` is aborted. If their slot moves to another master, listens
-   * there.
-   */
+  /** Listens to the channels of `audience` until `signal` is aborted, wherever their slot moves. */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const master = new Master(this.#connection, audience.channels[0] ?? '');
     const backoff = new Backoff();
@@ -103,17 +97,12 @@ export class Listener {
   }
 }
 
-/**
- * Subscribes to the channels of an audience. Uses SSUBSCRIBE if they have a hash tag, because scripts send messages on
- * such channels by SPUBLISH (lua/store/calls.lua).
- */
+/** Uses SSUBSCRIBE if the channels have a hash tag, because scripts use SPUBLISH then (lua/store/calls.lua). */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
 }
 
-/**
- * Returns true if these channels have a hash tag. Their messages are then sent by SPUBLISH and received by SSUBSCRIBE.
- */
+/** True if these channels have a hash tag. Messages on them are sent by SPUBLISH. */
 export function isSharded([first = '']: readonly string[]): boolean {
   return hashTag(first) !== undefined;
 }

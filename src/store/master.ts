@@ -6,10 +6,7 @@ import { slotOfKey } from './tags.ts';
 /** The connection of a process to one Redis, or its connections to the masters of a cluster. */
 export type Connection = Redis | RedisCluster;
 
-/**
- * Maximum attempts of a call. It is tried again each time that the slot of its keys has moved. All attempts together
- * take about a second.
- */
+/** Maximum attempts of a call whose slot moves. All together take about a second. */
 const MAX_TRIES = 10;
 
 /** The first words of temporary errors of Redis. Such an error is thrown as StorageUnavailable. */
@@ -33,10 +30,7 @@ const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 /** Matches the error of WAIT if Redis has become a replica just before. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
-/**
- * For each connection, how often it has connected to Redis since the first object of the class Master was made for it.
- * When this number grows, Redis may have failed, and lost data.
- */
+/** How often each connection has been made since the first Master for it. When this grows, Redis may have lost data. */
 const made = new WeakMap<Redis, { count: number }>();
 
 /**

@@ -22,10 +22,7 @@ export interface Memory {
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
-  /**
-   * Autodrop, which drops batches and dead letters to free memory, begins when `used` is above this. Infinity if there
-   * is no limit.
-   */
+  /** Autodrop begins when `used` is above this. Infinity if there is no limit. */
   highMark: number;
   /** Autodrop ends when `used` has fallen to this. Infinity if there is no limit. */
   lowMark: number;

@@ -154,10 +154,7 @@ export class Partition {
     this.#log?.error({ skipped }, `another program has written keys of the bus. ${FIND_AND_RENAME}`);
   };
 
-  /**
-   * Yields what a scan finds, some elements at a time. An element may come twice. `next` sends the next command of the
-   * scan, such as SSCAN, with the given cursor.
-   */
+  /** Yields what a scan finds. An element may come twice. `next` sends the next command, such as SSCAN. */
   async *scan<T>(
     next: (redis: Redis, keys: Keyspace, cursor: string) => Promise<[cursor: string, found: T[]]>,
   ): AsyncGenerator<T[]> {

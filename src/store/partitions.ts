@@ -32,10 +32,7 @@ export class Partitions {
     this.all = all;
   }
 
-  /**
-   * Makes the partitions of a bus. Their keys begin with `prefix` and a hash tag, except on a single Redis with one
-   * partition.
-   */
+  /** Makes the partitions of a bus. Keys have a hash tag, except on a single Redis with one partition. */
   static on(redis: Connection, { partitions = 1, prefix = '', ...options }: PartitionsOptions): Partitions {
     const isPlain = partitions === 1 && !(redis instanceof RedisCluster);
     const prefixes = isPlain ? [prefix] : hashTags(partitions).map((tag) => `${prefix}{${tag}}:`);
@@ -68,10 +65,7 @@ export class Partitions {
     return reached;
   }
 
-  /**
-   * Returns the partitions in groups, one for each Redis. A value that concerns a whole Redis, such as its memory, is
-   * then read once for each group.
-   */
+  /** Returns the partitions of each Redis, for what concerns a whole Redis, such as its memory. */
   byRedis(): [Partition, ...Partition[]][] {
     const groups = Map.groupBy(this.all, ({ master }) => master.address);
     return [...groups.values()] as [Partition, ...Partition[]][];

@@ -40,10 +40,7 @@ export class RedisCluster {
     });
   }
 
-  /**
-   * Returns the connection to the master of a slot. If no master is known, throws, and begins to ask for the masters
-   * again.
-   */
+  /** Returns the connection to the master of a slot. If none is known, asks for the masters again, and throws. */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
     if (redis) return redis;
@@ -61,10 +58,7 @@ export class RedisCluster {
     return this.#connections;
   }
 
-  /**
-   * Asks a node which master has which slots, at most once in REFRESH_MS. Resolves when a node has answered, or none
-   * could be reached.
-   */
+  /** Asks which master has which slots, at most once in REFRESH_MS. Resolves also if no node answers. */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;

@@ -3,16 +3,10 @@ import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Master } from './master.ts';
 
-/**
- * Maximum time that WAIT waits for replicas. It must be less than 5 s: after 5 s without replies, connection.ts closes
- * a connection.
- */
+/** Maximum time that WAIT waits. After 5 s without a reply, connection.ts would close the connection. */
 const WAIT_MS = 1000;
 
-/**
- * The state of WAIT (the Redis command that waits for replicas) on one connection. All partitions on this connection
- * share it.
- */
+/** The state of the command WAIT on one connection, which all partitions on this connection share. */
 interface Waits {
   /** The next call of WAIT. It is not sent yet, and will confirm all commands that are sent before it. */
   next: Promise<number> | undefined;

@@ -16,16 +16,10 @@ import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
-/**
- * The module that every script needs. It runs the script, and makes the table `call`, the first parameter of the script
- * and of most functions in Lua.
- */
+/** The module that every script needs: it runs the script, and makes the table `call`. */
 const CALLS = 'store/calls';
 
-/**
- * The text of Lua modules that have no file in `lua/`, by name. It is made from TypeScript constants, so that scripts
- * use the same values.
- */
+/** Modules without a file in `lua/`: TypeScript constants, so that scripts use the same values. */
 const MADE = {
   'store/defaults': luaTable({
     timeout_ms: DEFAULT_TIMEOUT_MS,

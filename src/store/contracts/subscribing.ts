@@ -1,10 +1,7 @@
 import type { Contract } from '../contract.ts';
 import { series as counter } from './metrics.ts';
 
-/**
- * The counters of a topic or a subscriber. The script that removes the topic or subscriber adds its counts to totals,
- * so that sums do not shrink.
- */
+/** The counters of a topic or a subscriber, which become part of totals when it is removed. */
 const series = [counter] as const;
 
 export const subscribingContracts = {
