@@ -7,7 +7,8 @@ becomes its owner; other clients get `claimed_by_other`. `no_room` means that a 
 `owns_too_many` means that the client owns `max_client_topics` already. A publication that was accepted under an
 idempotency key is remembered for `idempotency_window_ms`. If it comes again in this time, even in the same call, it
 gets `repeated` and is not stored. A different publication under that key gets `key_reused`. `too_many_keys` means that
-the client has used as many idempotency keys as it may (`max_client_keys`).
+the client has used as many idempotency keys as it may (`max_client_keys`), and `outbox_full` that too many events
+already wait for another partition with subscribers of the topic.
 
 A subscriber gets its events in the order in which they were accepted, across all its topics. A batch that
 becomes full, or has too little room for the bytes of these events, is closed, and its job becomes instant. A

@@ -53,8 +53,12 @@ export class DeadLetters {
    * one of its joins.
    */
   async purge(id: string, client?: string): Promise<boolean> {
-    for (const partition of this.#partitions.holding(client))
-      if ((await this.#purge(partition, await queueOf(partition, id, client), [id])) === 1) return true;
+    for (const partition of this.#partitions.holding(client)) {
+      const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
+      const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
+      // The script finds letters of this subscriber alone: with `client`, none of others.
+      if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
+    }
     return false;
   }
 
@@ -106,16 +110,4 @@ export class DeadLetters {
       if (count === undefined || ids.length < MAX_LETTERS_PER_CALL) return total;
     }
   }
-}
-
-/**
- * Returns the token of the subscriber among whose dead letters a script shall look for `id`.
- * - If `client` is undefined (root calls): undefined. The script then finds any letter.
- * - If the letter belongs to `client` or to one of its joins: the token of that client or join.
- * - Otherwise: `client`, so that the script does not find the letter.
- */
-async function queueOf(partition: Partition, id: string, client: string | undefined) {
-  if (client === undefined) return undefined;
-  const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
-  return token !== null && ownerOf(token) === client ? token : client;
 }

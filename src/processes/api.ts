@@ -23,7 +23,6 @@ import { joinsApi } from '../flow/joins_api.ts';
 import { Triggers } from '../flow/triggers.ts';
 import { triggersApi } from '../flow/triggers_api.ts';
 import { CallLimits } from '../http/call_limits.ts';
-import type { PipelineParts } from '../http/pipeline.ts';
 import { WorkBudget } from '../http/work_budget.ts';
 import type { Log } from '../log.ts';
 import { healthApi } from '../metrics/health_api.ts';
@@ -53,7 +52,6 @@ import { DIALECTS, type Dialect } from '../routing/dialect.ts';
 import { Pages } from '../routing/paging.ts';
 import { Proxies } from '../routing/proxies.ts';
 import { declaredQueries } from '../routing/query.ts';
-import type { Route } from '../routing/route.ts';
 import { clientBytes, shareOfBytes } from '../store/client_quota.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
@@ -78,11 +76,6 @@ export interface ApiParts {
   log: Log;
 }
 
-type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: WorkBudget } & Pick<
-  PipelineParts,
-  'authentication' | 'sessions' | 'callLimits' | 'proxies' | 'audit' | 'lastSeen'
->;
-
 /**
  * Makes everything that a web process serves:
  * - `routesIn`: a function that returns the routes of the API in a dialect, that of this bus or that of the Ruby
@@ -90,7 +83,7 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
  * - `pages`: the routes of the console;
  * - the objects with which the pipeline handles every request, such as `authentication`.
  */
-export function buildApi(given: ApiParts): Built {
+export function buildApi(given: ApiParts) {
   const shared = sharedParts(given);
   const { authentication, sessions, proxies, audit, lastSeen, budget } = shared;
   const makeRoutes = (dialect: Dialect) => {
@@ -120,7 +113,7 @@ export function buildApi(given: ApiParts): Built {
   };
   const routes = makeRoutes(DIALECTS.none);
   return {
-    routesIn: (dialect) => (dialect === DIALECTS.none ? routes : makeRoutes(dialect)),
+    routesIn: (dialect: Dialect) => (dialect === DIALECTS.none ? routes : makeRoutes(dialect)),
     pages: consolePages(routes, shared),
     authentication,
     sessions,

@@ -19,24 +19,12 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
   events: ReadEvent[];
 }
 
-/**
- * The result of a publication. Only `accepted` means that this call has stored it.
- * - `repeated`: it was accepted before under the same idempotency key.
- * - `key_reused`: another publication was accepted under this idempotency key.
- * - `too_many_keys`: the client has used too many idempotency keys.
- * - `claimed_by_other`: the topic belongs to another client.
- * - `no_room`: the topic is new, and the bus may have no more topics.
- * - `owns_too_many`: nobody owns the topic yet, and the client may own no more topics.
- * - `outbox_full`: too many events already wait for another partition with subscribers of the topic.
- */
+/** The result of a publication, see lua/publishing/publish.lua. Only `accepted` means that this call has stored it. */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a publication with timed events: an Outcome, or one of these. `index` is the position of the event at
- * fault, from 0.
- * - `too_far`: an event is due more than a year ahead.
- * - `already_delayed`: the topic has a delayed event with the same id, or the publication has the id twice.
- * - `too_many_delayed`, `too_much_delayed`: the client would have too many delayed events, or too many bytes of them.
+ * The result of a publication with timed events, see lua/flow/delay.lua. `index` is the position of the event at fault,
+ * from 0.
  */
 export interface TimedOutcome {
   outcome: Reply<'delay'>['outcomes'][number]['outcome'];
