@@ -93,10 +93,7 @@ export class Bulks {
   async #parts(owner: string): Promise<Bulk[]> {
     const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
     const parts = records.flatMap((record) => readBulk(record) ?? []);
-    const newest = parts.reduce<Bulk | undefined>(
-      (last, each) => (last && last.beganAtMs >= each.beganAtMs ? last : each),
-      undefined,
-    );
+    const [newest] = parts.toSorted((one, other) => other.beganAtMs - one.beganAtMs);
     return parts.filter(({ id }) => id === newest?.id);
   }
 

@@ -20,32 +20,23 @@ export interface UnfinishedAnswer {
 export class UnfinishedAnswers {
   /** The unfinished answers in the order in which they began. */
   readonly #answers = new Set<UnfinishedAnswer>();
-  readonly #counts = new Map<string, number>();
 
   /** Adds an answer. If there are too many now, closes the connection of the oldest. */
   begin(answer: UnfinishedAnswer): void {
-    const { subscriber } = answer;
     this.#answers.add(answer);
-    const count = (this.#counts.get(subscriber) ?? 0) + 1;
-    this.#counts.set(subscriber, count);
-    if (count > MAX_OF_SUBSCRIBER) this.#cut((each) => each.subscriber === subscriber);
-    else if (this.#answers.size > MAX_OF_ALL) this.#cut(() => true);
+    if (this.#answers.size <= MAX_OF_SUBSCRIBER) return;
+    const all = [...this.#answers];
+    const own = all.filter(({ subscriber }) => subscriber === answer.subscriber);
+    if (own.length > MAX_OF_SUBSCRIBER) this.#cut(own[0]);
+    else if (all.length > MAX_OF_ALL) this.#cut(all[0]);
   }
 
-  /**
-   * Forgets an answer that has arrived completely or whose connection was closed. Does nothing if the answer is
-   * unknown, for example at a second call.
-   */
+  /** Forgets an answer that has arrived completely or whose connection was closed. Can be repeated. */
   end(answer: UnfinishedAnswer): void {
-    if (!this.#answers.delete(answer)) return;
-    const { subscriber } = answer;
-    const count = (this.#counts.get(subscriber) ?? 0) - 1;
-    if (count > 0) this.#counts.set(subscriber, count);
-    else this.#counts.delete(subscriber);
+    this.#answers.delete(answer);
   }
 
-  #cut(matches: (answer: UnfinishedAnswer) => boolean): void {
-    const oldest = this.#answers.values().find(matches);
+  #cut(oldest: UnfinishedAnswer | undefined): void {
     if (!oldest) return;
     this.end(oldest);
     oldest.cut();
