@@ -52,13 +52,12 @@ export class JoinCalls {
 
   async put(name: string, rules: Rules, limits: Partial<typeof LIMITS> = {}): Promise<Reply<'put_join'>> {
     const whole = rulesOf(rules);
+    const [sources, outlets] = [whole.sources.map(({ topic }) => topic), outletsOf(whole)];
     return this.#bus.store.run('put_join', {
       ...{ ...LIMITS, ...limits },
       ...{ token: joinToken(name, this.#client), name, client: this.#client, rules: JSON.stringify(whole) },
       withinMs: whole.within,
-      sources: whole.sources.map(({ topic }) => topic),
-      outlets: outletsOf(whole),
-      foreign: [],
+      ...{ sources, outlets, sourcesHere: sources, outletsHere: outlets, foreignSources: [] },
       judgesOnly: false,
     });
   }

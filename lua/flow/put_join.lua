@@ -10,9 +10,9 @@ events of `topic`. That is the maximum, since each of these joins gets a copy of
 those of publish and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its
 maximum of joins. A refusal changes nothing.
 
-`foreign` has the sources and outlets that live in other partitions. The caller has marked these sources there, and
-claimed these outlets (mark_topics, claim_topics). A client has all of its joins in one partition, so `has_join` is
-decided here for all outlets, and `loop` for joins of this client.
+`sources_here` and `outlets_here` live in this partition. The caller has marked the others (`foreign_sources`) in their
+partitions, and claimed the other outlets (mark_topics, claim_topics). A client has all of its joins in one partition,
+so `has_join` is decided here for all outlets, and `loop` for joins of this client.
 
 With `judges_only`, nothing changes, and the reply is the one that the call would get otherwise.
 
@@ -79,18 +79,7 @@ local function judge_outlets(call, args, taken)
     -- topic's own partition.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
-  return intake.judge_all(call, taken, args.client, args.here.outlets)
-end
-
--- Returns the source topics and the outlets that live in this partition, and the source topics of other partitions.
-local function by_home(args)
-  local is_foreign, here = {}, { sources = {}, outlets = {}, foreign_sources = {} }
-  for _, topic in ipairs(args.foreign) do is_foreign[topic] = true end
-  for _, topic in ipairs(args.sources) do table.insert(is_foreign[topic] and here.foreign_sources or here.sources, topic) end
-  for _, topic in ipairs(args.outlets) do
-    if not is_foreign[topic] then table.insert(here.outlets, topic) end
-  end
-  return here
+  return intake.judge_all(call, taken, args.client, args.outlets_here)
 end
 
 -- Returns why the join may not be made, and the topic at fault, or nothing.
@@ -108,7 +97,7 @@ local function judge(call, args, taken)
   if source then return 'loop', source end
   local reason, topic = judge_outlets(call, args, taken)
   if reason then return reason, topic end
-  if topics.have_no_room(call, args.here.sources, taken.max_topics) then return 'no_room' end
+  if topics.have_no_room(call, args.sources_here, taken.max_topics) then return 'no_room' end
 end
 
 -- Returns, as JSON, the time (µs) at which each source was added. Leaves out the sources that the join had at first.
@@ -127,7 +116,7 @@ local function store(call, args, taken)
   local keys, token = call.keys, args.token
   local subscriber = keys.subscriber(token)
   joins.close_outlets(call, token)
-  for _, topic in ipairs(args.here.outlets) do intake.accept(call, taken, { topic = topic, client = args.client }) end
+  for _, topic in ipairs(args.outlets_here) do intake.accept(call, taken, { topic = topic, client = args.client }) end
   for _, topic in ipairs(args.outlets) do joins.open_outlet(call, token, topic) end
   redis.call('SADD', keys.joins(), token)
   redis.call('SADD', keys.joins_of(args.client), args.name)
@@ -142,13 +131,12 @@ local function store(call, args, taken)
   -- of the new join can have an earlier time than this call, if another partition accepted its events.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
-  topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)
+  topics.subscribe_to(call, token, args.sources_here, args.foreign_sources)
   open_keys.schedule(call, token, args.within_ms)
 end
 
 return function(call, args)
   local taken = intake.begin(args)
-  args.here = by_home(args)
   local reason, topic = judge(call, args, taken)
   if reason then return { outcome = reason, topic = topic } end
   local is_new = redis.call('SISMEMBER', call.keys.joins(), args.token) == 0

@@ -40,10 +40,8 @@ export class Joins {
     const partition = this.#partitions.ofSubscriber(token);
     const sources = rules.sources.map(({ topic }) => topic);
     const outlets = outletsOf(rules);
-    const foreign = {
-      sources: this.#marks.foreign(partition, sources),
-      outlets: this.#marks.foreign(partition, outlets),
-    };
+    const isHere = (topic: string) => this.#partitions.ofTopic(topic) === partition;
+    const foreignSources = this.#marks.foreign(partition, sources);
     const before = this.#partitions.all.length > 1 ? await this.#sourcesOf(partition, token) : [];
     const putting = {
       ...this.#limits,
@@ -54,11 +52,13 @@ export class Joins {
       withinMs: rules.within,
       sources,
       outlets,
-      foreign: [...foreign.sources, ...foreign.outlets],
+      sourcesHere: sources.filter(isHere),
+      outletsHere: outlets.filter(isHere),
+      foreignSources,
     };
-    const refusal = await this.#prepare(partition, putting, foreign);
+    const refusal = await this.#prepare(partition, putting);
     const reply = refusal ?? (await partition.run('put_join', { ...putting, judgesOnly: false }));
-    await this.#marks.refresh(partition, [...before, ...foreign.sources]);
+    await this.#marks.refresh(partition, [...before, ...foreignSources]);
     return reply;
   }
 
@@ -77,19 +77,19 @@ export class Joins {
   async #prepare(
     partition: Partition,
     putting: Omit<Arguments<'put_join'>, 'judgesOnly'>,
-    foreign: { sources: string[]; outlets: string[] },
   ): Promise<Reply<'put_join'> | undefined> {
     if (this.#partitions.all.length === 1) return undefined;
-    const { client, maxTopics } = putting;
+    const { client, outlets, foreignSources, maxTopics } = putting;
+    const foreignOutlets = this.#marks.foreign(partition, outlets);
     const claim = (judgesOnly: boolean) =>
-      claimTopics(this.#partitions, client, foreign.outlets, this.#limits, judgesOnly);
+      claimTopics(this.#partitions, client, foreignOutlets, this.#limits, judgesOnly);
     const loop = await sourceInLoop(this.#partitions, putting);
     if (loop !== undefined) return { outcome: 'loop', topic: loop };
     const refused = await claim(true);
     if (refused) return refused;
     const judged = await partition.run('put_join', { ...putting, judgesOnly: true });
     if (judged.outcome !== 'created' && judged.outcome !== 'changed') return judged;
-    if (!(await this.#marks.reserve(partition, foreign.sources, maxTopics)))
+    if (!(await this.#marks.reserve(partition, foreignSources, maxTopics)))
       return { outcome: 'no_room', topic: undefined };
     return claim(false);
   }

@@ -106,7 +106,9 @@ export const flowContracts = {
       maxClientTopics: 'number',
       sources: ['text'],
       outlets: ['text'],
-      foreign: ['text'],
+      sourcesHere: ['text'],
+      outletsHere: ['text'],
+      foreignSources: ['text'],
       judgesOnly: 'flag',
     },
     reply: {
