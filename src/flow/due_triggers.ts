@@ -89,14 +89,15 @@ export class DueTriggers {
 
   /** Starts to move a trigger to the partition of its topic, without waiting for this partition, which may be away. */
   #startMove(trigger: TriggerName): void {
-    const { partition, partitions, log } = this.#parts;
-    bringToTopic(trigger, partition, partitions).catch((error: unknown) => {
-      if (isPassing(error)) return;
-      log.error(
-        { err: error, ...failureOf(error), trigger: trigger.name },
-        'a trigger cannot be moved to the partition of its topic',
-      );
-    });
+    const { partition, partitions } = this.#parts;
+    bringToTopic(trigger, partition, partitions).catch((error: unknown) =>
+      this.#logUnlessPassing(error, 'a trigger cannot be moved to the partition of its topic', trigger.name),
+    );
+  }
+
+  #logUnlessPassing(error: unknown, message: string, trigger?: string): void {
+    if (isPassing(error)) return;
+    this.#parts.log.error({ err: error, ...failureOf(error), trigger }, message);
   }
 
   async #planAll(due: readonly DueTrigger[], nowMs: number): Promise<Firing[]> {
@@ -157,15 +158,11 @@ export class DueTriggers {
 
   /** Charges clients for their events, without waiting for the control partition, which may be away. */
   #charge(spent: Fired['spent']): void {
-    const { ratesElsewhere, log } = this.#parts;
+    const message = 'what triggers have fired cannot be counted against the rate of their client';
     for (const { client, events, bytes } of spent)
-      ratesElsewhere?.charge(client, events, bytes).catch((error: unknown) => {
-        if (isPassing(error)) return;
-        log.error(
-          { err: error, ...failureOf(error) },
-          'what triggers have fired cannot be counted against the rate of their client',
-        );
-      });
+      this.#parts.ratesElsewhere
+        ?.charge(client, events, bytes)
+        .catch((error: unknown) => this.#logUnlessPassing(error, message));
   }
 
   #count(firings: readonly Firing[], { nowMs, outcomes, spent, published }: Fired): void {

@@ -39,9 +39,8 @@ export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
         const listing = `${path} ${filter.queue} ${filter.state}`;
         const place = cursor && (await pages.open(listing, 'cursor', cursor));
         const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);
-        const link = async (next: string) =>
-          nextLink(path, { ...filter, limit, cursor: await pages.seal(listing, next) });
-        const headers = next === undefined ? undefined : await link(next);
+        const after = next && (await pages.seal(listing, next));
+        const headers = after === undefined ? after : nextLink(path, { ...filter, limit, cursor: after });
         return {
           ...ok(await publicNames.shownTo(caller, found, 'subscriber')),
           headers,
