@@ -108,7 +108,10 @@ export class Pages {
 
   /** Encrypts the place of an entry for links to pages of the listing at `path`. */
   async seal(path: string, place: string): Promise<string> {
-    return encrypted(await this.#keyOf(path), place);
+    const iv = randomBytes(IV_BYTES);
+    const cipher = createCipheriv(CIPHER, await this.#keyOf(path), iv);
+    const bytes = [iv, cipher.update(place), cipher.final(), cipher.getAuthTag()];
+    return Buffer.concat(bytes).toString('base64url');
   }
 
   /**
@@ -116,9 +119,14 @@ export class Pages {
    * is the query parameter that has the value `text`.
    */
   async open(path: string, name: string, text: string): Promise<string> {
+    const bytes = Buffer.from(text, 'base64url');
     const key = await this.#keyOf(path);
     try {
-      return decrypted(key, text);
+      const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, IV_BYTES));
+      decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+      return (
+        decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
+      );
     } catch (cause) {
       throw badParameter(name, PLACE_RULE, cause);
     }
@@ -127,17 +135,4 @@ export class Pages {
   async #keyOf(path: string): Promise<Buffer> {
     return hash('sha256', Buffer.concat([await this.#key.load(), Buffer.from(path)]), 'buffer');
   }
-}
-
-function encrypted(key: Buffer, place: string): string {
-  const iv = randomBytes(IV_BYTES);
-  const cipher = createCipheriv(CIPHER, key, iv);
-  return Buffer.concat([iv, cipher.update(place), cipher.final(), cipher.getAuthTag()]).toString('base64url');
-}
-
-function decrypted(key: Buffer, text: string): string {
-  const bytes = Buffer.from(text, 'base64url');
-  const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, IV_BYTES));
-  decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
-  return decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
 }

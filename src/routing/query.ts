@@ -3,7 +3,7 @@ import { nearestWord } from '../edit_distance.ts';
 import { BusError } from '../errors.ts';
 import type { Caller } from './caller.ts';
 import type { Dialect } from './dialect.ts';
-import type { Input, Route, Wording } from './route.ts';
+import type { Route, Wording } from './route.ts';
 
 /**
  * Calls that the Ruby Routemaster has too, or that its clients make. These clients may send unknown query parameters,
@@ -66,12 +66,11 @@ export function declaredQueries(
     if (route.roles.length === 0) return route;
     const { query = NO_PARAMETERS } = route;
     const isLoose = ignoresUnknownParameters && CALLS_OF_ROUTEMASTER.has(`${route.method} ${route.path}`);
-    return { ...route, query: isLoose ? loosened(query) : query };
+    return {
+      ...route,
+      query: isLoose ? { ...query, schema: (query.schema as z.ZodObject).strip() } : query,
+    };
   });
-}
-
-function loosened(query: Input<unknown>): Input<unknown> {
-  return { ...query, schema: (query.schema as z.ZodObject).strip() };
 }
 
 function wordingFor(names: readonly string[]): Wording {
