@@ -7,6 +7,7 @@ import { joinToken, ownerOf } from '../ids.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { DEFAULT_LISTED, nextLink, PAGE_FIELDS, PAGE_QUERY, type Pages } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { badParameter, clientNamed, parameters, whose } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
@@ -38,14 +39,17 @@ interface JoinsParts {
  * see all joins.
  */
 export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
-  /** Resolves with the token of the join that the request names. */
-  const meant = async (caller: Caller, name: string, client: string | undefined): Promise<string> => {
+  /**
+   * Resolves with the token of the join that the request names. `calls` is what the search for a viewer's public name
+   * costs in the rate limit.
+   */
+  const meant = async (caller: Caller, name: string, client: string | undefined) => {
     const named = clientNamed(caller, client, 'client', 'your own join is');
     if (named === undefined)
       throw badParameter('client', 'is missing: say whose join it is, as ?client=token');
     const owners = async () => (await joins.tokens()).map(ownerOf);
-    const { token = '' } = await publicNames.tokenGiven(caller, named, owners);
-    return joinToken(name, token);
+    const { token = '', looked } = await publicNames.tokenGiven(caller, named, owners);
+    return { token: joinToken(name, token), calls: looked / ENTRIES_PER_CALL };
   };
   /**
    * Removes the new join again if its client was removed during the request, or got narrower scopes. The change of the
@@ -79,7 +83,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
       answers: { 200: JOIN_REPORT, 201: JOIN_REPORT },
       errors: ['bad_join', 'client_not_found', 'topic_claimed', 'limit_reached', 'storage_full'],
       async handle({ caller, params: { name }, query, body }) {
-        const client = await actingClient(clients, caller, ownerOf(await meant(caller, name, query.client)));
+        const named = await meant(caller, name, query.client);
+        const client = await actingClient(clients, caller, ownerOf(named.token));
         const token = joinToken(name, client.token);
         const beyond = beyondScope(client.scopes, body);
         if (beyond) throw beyond;
@@ -99,15 +104,15 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
       async handle(call) {
         const { caller, path, params, query } = call;
         const { client, limit = DEFAULT_LISTED } = query;
-        const token = await meant(caller, params.name, client);
+        const { token, calls } = await meant(caller, params.name, client);
         const place = query.after && readPlace(await pages.open(path, 'after', query.after));
         const report = await joins.find(token);
-        if (!report) throw notFound(params.name);
+        if (!report) throw notFound(params.name, calls);
         const { keys, next } = await joins.openKeys(token, report, limit, place || undefined);
         const after = next && (await pages.seal(path, `${next.sinceMs} ${next.key}`));
         const headers = after === undefined ? after : nextLink(path, { client, limit: query.limit, after });
         const [shown = report] = await publicNames.shownTo(caller, [report], 'client');
-        return { ...ok({ ...shown, keys }), headers };
+        return { ...ok({ ...shown, keys }), headers, calls };
       },
     }),
     route('DELETE /joins/:name', BOTH, {
@@ -117,15 +122,16 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
       answers: NOTHING,
       errors: ['bad_join', 'join_not_found'],
       async handle({ caller, params: { name }, query }) {
-        if (!(await removeSubscriber(await meant(caller, name, query.client)))) throw notFound(name);
+        const { token } = await meant(caller, name, query.client);
+        if (!(await removeSubscriber(token))) throw notFound(name);
         return NO_CONTENT;
       },
     }),
   ];
 }
 
-function notFound(name: string): BusError {
-  return new BusError('join_not_found', `there is no join ${name}`);
+function notFound(name: string, calls = 0): BusError {
+  return new BusError('join_not_found', `there is no join ${name}`, { calls });
 }
 
 function readPlace(place: string): KeyPlace {

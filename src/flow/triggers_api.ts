@@ -84,9 +84,9 @@ export function triggersApi(parts: TriggersParts): Route[] {
     return { token, calls };
   };
 
-  const find = async (trigger: TriggerName) => {
+  const find = async (trigger: TriggerName, calls = 0) => {
     const { nowMs, stored } = await triggers.find(trigger);
-    if (!stored) throw notFound(trigger.name);
+    if (!stored) throw notFound(trigger.name, calls);
     return { nowMs, stored };
   };
 
@@ -137,7 +137,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
       errors: ['bad_trigger', 'trigger_not_found'],
       async handle({ caller, params: { name }, query }) {
         const { token, calls } = await askedOne(caller, query);
-        const { nowMs, stored } = await find({ client: token, name });
+        const { nowMs, stored } = await find({ client: token, name }, calls);
         const report = (await reporter(caller, [stored]))(stored);
         if (query.preview === undefined) return { ...ok(report), calls };
         const preview = await nextTimes(stored, nowMs, query.preview, () => budget.turn(token));
@@ -227,8 +227,8 @@ function refuseBeyondScope({ scopes }: ClientCaller, topic: string): void {
   if (!allows(scopes?.publish, topic)) throw mayNotPublish(topic, 'topic');
 }
 
-function notFound(name: string): BusError {
-  return new BusError('trigger_not_found', `there is no trigger ${name}`);
+function notFound(name: string, calls = 0): BusError {
+  return new BusError('trigger_not_found', `there is no trigger ${name}`, { calls });
 }
 
 /** Returns the reports of these triggers. Leaves out those whose definition cannot be read; the sweep logs them. */

@@ -10,6 +10,7 @@ import { JoinCalls } from '../../harness/scripts/join_calls.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
 import { putTrigger } from '../../harness/scripts/triggers.ts';
 import { readConfig } from '../../src/config.ts';
+import { BusError } from '../../src/errors.ts';
 import { type ApiParts, buildApi } from '../../src/processes/api.ts';
 import { DIALECTS } from '../../src/routing/dialect.ts';
 import { ENTRIES_PER_CALL } from '../../src/routing/picking.ts';
@@ -65,10 +66,10 @@ let routes: Route[] = [];
 
 const isListing = ({ answers, method }: Route) => method === 'GET' && answers[200] instanceof z.ZodArray;
 
-async function call(path: string, query: string): Promise<Answer> {
+async function call(path: string, query: string, params = {}): Promise<Answer> {
   const row = routes.find((each) => each.method === 'GET' && each.path === path) as Route;
   const inputs = {
-    params: {},
+    params,
     query: row.query?.schema.parse(Object.fromEntries(new URLSearchParams(query))),
   };
   return row.handle({ caller: { role: 'viewer' }, path, ...inputs } as unknown as Parameters<
@@ -129,5 +130,12 @@ describe('a listing', () => {
       const { body, calls = 0 } = await call(path, 'limit=1');
       assert.equal((body as unknown[]).length, 1);
       assert.ok(calls >= COUNT / ENTRIES_PER_CALL, `${calls}`);
+    });
+
+  for (const path of ['/joins/:name', '/triggers/:name'])
+    test(`costs the names among which the client is searched: ${path}`, async () => {
+      const reason = await call(path, `client=${NOBODY}`, { name: 'none' }).catch((error: unknown) => error);
+      assert.ok(reason instanceof BusError && /^(join|trigger)_not_found$/.test(reason.code), `${reason}`);
+      assert.ok((reason.calls ?? 0) >= COUNT / ENTRIES_PER_CALL, `${reason.calls}`);
     });
 });
