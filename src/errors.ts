@@ -122,10 +122,7 @@ export class StorageForbidden extends StorageUnavailable {
 
 const MEMORY_SHORT = 'Redis has too little memory left';
 
-/**
- * Thrown if nothing was stored, because Redis has reached `maxmemory`, or the amount of memory above which the bus
- * refuses publishes.
- */
+/** Thrown if nothing was stored, because Redis is at `maxmemory`, or above the high mark of the bus. */
 export class StorageFull extends BusError {
   /** The failure as the log describes it, as in StorageUnavailable. */
   readonly why = MEMORY_SHORT;

@@ -58,10 +58,7 @@ export function isJoinToken(token: string): boolean {
   return token.startsWith('join:');
 }
 
-/**
- * Returns the token of the client that a subscriber belongs to. A client belongs to itself, and a join to the client in
- * its token.
- */
+/** Returns the client of a subscriber: that of a join, or the subscriber itself. */
 export function ownerOf(token: string): string {
   return readJoinToken(token)?.client ?? token;
 }

@@ -91,10 +91,7 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // `withRawNumbers` ran out of stack.
 }
 
-/**
- * True if JSON text has more than `maxLevels` levels of arrays and objects. The result is meaningless for text that is
- * not JSON.
- */
+/** True if JSON has more than `maxLevels` levels of arrays and objects. Meaningless for other text. */
 export function isDeep(text: string, maxLevels = MAX_LEVELS): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -125,10 +122,7 @@ export function hasMoreDelimiters(text: string, max: number): boolean {
   return delimiters > max;
 }
 
-/**
- * Returns the position of the closing quote of the string that begins at `start`, or the length of the text if there is
- * none before `limit`.
- */
+/** Returns where the string that begins at `start` is closed; the length of the text if not before `limit`. */
 export function endOfString(text: string, start: number, limit = text.length): number {
   let end = start;
   do {
@@ -138,19 +132,13 @@ export function endOfString(text: string, start: number, limit = text.length): n
   return end;
 }
 
-/**
- * Returns the position of the first character from `from` on that is not white space, or the length of the text if
- * there is none.
- */
+/** Returns the position of the first character that is not white space, or the length of the text. */
 export function firstCharacter(text: string, from = 0): number {
   CHARACTER.lastIndex = from;
   return CHARACTER.exec(text)?.index ?? text.length;
 }
 
-/**
- * Returns the text without JSON's white space at its ends. `trim` would also remove characters that JSON does not allow
- * there.
- */
+/** Removes JSON's white space at both ends. `trim` would also remove what JSON does not allow there. */
 export function trimmed(text: string): string {
   const start = firstCharacter(text);
   let end = text.length;

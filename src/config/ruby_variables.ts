@@ -26,10 +26,7 @@ export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string 
   return former && env[former] && !env[variable] ? former : variable;
 }
 
-/**
- * Returns the URL of Redis in the variable that `REDIS_ENV_KEY` names, if any. It overrides ROUTEMASTER_REDIS_URL, as
- * in the Ruby Routemaster.
- */
+/** Returns the URL in the variable that `REDIS_ENV_KEY` names, which overrides ROUTEMASTER_REDIS_URL. */
 export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
   return env[env.REDIS_ENV_KEY ?? ''] || undefined;
 }

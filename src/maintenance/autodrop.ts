@@ -85,10 +85,7 @@ export class Autodrop {
     }
   }
 
-  /**
-   * If Redis is short of memory, first drops records of the delivery log, the longest logs before others. Returns the
-   * shortage that is left, or undefined if none is.
-   */
+  /** Drops delivery logs, the longest first, if Redis is short of memory. Returns the shortage that is left. */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
     const found = await lastingShortage(partition, this.#limits, signal, mark);
@@ -144,10 +141,7 @@ export class Autodrop {
     return dropDelayed(this.#parts.partition, this.#limits, cuts, target, signal);
   }
 
-  /**
-   * Logs, at most once a minute, that Redis is short of memory because of data that autodrop cannot drop, and what the
-   * operator should do.
-   */
+  /** Logs, at most once a minute, that autodrop cannot help, and what the operator should do. */
   async #complain({ memory, droppableBytes, outboxBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
@@ -176,10 +170,7 @@ export class Autodrop {
   }
 }
 
-/**
- * Returns what the next script call drops: half of what is left of the plan, but at most MAX_SLICE batches and dead
- * letters. The memory is measured after each call, because half may be enough.
- */
+/** Returns half of what is left of the plan, at most MAX_SLICE: the memory is measured after each call. */
 function nextOf(plan: readonly Cut[]): Cut[] {
   return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sumOf(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
 }

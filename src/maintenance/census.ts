@@ -17,10 +17,7 @@ interface Census {
   missing: Partition[];
 }
 
-/**
- * Reads the figures of all subscribers in the partitions that can be reached. Throws if the control partition, which
- * has the standings, cannot be reached.
- */
+/** Reads the figures of all subscribers that can be reached. Throws if the control partition cannot. */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);
   const [first] = found;

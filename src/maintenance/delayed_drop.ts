@@ -20,10 +20,7 @@ export interface DelayedHolding {
 type Cut = Arguments<'drop_delayed'>['cuts'][number];
 type DelayedDrop = Reply<'drop_delayed'>[number];
 
-/**
- * Returns the number and the bytes of the delayed events of each topic that has any. Throws StorageUnavailable or
- * StorageFull.
- */
+/** Returns the number and the bytes of the delayed events of each topic that has any. */
 export async function delayedHoldings(partition: Partition): Promise<DelayedHolding[]> {
   const counts = await delayedCounts(partition);
   const holdings: DelayedHolding[] = [];

@@ -53,20 +53,14 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/**
- * Returns a plan with a single cut: to drop the oldest dead letters and batches of all subscribers together, as many as
- * free `freeBytes` by estimate.
- */
+/** Returns a single cut: the oldest dead letters and batches of all, until `freeBytes` are free by estimate. */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sumOf(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
 
-/**
- * Returns the beginning of a plan (a list of cuts) that drops at most `max` dead letters and batches. The last cut is
- * made smaller if necessary.
- */
+/** Returns the beginning of a plan that drops at most `max`. The last cut is made smaller if necessary. */
 export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], max: number): C[] {
   let room = max;
   const first: C[] = [];

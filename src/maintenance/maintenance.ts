@@ -36,10 +36,7 @@ interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   wakeups: Wakeups;
 }
 
-/**
- * The maintenance of one partition: its scheduler, the timers that queue its periodic jobs, and the workers for its
- * queue `aux`.
- */
+/** The maintenance of one partition: scheduler, tickers of periodic jobs, and workers for its queue `aux`. */
 export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;

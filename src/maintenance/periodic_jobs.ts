@@ -72,10 +72,7 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
   if (errors.length > 0) throw errors[0];
 }
 
-/**
- * Makes this partition's copies of clients equal to the originals in the control partition. If new scopes forbid a join
- * of the client, the join is removed, and its dead letters are deleted.
- */
+/** Copies clients from the control partition. Ends joins that their scopes forbid, with their dead letters. */
 async function repairClients(
   { partition, partitions, config }: JobParts,
   signal: AbortSignal,

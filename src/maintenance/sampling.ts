@@ -26,10 +26,7 @@ const COUNTERS_PER_TURN = 2000;
 
 type Sample = Arguments<'sample'>['samples'][number];
 
-/**
- * The `sample` job: appends the present figures of the bus, and of the busiest topics and subscribers, to their
- * histories.
- */
+/** The `sample` job: appends the present figures of the bus and of the busiest subjects to their histories. */
 export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
   const { config, partitions, log } = parts;
   const steps = {
@@ -68,10 +65,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
   };
 }
 
-/**
- * Logs which partitions cannot be reached and are therefore missing from the figures. Logs this only when the list of
- * these partitions changes.
- */
+/** Logs which partitions are missing from the figures, whenever that changes. */
 class MissingPartitions {
   readonly #log: Log;
   #before = '';
@@ -110,10 +104,7 @@ function totalsByPartition(
   });
 }
 
-/**
- * Adds a counter of published, delivered or failed events to the totals of the bus, and of its topic or subscriber.
- * Ignores all other counters.
- */
+/** Adds a counter of published, delivered or failed events to these totals. Ignores other counters. */
 function addTotal(
   { name, tags, value }: Count,
   bus: PartitionTotals,

@@ -65,10 +65,7 @@ export class Scheduler {
     }
   }
 
-  /**
-   * Promotes the due jobs, and begins to publish the due entries of the agenda. Returns the ms to sleep until the next
-   * deadline, rounded up, so that the next search is not too early.
-   */
+  /** Promotes what is due, and begins to publish the agenda. Returns the ms until the next deadline, rounded up. */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, onForbidden, log } = this.#parts;
     try {

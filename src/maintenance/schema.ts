@@ -92,10 +92,7 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
   if (problem !== undefined) throw new BootError(problem);
 }
 
-/**
- * Says what is wrong with the `maxmemory-policy` of Redis. Undefined if nothing is wrong, or if the policy is not
- * known.
- */
+/** Says what is wrong with the `maxmemory-policy` of Redis; undefined if nothing is known to be. */
 export function policyProblem(policy: string | undefined): string | undefined {
   if (policy === undefined || policy === 'noeviction') return undefined;
   const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;

@@ -48,10 +48,7 @@ export async function lastingShortage(
   return memory.used <= (mark ?? memory.highMark) ? undefined : memory;
 }
 
-/**
- * Estimates what autodrop can drop from all partitions of the Redis that `partition` is in. Throws StorageUnavailable
- * or StorageFull.
- */
+/** Estimates what autodrop can drop from all partitions of the Redis that `partition` is in. */
 export async function measureShortage(
   partitions: Partitions,
   partition: Partition,

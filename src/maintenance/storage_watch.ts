@@ -32,10 +32,7 @@ export class StorageWatch {
   #looking: Promise<unknown> | undefined;
   #isAwaited = false;
 
-  /**
-   * `partitions` has those of all connections of this process to Redis: after an outage, any of the connections may be
-   * the first that works again.
-   */
+  /** `partitions` has those of all connections of this process: after an outage any may be the first to work. */
   constructor(partitions: readonly Partition[], log: Log) {
     this.#partitions = partitions;
     this.#log = log;

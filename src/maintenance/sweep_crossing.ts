@@ -27,10 +27,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   await putOutboxJobs(walk, parts);
 }
 
-/**
- * Corrects the marks of topics in this partition. A mark says that another partition has subscribers of the topic. If
- * that partition has none, the mark is removed.
- */
+/** Removes marks of topics here that name a partition without subscribers of the topic. */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const members of walk.members('topics')) {
@@ -62,10 +59,7 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/**
- * Corrects the marks of these topics. If this fails because a topic has an unreadable key (of a wrong type), corrects
- * each topic alone, and skips those with such a key.
- */
+/** Corrects the marks of these topics; one by one if a key is unreadable, and then without those topics. */
 async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topics: string[]): Promise<void> {
   const refreshed = await walk.skippable(marks.refresh(partition, topics).then(() => true));
   if (refreshed || topics.length === 1) return;

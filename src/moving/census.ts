@@ -5,10 +5,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { LENGTH } from './groups.ts';
 import { scanned } from './scanning.ts';
 
-/**
- * The numbers of keys of a bus: all keys that a scan found, and, for each key name in COUNTED, the number of its keys
- * and of their elements.
- */
+/** The number of all keys of a bus and, for each name in COUNTED, of its keys and their elements. */
 export interface Census {
   keys: number;
   counts: Map<KeyName, { keys: number; elements: number }>;

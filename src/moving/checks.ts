@@ -46,19 +46,13 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
     );
 }
 
-/**
- * Returns the numbers of living processes as a text, such as `1 web and 0 worker processes`. Returns undefined if there
- * are none, or if the ACL forbids to count them.
- */
+/** Says how many processes live: `1 web and 0 worker processes`. Undefined if none, or if the ACL hides them. */
 export async function runningProcesses(source: Partition): Promise<string | undefined> {
   const { web, worker } = (await countProcesses(source)) ?? { web: 0, worker: 0 };
   return web + worker > 0 ? `${web} web and ${worker} worker processes` : undefined;
 }
 
-/**
- * Returns the addresses of connections whose last command was a script call or WAIT. They may belong to web processes
- * that could not be counted.
- */
+/** Returns the addresses of connections that ran a script or WAIT last, perhaps of web processes. */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);
   return others.flatMap(({ addr = '', cmd = '' }) =>
@@ -161,10 +155,7 @@ export async function readCount({
   return (await partitions.control.master.forKey(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
-/**
- * Returns the `run_id` of the Redis of these partitions. It changes when that Redis restarts, and the cursors of scans
- * are no longer valid then.
- */
+/** Returns the `run_id` of Redis. With another one, cursors of scans are no longer valid. */
 export async function runIdOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

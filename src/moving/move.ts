@@ -38,10 +38,7 @@ interface Move {
   log: Log;
 }
 
-/**
- * The numbers of items of each kind of data (topics, for example) in the source and in the target. Empty if an earlier
- * run found the numbers equal.
- */
+/** What source and target have of each kind of data. Empty if an earlier run found them equal. */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**

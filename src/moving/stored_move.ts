@@ -38,10 +38,7 @@ export async function readMove(source: Partition): Promise<StoredMove | undefine
   return { id, to, partitions: Number(partitions), cursor, redisRunId, doneMs };
 }
 
-/**
- * Stores in the source partition that its data are moved to another bus. From then on no process of the bus starts on
- * the source.
- */
+/** Stores in the source how far the move is. From then on no process of the bus starts there. */
 export async function storeMove(
   source: Partition,
   { doneMs, redisRunId, ...stored }: StoredMove,
@@ -50,10 +47,7 @@ export async function storeMove(
   await source.command((redis, keys) => redis.hset(keys.move(), fields));
 }
 
-/**
- * Throws BootError if this bus was moved, or is being moved: the new bus would not have the events that this one
- * accepts.
- */
+/** Throws BootError if this bus was or is being moved: the new one would not have what this one accepts. */
 export async function refuseMoved(partition: Partition): Promise<void> {
   const stored = await readMove(partition);
   if (!stored) return;

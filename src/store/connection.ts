@@ -99,10 +99,7 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
   };
 }
 
-/**
- * Connects to Redis or, for a cluster, to each of its masters. A connection that is cut is made again; until then,
- * commands fail at once.
- */
+/** Connects to Redis, or to the masters of a cluster. A cut connection is made again; until then commands fail. */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   const { nodes, ...credentials } = addressOf(url);
   if (!nodes) return connectOne(url, log, tls);

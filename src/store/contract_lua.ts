@@ -8,10 +8,7 @@ import {
   type Shape,
 } from './contract.ts';
 
-/**
- * Returns the source of a Lua function. The function reads the arguments of a script from ARGV, where `writerOf`
- * (contract.ts) has put them, into a table.
- */
+/** Returns the source of a Lua function that reads from ARGV what `writerOf` (contract.ts) has written. */
 export function luaArguments({ arguments: shape }: Contract): string {
   return [
     'function(argv)',

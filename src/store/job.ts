@@ -31,10 +31,7 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/**
- * Returns the UID of the batch that a packed job delivers. Returns undefined for other jobs, and for jobs whose bytes
- * differ from those that `packJob` makes.
- */
+/** Returns the UID of the batch that a packed job delivers; undefined unless `packJob` made it. */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;

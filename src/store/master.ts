@@ -33,10 +33,7 @@ const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 /** How often each connection has been made since the first Master for it. When this grows, Redis may have lost data. */
 const made = new WeakMap<Redis, { count: number }>();
 
-/**
- * The Redis that has a key, and all keys with the same hash tag. On a cluster, it is the present master of the key's
- * slot.
- */
+/** The Redis that has a key: on a cluster, the present master of the key's slot. */
 export class Master {
   readonly #connection: Connection;
   readonly #slot: number;

@@ -57,10 +57,7 @@ export async function staysAbove(
   return false;
 }
 
-/**
- * Reads the memory of each Redis of the bus. Returns the memory of the fullest Redis, and the partitions whose Redis
- * cannot be reached. Throws StorageUnavailable if no Redis can be reached.
- */
+/** Reads the memory of the fullest Redis, and which partitions are away. Throws if all are. */
 export async function readFullestMemory(
   partitions: Partitions,
   limits: MemoryLimits,

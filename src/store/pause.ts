@@ -1,7 +1,4 @@
-/**
- * The names for those who can pause a subscriber. `callback_gone` stands for the bus, after the callback has answered
- * 410 (Gone).
- */
+/** Who can pause a subscriber. `callback_gone` is the bus, after the callback has answered 410 (Gone). */
 export const PAUSERS = ['callback_gone', 'operator', 'subscriber'] as const;
 export type Pauser = (typeof PAUSERS)[number];
 

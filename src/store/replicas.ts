@@ -24,10 +24,7 @@ export async function countReplicas(redis: Redis): Promise<number> {
   return [...info.matchAll(/^slave\d+:.*state=online/gm)].length;
 }
 
-/**
- * Waits until replicas have the data that was written on a connection. Redis runs no other command of this connection
- * meanwhile.
- */
+/** Waits until replicas have what was written on a connection, which runs no other command meanwhile. */
 export class Replicas {
   readonly #min: number;
   readonly #master: Pick<Master, 'name' | 'address'>;

@@ -144,10 +144,7 @@ export function standalone(script: ScriptSource): string {
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
 }
 
-/**
- * Returns the Lua source that must precede these scripts: each module that they use, once, and `keys_of`, which gives a
- * script the keys of its partition.
- */
+/** Returns the Lua source that precedes these scripts: the modules that they use, once each, and `keys_of`. */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
   return [

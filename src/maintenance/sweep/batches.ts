@@ -64,10 +64,7 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   return seen;
 }
 
-/**
- * Collects batches that seem to have no job. Some of them are not wrong: a batch was read a moment before its job, and
- * both may have been deleted in between.
- */
+/** Collects batches that seem to have no job. Some may have ended meanwhile, with their jobs. */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {
     const jobs = slice.map((bid) => packJob('batch', [bid]));

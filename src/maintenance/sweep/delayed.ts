@@ -33,10 +33,7 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
   }
 }
 
-/**
- * Adds missing entries: each delayed event with a text must have an entry in its topic's sorted set
- * `delayed:due:{topic}`.
- */
+/** Enters texts of delayed events that have no entry in `delayed:due:{topic}`. */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('delayed_events', topic))
     for (const slice of slicesOf(ids, TEXTS)) await walk.repair('sweep_delayed_texts', { topic, ids: slice });

@@ -2,16 +2,10 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/**
- * Maximum script calls that count the batches of one subscriber. Each counts 2,000. The gauges of a subscriber with
- * more batches than these calls count stay uncorrected.
- */
+/** Maximum script calls, of 2,000 batches each, for one subscriber. Gauges of longer queues stay as they are. */
 const MAX_CALLS = 1000;
 
-/**
- * Corrects the gauges (stored numbers of batches and events) of all subscribers that have gauges, batches or dead
- * letters.
- */
+/** Corrects the gauges of all subscribers that have gauges, batches or dead letters. */
 export async function sweepGauges(walk: Walk, seen: Seen): Promise<void> {
   const [withBatches, withLetters] = [seen.of('batches_queued'), seen.of('dead_letters_of')];
   await walk.addMembers(withBatches, 'gauge_events');

@@ -9,10 +9,7 @@ export interface Place {
   jobs: Buffer[];
   /** If this place has the waiting jobs of a subscriber, the token of this subscriber; otherwise empty. */
   waitingSubscriber: string;
-  /**
-   * True if jobs may stay in this list after their batches are gone. This is no fault: the script `acquire`, which
-   * gives jobs to workers, deletes such jobs later.
-   */
+  /** True if jobs may outlive their batches in this list: acquire deletes them later. */
   leftovers: boolean;
 }
 

@@ -55,10 +55,7 @@ export class JobSweep {
     await this.#repairThose(unindexed, { indexed: 0 });
   }
 
-  /**
-   * Reads the index, and repairs jobs whose batch is gone. Returns a map of the jobs that this sweep checks. Its values
-   * are 0: `#countPlaces` uses them to count the places in which each job is.
-   */
+  /** Repairs jobs whose batch is gone. Returns the jobs to check, each with 0 places so far. */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
     for await (const jobs of this.#walk.members('jobs_index', this.#q)) {
@@ -73,10 +70,7 @@ export class JobSweep {
     return this.#parts === 1 || crc32(job) % this.#parts === this.#part;
   }
 
-  /**
-   * Counts in how many places each job of `known` is. Also adds jobs that are not in `known` to `unindexed`, and stores
-   * the subscriber of each waiting job in `#waitingSubscribers`.
-   */
+  /** Counts in how many places each job of `known` is, and adds the jobs that it lacks to `unindexed`. */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
       for (const job of place.jobs.map(textOf)) {

@@ -41,10 +41,7 @@ export class Walk {
   readonly #findings: Finding[];
   #restDueMs = 0;
   #unreadable: unknown;
-  /**
-   * Of the keys that a partition has once, such as `topics`, those that the scan of all keys found. Undefined before this
-   * scan has ended.
-   */
+  /** Those keys without parts, such as `topics`, that the scan of all keys found; undefined before its end. */
   #present: ReadonlySet<KeyName> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
@@ -53,10 +50,7 @@ export class Walk {
     this.#findings = findings;
   }
 
-  /**
-   * The error of Redis for the first unreadable key: a key whose type is not the one in LAYOUT. Another program must
-   * have written it. Undefined if all keys were readable.
-   */
+  /** The first error of Redis for a key with a wrong type, which another program must have written. */
   get unreadable(): unknown {
     return this.#unreadable;
   }
@@ -142,10 +136,7 @@ export class Walk {
       await this.runForEach(script, { ...all, [list]: [name] } as Arguments<N>, note);
   }
 
-  /**
-   * Resolves with the result of a step of the sweep. If the step failed at an unreadable key (see `unreadable`),
-   * resolves with undefined instead, so that the sweep goes on.
-   */
+  /** Resolves with the result of a step, or with undefined if it failed at an unreadable key: the sweep goes on. */
   async skippable<T>(step: Promise<T>): Promise<T | undefined> {
     try {
       return await step;
