@@ -4,6 +4,7 @@ import type { Memory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { ProcessCounts } from '../store/presence.ts';
 import { bytes, count, duration } from './format.ts';
+import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
 /** The overview says that no worker runs after this many missing samples. Workers store one every ten seconds. */
@@ -96,7 +97,7 @@ function ofSubscribers(figures: SeenFigures, client: string | undefined): Compla
   const subscribers = (query: Record<string, string>, name: string) =>
     client === undefined
       ? html`<a href="${pathWith('/console/subscribers', query)}">${name}</a>`
-      : html`<a href="/console/subscribers/${encodeURIComponent(client)}">Your subscriber</a>`;
+      : html`<a href="${subscriberPath(client)}">Your subscriber</a>`;
   const counted = (value: number) => (client === undefined ? count(value, 'subscriber') : 'Your subscriber');
   const found: Complaint[] = [];
   if (failing > 0)

@@ -3,18 +3,23 @@ import { joinToken, readJoinToken } from '../ids.ts';
 import type { Delivery } from '../records/delivery.ts';
 import { pathWith } from './parts.ts';
 
+/** Returns the path of the page of a subscriber. */
+export function subscriberPath(token: string): string {
+  return `/console/subscribers/${encodeURIComponent(token)}`;
+}
+
 /** Returns a link to the page of the subscriber or join whose token is `queue`. */
 export function linkToQueue(queue: string): Html {
   const join = readJoinToken(queue);
   const path = join
     ? pathWith(`/console/joins/${encodeURIComponent(join.name)}`, { client: join.client })
-    : `/console/subscribers/${encodeURIComponent(queue)}`;
+    : subscriberPath(queue);
   return html`<a class="tag mono" href="${path}">${join ? `join ${join.name}` : queue}</a>`;
 }
 
 /** Returns a link to the subscriber of a batch, or the token of the client and a link to its join. */
 export function linkToSubscriber({ subscriber, join }: Pick<Delivery, 'subscriber' | 'join'>): Html {
   return join === undefined
-    ? html`<a class="mono" href="/console/subscribers/${encodeURIComponent(subscriber)}">${subscriber}</a>`
+    ? html`<a class="mono" href="${subscriberPath(subscriber)}">${subscriber}</a>`
     : html`<span class="mono">${subscriber}</span> ${linkToQueue(joinToken(join, subscriber))}`;
 }

@@ -3,12 +3,11 @@ import { BOTH, ROOT, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { count } from './format.ts';
+import { subscriberPath } from './links.ts';
 import { action } from './page.ts';
 import { checkTyped, confirmed, form, typeIt } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
-
-const subscriberPath = (token: string) => `${PATH}/${encodeURIComponent(token)}`;
 
 /** A form that pauses or resumes the subscriber. Undefined if the visitor may not do this. */
 export function pauseForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {

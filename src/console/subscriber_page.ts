@@ -8,6 +8,7 @@ import type { ApiCalls, PageCall } from './api_calls.ts';
 import { deliveryColumns, linkToDeliveries } from './deliveries_pages.ts';
 import { retryForm } from './delivery_page.ts';
 import { live } from './layout.ts';
+import { subscriberPath } from './links.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, pathWith, table } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
@@ -43,7 +44,7 @@ export function subscriberPage(api: ApiCalls): Route[] {
         const nowMs = await api.nowMs();
         const retrying = await retryingOf(api, call, report);
         const retry = { name: '', cell: (delivery: Delivery) => retryForm(api, call, delivery) };
-        const path = `${PATH}/${encodeURIComponent(token)}`;
+        const path = subscriberPath(token);
         const removing = removalForm(api, call, report);
         return {
           title: token,

@@ -5,6 +5,7 @@ import { type Sort, type SubscriberState, subscriberState } from '../subscribing
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
+import { linkToSubscriber } from './links.ts';
 import { FIRST_PAGE, listingPage } from './listing_page.ts';
 import { type Column, choices, pathWith } from './parts.ts';
 
@@ -53,7 +54,7 @@ type SortedColumn = Column<SubscriberReport> & { by?: Sort };
 
 function columnsAt(nowMs: number): SortedColumn[] {
   return [
-    { name: 'Subscriber', by: 'name', cell: linkTo },
+    { name: 'Subscriber', by: 'name', cell: linkToSubscriber },
     { name: 'State', by: 'state', cell: stateLabel },
     { name: 'Queued', by: 'queued', isAmount: true, cell: ({ events }) => number(events.queued) },
     { name: 'Oldest', by: 'oldest', isAmount: true, cell: ({ events }) => waiting(events.oldest, nowMs) },
@@ -76,10 +77,6 @@ function columnsAt(nowMs: number): SortedColumn[] {
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
-
-function linkTo({ subscriber }: SubscriberReport): Html {
-  return html`<a class="mono" href="${PATH}/${encodeURIComponent(subscriber)}">${subscriber}</a>`;
-}
 
 const STATE_CLASS = { paused: 'warn', failing: 'bad', recovering: 'warn', healthy: 'good' } as const;
 

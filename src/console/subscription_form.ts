@@ -4,6 +4,7 @@ import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import type { FormFields } from './filled_form.ts';
+import { subscriberPath } from './links.ts';
 import { action } from './page.ts';
 import { checkUnchanged, folded, wasField } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
@@ -30,7 +31,7 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
 <label><input ${fields.checkbox('ordered', 'yes', ordered)}> Keep the order across batches</label>
 <p class="hint">A topic that you take out of the list brings no more events. If you paused the deliveries, they go on.</p>
 ${wasField(settingsOf(report))}`;
-  const action = `${PATH}/${encodeURIComponent(subscriber)}/settings`;
+  const action = `${subscriberPath(subscriber)}/settings`;
   return folded(call, 'Change the subscription…', { action, does: 'Change it', content });
 }
 
@@ -69,7 +70,7 @@ export function subscriptionChange(api: ApiCalls): Route {
           ...Object.fromEntries(numbers),
         },
       });
-      return `${PATH}/${encodeURIComponent(params.token)}`;
+      return subscriberPath(params.token);
     },
   });
 }
