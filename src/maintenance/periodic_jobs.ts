@@ -1,6 +1,8 @@
 import { repairCopies } from '../authentication/client_copies.ts';
 import { DeadLetters } from '../delivering/dead_letters.ts';
+import { promoteDue } from '../delivering/queue.ts';
 import { STEPS } from '../metrics/history.ts';
+import type { Partition } from '../store/partition.ts';
 import { Autodrop } from './autodrop.ts';
 import type { JobParts } from './job_parts.ts';
 import { monitorJob } from './monitor.ts';
@@ -47,6 +49,9 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
+    // Moves due jobs to the list of instant jobs, from which workers take them. Usually the scheduler does this; this
+    // job is the fallback.
+    { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
     // Takes jobs back from workers that were killed, so that other workers can run them. This job is urgent, so that it
     // is queued even if each process is killed a few seconds after its start.
     {
@@ -81,6 +86,10 @@ async function repairClients(
   const deadLetters = new DeadLetters(partitions, config, () => {});
   for (const join of ended) await deadLetters.purgeAll(join);
   if (error !== undefined) throw error;
+}
+
+async function promoteAllDue(partition: Partition): Promise<void> {
+  while ((await promoteDue(partition)).nextDueMs === 0);
 }
 
 async function scrubDead({ config, partition, recorder, log }: JobParts): Promise<void> {
