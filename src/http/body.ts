@@ -117,10 +117,11 @@ export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): Bus
  */
 const SHORT_CHUNK = 4096;
 const BLOCK_BYTES = 16_384;
+const NO_BYTES = Buffer.alloc(0);
 
 class Chunks {
   readonly #whole: Buffer[] = [];
-  #block = Buffer.alloc(0);
+  #block = NO_BYTES;
   #blockBytes = 0;
 
   add(chunk: Buffer): void {
