@@ -8,7 +8,7 @@ import { readScopes, scopeList } from './scope.ts';
 /** About how many clients `repairCopies` compares at a time. Reading 300 takes Redis about 1 ms. */
 const CLIENTS_PER_SCAN = 300;
 
-/** What every partition but `control` has of a client, by which its scripts judge triggers and scopes. */
+/** What is copied of a client to every partition but `control`. The scripts there judge the client's triggers by it. */
 interface KnownClient {
   token: string;
   name: string;
