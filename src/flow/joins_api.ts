@@ -7,7 +7,6 @@ import { joinToken, ownerOf } from '../ids.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { DEFAULT_LISTED, nextLink, PAGE_FIELDS, PAGE_QUERY, type Pages } from '../routing/paging.ts';
-import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { badParameter, clientNamed, parameters, whose } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
@@ -48,8 +47,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
     if (named === undefined)
       throw badParameter('client', 'is missing: say whose join it is, as ?client=token');
     const owners = async () => (await joins.tokens()).map(ownerOf);
-    const { token = '', looked } = await publicNames.tokenGiven(caller, named, owners);
-    return { token: joinToken(name, token), calls: looked / ENTRIES_PER_CALL };
+    const { token = '', calls } = await publicNames.tokenGiven(caller, named, owners);
+    return { token: joinToken(name, token), calls };
   };
   /**
    * Removes the new join again if its client was removed during the request, or got narrower scopes. The change of the
