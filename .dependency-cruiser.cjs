@@ -109,6 +109,17 @@ module.exports = {
     forbid('leaves', 'a leaf imports other leaves at most', leaves, { path: '^src/', pathNot: leaves }),
     forbid('entries', 'only entries import entries', { path: '^src/', pathNot: entries }, { path: entries }),
     ...Object.entries(folders).map(folder),
+    ...['delayed', 'joins', 'triggers'].map((part) =>
+      forbid(
+        `flow-${part}`,
+        'delayed events, joins and triggers know nothing of each other',
+        `^src/flow/${part}/`,
+        {
+          path: '^src/flow/',
+          pathNot: `^src/flow/${part}/`,
+        },
+      ),
+    ),
     ...Object.entries(trees).map(tree),
     ...Object.entries(packages).map(ofPackages),
     forbid('packages-depend-on-node-alone', 'users install a package without any other', '^packages/', {

@@ -1,7 +1,7 @@
 import type { Client } from '../harness/http/client.ts';
 import type { Delivery } from '../harness/http/receiver.ts';
 import { until } from '../harness/until.ts';
-import type { TriggerReport } from '../src/flow/trigger_report.ts';
+import type { TriggerReport } from '../src/flow/triggers/trigger_report.ts';
 
 /** Calls under way while triggers are put. */
 const TRIGGERS_AT_A_TIME = 20;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openStore } from '../../harness/redis/store.ts';
 import { putTrigger } from '../../harness/scripts/triggers.ts';
-import type { Timing } from '../../src/flow/schedule.ts';
+import type { Timing } from '../../src/flow/triggers/schedule.ts';
 import { Bus } from '../bus.ts';
 import type { Options } from '../options.ts';
 import { type Measured, measureInTurn } from '../part.ts';

@@ -4,7 +4,7 @@ import type { Client } from '../../harness/http/client.ts';
 import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { until } from '../../harness/until.ts';
 import { sleep } from '../../src/clock.ts';
-import type { TriggerReport } from '../../src/flow/trigger_report.ts';
+import type { TriggerReport } from '../../src/flow/triggers/trigger_report.ts';
 import type { Audience, Lab } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';
 import { PERIOD_MS, storedIds, TriggerBook } from '../trigger_book.ts';

@@ -31,7 +31,7 @@ export async function readDelayed({ redis, keys }: Readable): Promise<Record<str
   return found;
 }
 
-/** Bytes that count for an event beside its text. lua/flow/delayed.lua has the same number. */
+/** Bytes that count for an event beside its text. lua/flow/delayed/delayed.lua has the same number. */
 const OVERHEAD_BYTES = 250;
 
 /** If due events wait for room in an outbox, their topic is listed this long after the call that found them due. */

@@ -1,6 +1,6 @@
-import { keyOf } from '../../src/flow/join_key.ts';
-import type { JoinRules } from '../../src/flow/join_rules.ts';
-import { type Join, joinArguments, outletsOf, readJoin } from '../../src/flow/join_store.ts';
+import { keyOf } from '../../src/flow/joins/join_key.ts';
+import type { JoinRules } from '../../src/flow/joins/join_rules.ts';
+import { type Join, joinArguments, outletsOf, readJoin } from '../../src/flow/joins/join_store.ts';
 import { joinToken } from '../../src/ids.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { Partitions } from '../../src/store/partitions.ts';

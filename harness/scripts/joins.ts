@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { decode } from '@msgpack/msgpack';
-import type { JoinRules } from '../../src/flow/join_rules.ts';
-import { outletsOf } from '../../src/flow/join_store.ts';
+import type { JoinRules } from '../../src/flow/joins/join_rules.ts';
+import { outletsOf } from '../../src/flow/joins/join_store.ts';
 import { readJoinToken } from '../../src/ids.ts';
 import type { Readable } from './image.ts';
 

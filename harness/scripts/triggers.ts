@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { definitionText, readDefinition } from '../../src/flow/definition.ts';
-import type { CatchUp } from '../../src/flow/plan.ts';
-import { type Timing, timesOf } from '../../src/flow/schedule.ts';
+import { definitionText, readDefinition } from '../../src/flow/triggers/definition.ts';
+import type { CatchUp } from '../../src/flow/triggers/plan.ts';
+import { type Timing, timesOf } from '../../src/flow/triggers/schedule.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import type { Readable } from './image.ts';

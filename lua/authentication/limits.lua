@@ -2,11 +2,11 @@
 Limits: sets the topics that a client may publish to and subscribe to, and ends or pauses whatever these limits do not
 permit: subscriptions, joins, triggers.
 ]]
-local joins = include('flow/joins')
+local joins = include('flow/joins/joins')
 local leaving = include('subscribing/leaving')
 local scopes = include('authentication/scopes')
 local topics = include('subscribing/topics')
-local triggers = include('flow/triggers')
+local triggers = include('flow/triggers/triggers')
 local limits = {}
 
 local function end_subscriptions(call, token, patterns)

@@ -5,7 +5,7 @@ remove_client: delete a client with its secret and its triggers. Returns true if
 The caller removes its subscriber and its joins next. If that is cut off, the same removal can be made again, although
 the client is gone by then. Topics stay the client's own, until root deletes them or gives them to another client.
 ]]
-local triggers = include('flow/triggers')
+local triggers = include('flow/triggers/triggers')
 
 return function(call, args)
   local keys, token = call.keys, args.token

@@ -3,7 +3,7 @@ Lane entry: decides whether a delivery may begin now, and otherwise where its jo
 slow or is new, its *trial job* is the single job by which it is tried next. Its other jobs wait meanwhile.
 ]]
 local jobs = include('delivering/jobs')
-local join_tokens = include('flow/join_tokens')
+local join_tokens = include('flow/joins/join_tokens')
 local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}

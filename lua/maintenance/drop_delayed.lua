@@ -6,7 +6,7 @@ Each of `cuts` names a topic, and how many of its events to delete at most. The 
 how many events were dropped so far, and between which times they were due. The script updates these three values
 together with the deletion, and returns by topic the same three values for this call alone.
 ]]
-local delayed = include('flow/delayed')
+local delayed = include('flow/delayed/delayed')
 local topics = include('subscribing/topics')
 
 local function note(call, drop)

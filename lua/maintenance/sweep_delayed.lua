@@ -12,7 +12,7 @@ how many entries it had then, without those that the calls have removed; and `by
 or went meanwhile, the last call corrects the stored bytes of the topic's delayed events.
 ]]
 local agenda = include('flow/agenda')
-local delayed = include('flow/delayed')
+local delayed = include('flow/delayed/delayed')
 local findings = include('maintenance/findings')
 local topics = include('subscribing/topics')
 

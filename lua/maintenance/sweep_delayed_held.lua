@@ -3,7 +3,7 @@
 sweep_delayed_held: correct the stored number of each client's delayed events, and the stored sum of their bytes.
 Returns the findings.
 ]]
-local delayed = include('flow/delayed')
+local delayed = include('flow/delayed/delayed')
 local findings = include('maintenance/findings')
 
 return function(call, args)

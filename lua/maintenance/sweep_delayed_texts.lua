@@ -4,7 +4,7 @@ sweep_delayed_texts: find delayed events whose text is in the topic's hash `dela
 entry in its sorted set of due times, and enter them there. The due time of such an event was only in the lost entry, so
 the event is due now. Returns the findings.
 ]]
-local delayed = include('flow/delayed')
+local delayed = include('flow/delayed/delayed')
 local findings = include('maintenance/findings')
 local topics = include('subscribing/topics')
 

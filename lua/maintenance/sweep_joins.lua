@@ -13,10 +13,10 @@ tokens of joins, names of joins of the client `token` (joins_of), topics (joins_
 (open_keys, open_keys_since).
 ]]
 local findings = include('maintenance/findings')
-local join_tokens = include('flow/join_tokens')
-local joins = include('flow/joins')
+local join_tokens = include('flow/joins/join_tokens')
+local joins = include('flow/joins/joins')
 local leaving = include('subscribing/leaving')
-local open_keys = include('flow/open_keys')
+local open_keys = include('flow/joins/open_keys')
 
 local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK

@@ -4,7 +4,7 @@ sweep_trigger_bytes: correct the stored bytes of a client's triggers if they dif
 Returns the findings.
 ]]
 local findings = include('maintenance/findings')
-local triggers = include('flow/triggers')
+local triggers = include('flow/triggers/triggers')
 
 return function(call, args)
   local keys, client, bytes, found = call.keys, args.client, 0, {}

@@ -10,7 +10,7 @@ unreadable trigger is left alone, without an entry, until its client replaces or
 local agenda = include('flow/agenda')
 local calls = include('store/calls')
 local findings = include('maintenance/findings')
-local triggers = include('flow/triggers')
+local triggers = include('flow/triggers/triggers')
 
 -- Returns the score (the due time in ms) that a trigger must have in `triggers:due`. If the trigger is damaged or does
 -- not exist, returns nil and the kind of finding to report.

@@ -7,7 +7,7 @@ client is the publisher already, nothing changes. Otherwise these refusals chang
 `owns_too_many` if the client owns `max_client_topics` already; `too_many_delayed` and `too_much_delayed` if the client
 would have more delayed events than delay.lua lets it have.
 ]]
-local delayed = include('flow/delayed')
+local delayed = include('flow/delayed/delayed')
 local topics = include('subscribing/topics')
 
 return function(call, args)

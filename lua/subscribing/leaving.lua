@@ -6,8 +6,8 @@ jobs, because all of them wait outside the queue. So one job is brought back her
 the next.
 ]]
 local delivery_log = include('records/delivery_log')
-local join_tokens = include('flow/join_tokens')
-local joins = include('flow/joins')
+local join_tokens = include('flow/joins/join_tokens')
+local joins = include('flow/joins/joins')
 local topics = include('subscribing/topics')
 local waiting = include('delivering/waiting')
 local leaving = {}

@@ -2,9 +2,9 @@
 Topics: deletes topics, gives them to other clients, and keeps the list of the topics that each client owns.
 ]]
 local bulk = include('store/bulk')
-local delayed = include('flow/delayed')
+local delayed = include('flow/delayed/delayed')
 local elsewhere = include('publishing/elsewhere')
-local join_tokens = include('flow/join_tokens')
+local join_tokens = include('flow/joins/join_tokens')
 local outboxes = include('publishing/outboxes')
 local topics = {}
 

@@ -1,4 +1,4 @@
-import type { JoinReport, OpenKey } from '../flow/join_report.ts';
+import type { JoinReport, OpenKey } from '../flow/joins/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';

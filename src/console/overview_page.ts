@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import { StorageUnavailable } from '../errors.ts';
-import type { JoinReport } from '../flow/join_report.ts';
+import type { JoinReport } from '../flow/joins/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { History } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';

@@ -1,4 +1,4 @@
-import type { DelayedReport } from '../flow/delayed_api.ts';
+import type { DelayedReport } from '../flow/delayed/delayed_api.ts';
 import { type Html, html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, type Route } from '../routing/route.ts';

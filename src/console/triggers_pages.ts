@@ -1,4 +1,4 @@
-import type { TriggerReport } from '../flow/trigger_report.ts';
+import type { TriggerReport } from '../flow/triggers/trigger_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';

@@ -8,9 +8,9 @@ import { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { Flushing } from '../subscribing/topic_marks.ts';
-import { DueEvents } from './due_events.ts';
-import { DueTriggers } from './due_triggers.ts';
-import { joinExpiry } from './join_expiry.ts';
+import { DueEvents } from './delayed/due_events.ts';
+import { joinExpiry } from './joins/join_expiry.ts';
+import { DueTriggers } from './triggers/due_triggers.ts';
 
 interface AgendaParts {
   config: Config;

@@ -7,7 +7,7 @@ import { batchJob } from '../delivering/deliver_batch.ts';
 import { Delivery } from '../delivering/delivery.ts';
 import { autodrops } from '../delivering/queue.ts';
 import type { JobHandler } from '../delivering/settlement.ts';
-import { JoinBatches } from '../flow/join_batches.ts';
+import { JoinBatches } from '../flow/joins/join_batches.ts';
 import type { Log } from '../log.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';

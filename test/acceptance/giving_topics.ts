@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { BusAnswerError } from '../../harness/http/bus_client.ts';
 import type { Client } from '../../harness/http/client.ts';
 import { until } from '../../harness/until.ts';
-import type { TriggerReport } from '../../src/flow/trigger_report.ts';
+import type { TriggerReport } from '../../src/flow/triggers/trigger_report.ts';
 import { bus } from './two_webs_bus.ts';
 
 const url = (n: number | string) => `https://shop.example.com/widgets/${n}`;

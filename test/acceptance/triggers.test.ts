@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { Client } from '../../harness/http/client.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
-import type { TriggerReport } from '../../src/flow/trigger_report.ts';
+import type { TriggerReport } from '../../src/flow/triggers/trigger_report.ts';
 
 const EVENT = { type: 'noop', url: 'https://shop.example.com/daily' };
 

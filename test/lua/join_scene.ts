@@ -5,7 +5,7 @@ import type { Published } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, type Rules } from '../../harness/scripts/join_calls.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
-import { type OpenKey, readOpenKeys } from '../../src/flow/join_report.ts';
+import { type OpenKey, readOpenKeys } from '../../src/flow/joins/join_report.ts';
 import { joinToken } from '../../src/ids.ts';
 
 /** What the tests of joins share: a Redis, the scripts, and a subscriber of what the joins publish. */

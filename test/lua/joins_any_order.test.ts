@@ -7,7 +7,7 @@ import type { Published } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
-import { readOpenKeys } from '../../src/flow/join_report.ts';
+import { readOpenKeys } from '../../src/flow/joins/join_report.ts';
 import { joinToken } from '../../src/ids.ts';
 
 const redis = new TestStore();

@@ -8,7 +8,7 @@ import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
 import { DELIVERY_LOG } from '../../harness/scripts/worker_calls.ts';
 import { allows, readScopes, scopeList } from '../../src/authentication/scope.ts';
-import { readJoin } from '../../src/flow/join_store.ts';
+import { readJoin } from '../../src/flow/joins/join_store.ts';
 import { joinToken, readJoinToken } from '../../src/ids.ts';
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
 import type { Scopes } from '../../src/routing/caller.ts';

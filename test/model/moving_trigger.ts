@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { DueTriggers } from '../../src/flow/due_triggers.ts';
-import { bringToTopic } from '../../src/flow/moving_trigger.ts';
-import { type Timing, timesOf } from '../../src/flow/schedule.ts';
-import { readAll } from '../../src/flow/stored_trigger.ts';
-import { reportOf } from '../../src/flow/trigger_report.ts';
-import { Triggers } from '../../src/flow/triggers.ts';
+import { DueTriggers } from '../../src/flow/triggers/due_triggers.ts';
+import { bringToTopic } from '../../src/flow/triggers/moving_trigger.ts';
+import { type Timing, timesOf } from '../../src/flow/triggers/schedule.ts';
+import { readAll } from '../../src/flow/triggers/stored_trigger.ts';
+import { reportOf } from '../../src/flow/triggers/trigger_report.ts';
+import { Triggers } from '../../src/flow/triggers/triggers.ts';
 import { createLog } from '../../src/log.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';

@@ -25,7 +25,7 @@ import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { ThreadWorkers, workersOfPartition } from '../../src/delivering/thread_workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { Joins } from '../../src/flow/joins.ts';
+import { Joins } from '../../src/flow/joins/joins.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { periodicJobs } from '../../src/maintenance/periodic_jobs.ts';
 import { sampleJob } from '../../src/maintenance/sampling.ts';

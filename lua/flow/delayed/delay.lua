@@ -1,0 +1,147 @@
+#!lua
+--[[
+delay: accept publications some of whose events are to be published later.
+
+A publication is accepted or refused as a whole, before any event is stored. publish.lua describes the refusals and the
+effect of idempotency keys. An event is due at `at` (ms), or `delay` ms from now; without either it is due now. An event
+that is not due yet is stored for its topic (delayed.lua). The other events are stored as by publish.lua, in the order
+of the publication. `text` is the event as JSON. If there is a `rest`, the due time goes between `text` and `rest`, as
+the event's timestamp.
+
+Further refusals: `too_far` if an event is due more than `max_delay_ms` from now; `already_delayed` if the topic has a
+delayed event with the same id, or the publication has the id twice; `too_many_delayed` and `too_much_delayed` if the
+client would have more delayed events than `max_client_delayed`, or these would take more than `max_client_bytes`.
+`index` is the place (from 0) of the event for which a publication is refused.
+
+`events` and `bytes` of an outcome count only the events that were published at once. `added` has these events by topic,
+with the subscribers that got them (storing.lua).
+]]
+local delayed = include('flow/delayed/delayed')
+local intake = include('publishing/intake')
+local storing = include('publishing/storing')
+
+-- Returns the delayed events of one topic that this script call has accepted so far.
+local function waiting_of(waiting, topic)
+  local events = waiting.topics[topic]
+  if not events then
+    events = { ids = {} }
+    waiting.topics[topic] = events
+  end
+  return events
+end
+
+-- Returns the number and the bytes of a client's delayed events, including those that this call has accepted so far.
+local function held_by(call, waiting, client)
+  local held = waiting.clients[client]
+  if not held then
+    held = {}
+    held.events, held.bytes = delayed.held_by(call, client)
+    waiting.clients[client] = held
+  end
+  return held
+end
+
+-- Returns the time (ms) at which an event is due, as a number and as text: 0 if it has no time.
+local function due_of(call, event)
+  if not event.delay then return tonumber(event.at) or 0, event.at end
+  local due_ms = call.now_ms + event.delay
+  return due_ms, string.format('%d', due_ms)
+end
+
+-- Splits the events of a publication. Returns the texts of the events that are due, and a list of those that must wait.
+-- The list has `bytes` (the memory that its events will take) and `last` (the event that is due last). If an event is
+-- due too far in the future, returns nil and its index.
+local function part(call, publication, max_delay_ms)
+  local due_events, later = {}, { bytes = 0 }
+  for i, event in ipairs(publication.events) do
+    local due_ms, due = due_of(call, event)
+    local text = event.rest and event.text .. due .. event.rest or event.text
+    if due_ms <= call.now_ms then
+      due_events[#due_events + 1] = text
+    elseif due_ms > call.now_ms + max_delay_ms then
+      return nil, i - 1
+    else
+      local waiting = { id = event.id, due_ms = due_ms, due = due, text = text, index = i - 1 }
+      later[#later + 1] = waiting
+      later.bytes = later.bytes + delayed.bytes_of(#text)
+      if not later.last or due_ms >= later.last.due_ms then later.last = waiting end
+    end
+  end
+  return due_events, later
+end
+
+-- Returns the index of the first event in `later` whose id a delayed event, or an earlier one in `later`, has already.
+local function find_repeated(call, waiting, topic, later)
+  local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
+  for _, event in ipairs(later) do
+    local id = event.id
+    if ids[id] or known[id] or redis.call('HEXISTS', hash, id) == 1 then return event.index end
+    ids[id] = true
+  end
+end
+
+-- Checks the events of a publication that must wait (`later`). Returns nothing if they may be stored. Otherwise returns
+-- the reason for the refusal and, if a single event is the reason, the index of this event.
+--
+-- The client may repeat a publication that is stored already. The reason is then `already_delayed`, even if the client
+-- has no room for more delayed events. If the client has no room, only the event that is due last is compared with the
+-- stored events. This is enough: earlier events may have been published meanwhile, but the last one still waits.
+local function judge_later(call, args, waiting, publication, held, later)
+  local full = delayed.judge_room(held.events + #later, held.bytes + later.bytes, args)
+  local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
+  if repeated then return 'already_delayed', repeated end
+  return full
+end
+
+local function refused(outcome, index)
+  return { outcome = outcome, index = index, subscribers = 0, events = 0, bytes = 0 }
+end
+
+-- Accepts a publication. What it adds to `taken` and `waiting` is stored at the end of the script call. Returns the
+-- outcome for the reply.
+local function accept(call, taken, waiting, publication, due_events, later)
+  local topic = intake.accept(call, taken, publication)
+  local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
+  if #due_events > 0 then
+    intake.add(call, taken, topic, { list = due_events, first = 1, last = #due_events })
+    record.subscribers = intake.count_subscribers(topic)
+    for _, text in ipairs(due_events) do record.bytes = record.bytes + #text end
+  end
+  local all = waiting_of(waiting, topic.name)
+  for _, event in ipairs(later) do
+    all[#all + 1] = event
+    all.ids[event.id] = true
+  end
+  return record
+end
+
+local function take(call, args, taken, waiting, publication)
+  local refusal, index = intake.judge(call, taken, publication), nil
+  if refusal then return refused(refusal) end
+  local due_events, later = part(call, publication, args.max_delay_ms)
+  if not due_events then return refused('too_far', later) end
+  if #later > 0 then
+    local held = held_by(call, waiting, publication.client)
+    refusal, index = judge_later(call, args, waiting, publication, held, later)
+    if refusal then return refused(refusal, index) end
+    held.events, held.bytes = held.events + #later, held.bytes + later.bytes
+  end
+  return accept(call, taken, waiting, publication, due_events, later)
+end
+
+return function(call, args)
+  local taken, outcomes = intake.begin(args), {}
+  local waiting = { topics = {}, clients = {} }
+  for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
+  storing.store(call, args.uid_seed, taken)
+  -- If storing the due events failed, the publisher may send the publications again. The script would refuse a
+  -- publication whose delayed events or idempotency key are stored already. So it stores delayed events and keys only
+  -- if storing the due events succeeded.
+  if not call.failure then
+    for name, events in pairs(waiting.topics) do
+      if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end
+    end
+    intake.remember(call, taken)
+  end
+  return { outcomes = outcomes, added = storing.added(taken) }
+end

@@ -1,0 +1,135 @@
+--[[
+Due topics: finds the topics that have due events (delayed events whose time has come), and groups them by the client
+that publishes to them.
+
+A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
+earlier event of another topic is left: a client can have a thousand topics, and one script call takes events of only a
+few. `first` is the topic whose next event is due first, at `due_ms`; it is nil if no event is due. Events of `first` up
+to `until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time
+the client has used (publish_delayed.lua).
+]]
+local agenda = include('flow/agenda')
+local calls = include('store/calls')
+local delayed = include('flow/delayed/delayed')
+local intake = include('publishing/intake')
+local due_topics = {}
+
+-- Number of delayed events of a topic that one command reads.
+local DELAYED_PER_READ = 20
+-- Maximum topics that a script call looks at, the earliest due ones first. By default one client may own only half as
+-- many topics, so topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
+local MAX_TOPICS = 2000
+
+-- Sets `topic.entry` and `topic.due_ms` to the entry and the time of the topic's next delayed event. After the last
+-- one, `due_ms` is infinite.
+function due_topics.go_on(topic)
+  if topic.at >= #topic.entries then
+    topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + DELAYED_PER_READ - 1, 'WITHSCORES')
+    topic.at, topic.read = 0, topic.read + #topic.entries / 2
+  end
+  topic.entry, topic.due_ms = topic.entries[topic.at + 1], tonumber(topic.entries[topic.at + 2]) or math.huge
+  topic.at = topic.at + 2
+end
+
+-- Creates the table with which a script call reads the delayed events of a topic. Some fields:
+--   taken        the entries of the events that the call takes in order to publish them
+--   ids          the ids of these events
+--   late_ms      how late each of these events is (only events that have a text)
+--   bytes        the bytes of their texts
+--   held_bytes   the memory that they took while they were delayed
+--   subscribers  how many subscribers the topic has in this partition
+-- Throws if a key that publishing needs is of another type. Otherwise the script would fail later, and events of other
+-- topics would wait.
+local function begin_topic(call, about)
+  local keys = call.keys
+  redis.call('HLEN', keys.delayed_events(about.name))
+  local topic = {
+    about = about, due = keys.delayed_due(about.name), hash = keys.delayed_events(about.name),
+    subscribers = redis.call('SCARD', keys.topic_subscribers(about.name)),
+    entries = {}, at = 0, read = 0,
+    taken = {}, ids = {}, late_ms = {}, bytes = 0, held_bytes = 0,
+  }
+  due_topics.go_on(topic)
+  return topic
+end
+
+-- Reads the first of a client's topics that were not read yet. If the first event of the topic is not due, the topic
+-- had a wrong time in `delayed:topics`, and gets the right one. If the topic cannot be read, it is removed from
+-- `delayed:topics`, and the sweep repairs it later.
+local function read_next(call, client)
+  local about = client.unread[client.next].about
+  client.next = client.next + 1
+  local topic = calls.try_keys(call, begin_topic, about)
+  if not topic then
+    redis.call('ZREM', call.keys.delayed_topics(), about.name)
+  elseif topic.due_ms > call.now_ms then
+    delayed.enter_topic(call, about.name)
+  else
+    client.topics[#client.topics + 1] = topic
+  end
+end
+
+-- Returns the topic or client in a list with the earliest `due_ms`, and the earliest time of the others, which may be
+-- infinite.
+function due_topics.earliest(list)
+  local first, next_ms = nil, math.huge
+  for _, each in ipairs(list) do
+    if not first or each.due_ms < first.due_ms then
+      first, next_ms = each, first and first.due_ms or math.huge
+    else
+      next_ms = math.min(next_ms, each.due_ms)
+    end
+  end
+  return first, next_ms
+end
+
+-- Finds the topic of a client that has the earliest due event, and stores it in `client.first` (nil if no event is
+-- due). Sets `client.until_ms`: up to this time, the events of that topic come before those of the client's other
+-- topics. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
+--
+-- Unread topics are sorted by the time of their first event. The next one is read only if its first event may be
+-- earlier than the earliest event found so far.
+function due_topics.find_first(call, client)
+  while true do
+    local first, next_ms = due_topics.earliest(client.topics)
+    local unread = client.unread[client.next]
+    if not unread or first and first.due_ms <= unread.due_ms then
+      client.first = first and first.due_ms <= call.now_ms and first or nil
+      client.due_ms = first and first.due_ms
+      client.until_ms = math.min(call.now_ms, next_ms, unread and unread.due_ms or math.huge)
+      return
+    end
+    read_next(call, client)
+  end
+end
+
+-- Returns the clients that publish topics with due events, the client with the earliest event first. Also returns true
+-- if more topics may have due events than the script call looks at. Postpones topics that take no events now because an
+-- outbox is full. Removes topics without a publisher, and unreadable ones, from `delayed:topics`; the sweep repairs
+-- them later.
+function due_topics.clients(call, taken)
+  local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
+  local due = redis.call(
+    'ZRANGE', call.keys.delayed_topics(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_TOPICS, 'WITHSCORES'
+  )
+  for i = 1, #due, 2 do
+    local about = calls.try_keys(call, intake.topic, taken, due[i])
+    local token = about and about.publisher
+    if token and intake.judge_outboxes(call, taken, about) then
+      agenda.postpone(call, call.keys.delayed_topics(), about.name)
+    elseif token then
+      local client = by_token[token]
+      if not client then
+        client = { unread = {}, next = 1, topics = {}, first = nil, until_ms = 0, work = 0 }
+        by_token[token] = client
+        clients[#clients + 1] = client
+      end
+      client.unread[#client.unread + 1] = { about = about, due_ms = tonumber(due[i + 1]) }
+    else
+      redis.call('ZREM', call.keys.delayed_topics(), due[i])
+    end
+  end
+  return clients, #due == 2 * MAX_TOPICS
+end
+
+return due_topics

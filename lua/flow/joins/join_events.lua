@@ -1,0 +1,164 @@
+#!lua
+--[[
+join_events: count the first events of a batch for their join, and publish an event for each join key that is now
+complete.
+
+The counted events leave the batch in the same step. When the last one has left, the job ends, as by an accepted
+delivery. So each event is counted once, even if a process dies. The worker must hold the job under its lease, and the
+rules of the join must be those that the caller knows (`version`, the time at which the join was put last).
+
+`record` is what the delivery log keeps of the batch when all of its events are counted.
+
+`taken` is how many of the given events have left the batch. It is less than all if the call has published its maximum
+of copies (a copy is an event for one subscriber). It is 0 if all these copies were used before the first event was
+counted: for join keys that the call closed early, or that earlier events completed by new rules. The caller then calls
+again with the events that are left in the batch. `left` is the number of events in the batch before the call: if all of
+them are taken, the job is done.
+
+Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
+after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the
+joins of a client have equal parts), the oldest expires early. Events without a join key, and events of topics that are
+no longer sources, are taken and not counted.
+
+If the outcome is not `counted`, nothing has changed. `not_held` means that the worker does not hold the job, or that
+the batch has another number of events, because the same call was made before. `changed`: the join has other rules, or
+is gone. `refused`: the join may not publish to its topic; `reason` says why. `outbox_full`: one of its topics takes no
+events now, because an outbox is full (outboxes.lua), so the batch must wait. `expiry_refusal` is the reason if the
+events about expired join keys could not be published.
+]]
+local batches = include('delivering/batches')
+local calls = include('store/calls')
+local finishing = include('delivering/finishing')
+local join_work = include('flow/joins/join_work')
+local key_records = include('flow/joins/key_records')
+local leases = include('delivering/leases')
+local open_keys = include('flow/joins/open_keys')
+
+-- Maximum open join keys that one script call closes early to make room, before it counts events.
+local MAX_EVICTED = 100
+
+local function outcome(word, reason)
+  local none = { completed = 0, expired = 0, evicted = 0, unkeyed = 0, published = {} }
+  none.outcome, none.reason, none.taken, none.is_done = word, reason, 0, false
+  return none
+end
+
+-- Closes the oldest open join keys if they are more than `max_keys`, or take more than the join's part of `max_bytes`.
+local function make_room(call, work, args)
+  local open = work.open
+  local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
+  local bytes = open_keys.bytes(open)
+  local excess = math.ceil(open.size * math.max(0, 1 - max_bytes / math.max(1, bytes)))
+  excess = math.min(MAX_EVICTED, math.max(excess, open.size - args.max_keys))
+  if excess <= 0 then return end
+  for _, key in ipairs(open_keys.oldest(open, excess)) do
+    join_work.expire(work, key, true)
+    if join_work.is_full(work) then return end
+  end
+end
+
+-- Publishes an event as long as the events counted for a join key complete it. After a change of the rules, this can be
+-- several times. Returns false if the script call reached its maximum of copies before the end.
+local function complete(call, work, args, key)
+  local record = open_keys.read(work.open, key)
+  while record and key_records.is_complete(record, args.sources) do
+    if join_work.is_full(work) then return false end
+    join_work.complete(call, work, key, record)
+    record = open_keys.read(work.open, key)
+  end
+  return true
+end
+
+-- Counts one event for its join key, and publishes an event if the key is complete then. Earlier events may complete it
+-- already, after a change of the rules: then they are published first. If that uses up the script call's maximum of
+-- copies, the new event is not counted, and the result is false.
+local function count(call, work, args, event)
+  local open, key = work.open, event.key
+  local record = open_keys.read(open, key)
+  if record and record.since_ms + args.within_ms <= args.created_ms then
+    join_work.expire(work, key)
+  elseif not complete(call, work, args, key) then
+    return false
+  end
+  record = open_keys.read(open, key)
+  if not record and open.size >= args.max_keys then
+    join_work.expire(work, open_keys.oldest(open, 1)[1], true)
+  end
+  record = record or open_keys.open(call, open, key)
+  open_keys.count(open, key, record, event)
+  if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
+  return true
+end
+
+-- Counts events until the script call has published its maximum of copies. Returns how many were handled, and how many
+-- of these had no join key.
+local function count_all(call, work, args)
+  local unkeyed = 0
+  for i, event in ipairs(args.events) do
+    if join_work.is_full(work) then return i - 1, unkeyed end
+    if work.open.counts[event.topic] then
+      if not event.key then
+        unkeyed = unkeyed + 1
+      elseif not count(call, work, args, event) then
+        return i - 1, unkeyed
+      end
+    end
+  end
+  return #args.events, unkeyed
+end
+
+local function read_keys(work, args)
+  local keys, known = {}, {}
+  for _, event in ipairs(args.events) do
+    if event.key and not known[event.key] then
+      keys[#keys + 1] = event.key
+      known[event.key] = true
+    end
+  end
+  open_keys.read_all(work.open, keys)
+end
+
+-- Removes the first `taken` of `args.left` events of a batch. If none is left, ends the job, and returns true.
+local function take_from_batch(call, args, taken)
+  if taken < args.left then
+    batches.drop_first(call, args.bid, args.token, taken)
+    redis.call('HINCRBY', call.keys.subscriber(args.token), 'sent', taken)
+    return false
+  end
+  local finished = {
+    worker = args.worker, job = args.job, lease = args.lease, bid = args.bid, heal = 0, took_ms = 0,
+    record = args.record,
+  }
+  local _, became_instant = finishing.finish_all(call, args, { finished })
+  call.wakes.main = call.wakes.main or became_instant
+  return true
+end
+
+-- Returns true if the worker holds the job, and the batch still has the number of events that the worker read.
+local function holds(call, args)
+  if not leases.holds(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then return false end
+  return redis.call('LLEN', call.keys.batch(args.bid)) == args.left + batches.HEADER
+end
+
+return function(call, args)
+  if not holds(call, args) then return outcome('not_held') end
+  local subscriber = call.keys.subscriber(args.token)
+  if redis.call('HGET', subscriber, 'subscribed_at') ~= args.version then return outcome('changed') end
+  local work = join_work.begin(call, args)
+  if join_work.must_wait(work.complete_outlet) then return outcome('outbox_full') end
+  if work.complete_outlet.refusal then return outcome('refused', work.complete_outlet.refusal) end
+  if join_work.must_wait(work.expiry_outlet) then return outcome('outbox_full') end
+  make_room(call, work, args)
+  read_keys(work, args)
+  local taken, unkeyed = count_all(call, work, args)
+  local published = join_work.store(call, work)
+  if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
+  -- An error here must not end the script: the events are counted, but have not left the batch, so they would be
+  -- counted again. `calls.try` keeps the error until the end.
+  calls.try(call, open_keys.schedule, args.token, args.within_ms)
+  return {
+    outcome = 'counted', taken = taken, is_done = take_from_batch(call, args, taken), published = published,
+    completed = work.completed, expired = work.expired, evicted = work.evicted, unkeyed = unkeyed,
+    expiry_refusal = work.expired > 0 and work.expiry_outlet and work.expiry_outlet.refusal or nil,
+  }
+end

@@ -1,0 +1,173 @@
+--[[
+Join work: completes and expires open join keys of a join in one script call, and publishes the events of the join about
+these join keys.
+
+`args` are the arguments of the script: the join (`token`, `name`, `client`), its `sources`, `within_ms`, the topic and
+the type of its events for complete join keys (`then_topic`, `then_type`), the topic and the type of its events for
+expired join keys, if it has such events (`expiry_topic`, `expiry_type`), and the limits on topics. If one of these
+topics lives in another partition, `then_home` or `expiry_home` is the number of that partition, which gets the events
+by an outbox. `max_outbox_bytes` is the limit on outboxes (outboxes.lua).
+]]
+local copies = include('publishing/copies')
+local intake = include('publishing/intake')
+local key_records = include('flow/joins/key_records')
+local open_keys = include('flow/joins/open_keys')
+local outboxes = include('publishing/outboxes')
+local storing = include('publishing/storing')
+local join_work = {}
+
+local HASH_LENGTH = 28
+
+-- Returns why the join may not publish to a topic, or nothing if it may:
+--   replaced          the topic no longer takes events from this join
+--   claimed_by_other  the topic belongs to another client
+--   no_room           the topic was deleted, and the bus has its maximum of topics
+--   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
+--   outbox_full       too many bytes wait already for another partition that must get the events; the join must wait
+-- If the topic lives in another partition (`home`), only `replaced` and `outbox_full` are checked.
+local function refusal(call, taken, args, topic, home)
+  if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
+  if home then
+    local is_full = outboxes.are_full(call, taken.outgoing, { { partition = home } }, taken.max_outbox_bytes)
+    return is_full and 'outbox_full' or nil
+  end
+  return intake.judge(call, taken, { topic = topic, client = args.client })
+end
+
+-- Returns the state of a topic to which the join publishes. Some fields:
+--   texts    the events to publish
+--   copies   what one event counts towards the maximum of copies: 1 for each subscriber, and 1 more, so that an event
+--            without subscribers counts too
+--   home     the number of the topic's partition, if it is another one than this
+--   refusal  why the join may not publish to the topic; nil if it may
+local function outlet(call, taken, args, topic, type, home)
+  return {
+    topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
+    copies = 1 + redis.call('SCARD', call.keys.topic_subscribers(topic)),
+  }
+end
+
+-- Returns the text with which the event ids of this script call begin: a hash of how many events the join has published
+-- and of the time of its creation. So ids do not repeat, even if a join is removed and made again under the same name.
+local function id_stem(token, created_at, published)
+  return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
+end
+
+-- Creates the working state of one script call for a join. `expiry_outlet` is nil if the join publishes nothing about
+-- expired join keys.
+function join_work.begin(call, args)
+  local counts, taken = {}, intake.begin(args)
+  for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
+  local created_at, published, added_at =
+    unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published', 'added_at'))
+  return {
+    args = args, taken = taken, open = open_keys.begin(call, args.token, counts, cjson.decode(added_at or '{}')),
+    complete_outlet = outlet(call, taken, args, args.then_topic, args.then_type, args.then_home),
+    expiry_outlet = args.expiry_topic
+      and outlet(call, taken, args, args.expiry_topic, args.expiry_type, args.expiry_home),
+    id_stem = id_stem(args.token, created_at, published),
+    published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
+  }
+end
+
+-- True if the outlet `to`, which may be nil, takes no events now, because an outbox is full.
+function join_work.must_wait(to)
+  return to and to.refusal == 'outbox_full'
+end
+
+-- True if the script call has published its maximum of copies.
+function join_work.is_full(work)
+  return work.copies >= copies.MAX.join
+end
+
+-- Returns a text as a JSON string. Uses cjson, which takes longer, only if a character must be escaped. Removes the
+-- backslashes that cjson puts before slashes.
+local function json(text)
+  if not text:find('[%c"\\]') then return '"' .. text .. '"' end
+  return (cjson.encode(text):gsub('\\/', '/'))
+end
+
+-- Adds an event about a join key to the outlet `to`. `rest` is JSON: further members of the event's data.
+local function publish(work, to, key, url, ids, rest)
+  work.published = work.published + 1
+  local id = work.id_stem .. string.format('%04x', work.published)
+  local listed = #ids > 0 and '"' .. table.concat(ids, '","') .. '"' or ''
+  local text = table.concat({
+    '{"id":"', id, '","topic":"', to.topic, '","type":"', to.type, '","url":', json(url), ',"t":',
+    work.now, ',"data":{"join":"', work.args.name, '","key":', json(key),
+    ',"events":[', listed, ']', rest, '}}',
+  })
+  to.texts[#to.texts + 1] = text
+  to.bytes = to.bytes + #text
+  work.copies = work.copies + copies.of(1, #text, to.copies)
+end
+
+-- Publishes the event for a complete join key, and takes the events of its sources out of its record.
+function join_work.complete(call, work, key, record)
+  local url, sources = record.url, work.args.sources
+  publish(work, work.complete_outlet, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
+  work.completed = work.completed + 1
+end
+
+-- Gives up a join key for which events are still missing. If the join has a topic for expired join keys, publishes an
+-- event there. `is_early` is true if the key must make room for others before it expires.
+function join_work.expire(work, key, is_early)
+  local record, to = open_keys.read(work.open, key), work.expiry_outlet
+  if record and to and not to.refusal then
+    local sources, counts = work.args.sources, {}
+    for i, source in ipairs(sources) do
+      local count = record.counts[source.topic]
+      counts[i] = ('"%s":%d'):format(source.topic, count and count.events or 0)
+    end
+    local rest = ',"counts":{' .. table.concat(counts, ',') .. '}' .. (is_early and ',"early":true' or '')
+    publish(work, to, key, record.url, key_records.ids(record, sources), rest)
+  end
+  open_keys.close(work.open, key)
+  work.expired = work.expired + 1
+  if is_early then work.evicted = work.evicted + 1 end
+end
+
+local function take(call, work, to)
+  if not to or #to.texts == 0 then return end
+  if to.home then
+    local about = { work.args.client, work.args.token, to.texts }
+    return outboxes.add(work.taken.outgoing, to.home, 'publish', to.topic, about)
+  end
+  local events = { list = to.texts, first = 1, last = #to.texts }
+  local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
+  -- The topic passed its check when the script call began. But if both topics of the join are new, the limits on topics
+  -- may leave room for only one.
+  if outcome ~= 'accepted' then to.refusal = outcome end
+end
+
+local function report(work)
+  local published = storing.added(work.taken)
+  for i, topic in ipairs(work.taken.accepted) do
+    published[i].topic, published[i].bytes = topic.name, 0
+    for _, to in ipairs({ work.complete_outlet, work.expiry_outlet }) do
+      if to.topic == topic.name then published[i].bytes = published[i].bytes + to.bytes end
+    end
+  end
+  return published
+end
+
+-- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
+-- what was published, by topic.
+--
+-- Redis may be killed and keep only the first writes. So the records of join keys are written after the events: events
+-- may then be published again, but are not lost. The field `published` is written first, because the ids of events
+-- depend on it: otherwise a later event could get the id of a stored one.
+function join_work.store(call, work)
+  local subscriber = call.keys.subscriber(work.args.token)
+  if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
+  take(call, work, work.complete_outlet)
+  take(call, work, work.expiry_outlet)
+  storing.store(call, work.args.uid_seed, work.taken)
+  open_keys.store(work.open)
+  for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
+    if work[field] > 0 then redis.call('HINCRBY', subscriber, field, work[field]) end
+  end
+  return report(work)
+end
+
+return join_work

@@ -1,0 +1,100 @@
+#!lua flags=allow-oom
+--[[
+due_triggers: return some of the triggers that are due, and Redis's time. At most `limit`, or fewer if their definitions
+are long.
+
+Clients take turns, so that a client with many overdue triggers does not keep others waiting: the reply has the first
+due trigger of each client, then the second of each, and so on. `turn` says which client begins.
+
+A trigger whose topic takes no events now, because `max_outbox_bytes` wait for another partition (outboxes.lua), is left
+out. It stays due, and comes again after a second.
+
+If the time of an entry in `triggers:due` differs from that of its trigger, the entry is corrected. An entry without a
+readable trigger is removed. Otherwise the scheduler would find such entries due for ever. So is the entry of a trigger
+whose topic cannot be read; a sweep enters it again.
+
+`moving` has triggers that the caller is to bring to the partition of their topic. They come again after a second.
+]]
+local agenda = include('flow/agenda')
+local calls = include('store/calls')
+local intake = include('publishing/intake')
+local triggers = include('flow/triggers/triggers')
+
+-- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
+local MAX_DEFINITION_BYTES = 1000000
+-- Maximum due triggers that a script call looks at, the earliest first. By default one client may have only half as
+-- many, so triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
+local MAX_DUE_READ = 2000
+
+-- Returns the definition of a trigger, the time at which it is due next, the bytes of the definition, and true if the
+-- trigger is being moved. The time is nil if the trigger is paused or will never be due again. The definition is nil if
+-- the trigger is missing or unreadable.
+local function read(call, client, name)
+  local definition = calls.read('HGET', call.keys.triggers_of(client), name)
+  local state = calls.read('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
+  if type(definition) ~= 'string' or state.err then return nil end
+  local due_ms = tonumber(state[1] or nil)
+  return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
+end
+
+-- Returns the topic of a trigger. Throws if a key that firing needs is of another type. Otherwise fire_triggers would
+-- fail, and other triggers would wait.
+local function read_topic(call, taken, name)
+  redis.call('SCARD', call.keys.topic_subscribers(name))
+  return intake.topic(call, taken, name)
+end
+
+-- Chooses at most `limit` of the due triggers in `entries`, of each client in turn. Returns their positions there.
+local function in_turns(entries, turn, limit)
+  local clients, places = {}, {}
+  for i = 1, #entries, 2 do
+    local _, client = triggers.parts(entries[i])
+    client = client or ''
+    if not places[client] then
+      places[client] = {}
+      clients[#clients + 1] = client
+    end
+    table.insert(places[client], i)
+  end
+  local chosen, round = {}, 1
+  repeat
+    local before = #chosen
+    for i = 0, #clients - 1 do
+      chosen[#chosen + 1] = #chosen < limit and places[clients[(turn + i) % #clients + 1]][round] or nil
+    end
+    round = round + 1
+  until #chosen == before
+  return chosen
+end
+
+return function(call, args)
+  local keys, due, moving, bytes, taken = call.keys, {}, {}, 0, intake.begin(args)
+  local now = string.format('%d', call.now_ms)
+  local entries =
+    redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_DUE_READ, 'WITHSCORES')
+  for _, i in ipairs(in_turns(entries, args.turn, args.limit)) do
+    local member, score = entries[i], tonumber(entries[i + 1])
+    local name, client = triggers.parts(member)
+    local trigger, due_ms, length, is_moving
+    if name then trigger, due_ms, length, is_moving = read(call, client, name) end
+    local topic = trigger and not is_moving and calls.try_keys(call, read_topic, taken, trigger.topic)
+    if trigger and is_moving then
+      moving[#moving + 1] = { client = client, name = name }
+      agenda.postpone(call, keys.triggers_due(), member)
+    elseif not topic then
+      redis.call('ZREM', keys.triggers_due(), member)
+    elseif not agenda.is_placed(call, score, due_ms) then
+      triggers.enter(call, client, name, due_ms)
+    elseif intake.judge_outboxes(call, taken, topic) then
+      agenda.postpone(call, keys.triggers_due(), member)
+    else
+      due[#due + 1] = {
+        client = client, name = name, due_at = due_ms,
+        revision = trigger.revision, catch_up = trigger.catch_up, timing = trigger.timing,
+      }
+    end
+    bytes = bytes + (length or 0)
+    if bytes > MAX_DEFINITION_BYTES then break end
+  end
+  return { now_ms = call.now_ms, due = due, moving = moving }
+end

@@ -1,0 +1,28 @@
+#!lua
+--[[
+receive_trigger: store a trigger that comes from another partition, since its new topic is in this one. `definition` and
+`state` (the fields and values of its hash) are as the other partition stores them. If this partition already has a
+trigger of this name, that one stays as it is, and the reply is `received` too. So a repeat is harmless.
+
+`seen_ms` is a time by the clock of this partition. After it, the caller read the trigger in the other partition. If it
+is more than `max_age_ms` ago, nothing changes and the reply is `late`: since then, another call may have brought the
+trigger here, and its client may have deleted it.
+
+The client must exist unless the configuration names it (`is_fixed`); otherwise nothing changes and the reply is
+`client_not_found`. If its scopes do not permit the topic any more, the trigger is paused.
+]]
+local triggers = include('flow/triggers/triggers')
+
+return function(call, args)
+  local client, name, trigger = args.client, args.name, call.keys.trigger(args.client, args.name)
+  if call.now_ms - args.seen_ms > args.max_age_ms then return 'late' end
+  local refusal = triggers.judge_client(call, client, args.is_fixed, args.topic)
+  if refusal == 'client_not_found' then return refusal end
+  if redis.call('HEXISTS', call.keys.triggers_of(client), name) == 1 then return 'received' end
+  triggers.define(call, client, name, args.definition)
+  redis.call('HSET', trigger, unpack(args.state))
+  redis.call('HDEL', trigger, 'moving')
+  triggers.enter_as_stored(call, client, name)
+  if refusal then triggers.pause(call, client, name, 'forbidden') end
+  return 'received'
+end

@@ -1,0 +1,195 @@
+import { LRUCache } from 'lru-cache';
+import type { PublicNames } from '../../authentication/public_names.ts';
+import type { Batch } from '../../delivering/batch.ts';
+import type { Grant } from '../../delivering/grant.ts';
+import { eventJson } from '../../delivering/legacy_event.ts';
+import { type QueueSettings, SLOW_MS } from '../../delivering/queue.ts';
+import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../../delivering/settlement.ts';
+import { takenRecord } from '../../delivering/taken_record.ts';
+import { StorageFull } from '../../errors.ts';
+import { ownerOf } from '../../ids.ts';
+import { parseOwnJson } from '../../json.ts';
+import type { Log } from '../../log.ts';
+import type { StorageGuard } from '../../publishing/storage_guard.ts';
+import { clientBytes } from '../../store/client_quota.ts';
+import type { Reply } from '../../store/contracts.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import { keyOf } from './join_key.ts';
+import {
+  areFullElsewhere,
+  claimTopics,
+  type Join,
+  type JoinFigures,
+  type JoinLimits,
+  joinArguments,
+  noteCounted,
+  outletsOf,
+  readJoin,
+  refusalText,
+} from './join_store.ts';
+
+/** Maximum events that one script call counts for a join. More would block Redis for too long. */
+const MAX_COUNTED_PER_CALL = 50;
+const MAX_JOINS_KNOWN = 1000;
+
+/** What the delivery log shows as the attempt at a batch of a join. There is no HTTP request, so no status. */
+const TAKEN = { status: null, durationMs: 0 };
+
+const UNTIL_THERE_IS_ROOM = triedAgainIn(1000);
+
+interface JoinBatchesParts {
+  partitions: Partitions;
+  guard: Pick<StorageGuard, 'check' | 'maxBytes'>;
+  recorder: JoinFigures & { removed(queue: string, events: number): void };
+  publicNames: PublicNames;
+  settings: QueueSettings & JoinLimits;
+  log: Log;
+}
+
+type Work = Grant & { batch: Batch };
+
+interface StoredEvent {
+  id: string;
+  topic: string;
+  url: string;
+  data?: unknown;
+}
+
+type Counted = Reply<'join_events'>;
+
+/**
+ * Counts the events in the batches of joins. A join groups events by a key, such as an order number. When a key is
+ * complete, the join publishes an event.
+ */
+export class JoinBatches {
+  readonly #parts: JoinBatchesParts;
+  readonly #known = new LRUCache<string, Join>({ max: MAX_JOINS_KNOWN });
+
+  constructor(parts: JoinBatchesParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Counts the events of a batch for its join, with script calls that remove the counted events. The last call also
+   * deletes the job. The batch waits while Redis is short of memory, or an outbox is full. Throws RangeError if an
+   * event cannot be decoded, and StorageUnavailable.
+   */
+  async take(work: Work, signal: AbortSignal): Promise<Settlement> {
+    try {
+      return await this.#take(work, signal);
+    } catch (error) {
+      if (error instanceof StorageFull) return UNTIL_THERE_IS_ROOM;
+      throw error;
+    }
+  }
+
+  async #take(work: Work, signal: AbortSignal): Promise<Settlement> {
+    const { batch } = work;
+    const { guard, partitions, settings } = this.#parts;
+    let events = eventsIn(batch.pieces);
+    let join = await this.#find(batch.token, work.subscriber?.subscribedAt);
+    while (join) {
+      if (await this.#isOfEarlier(batch, join)) return DONE;
+      if (signal.aborted) return GIVEN_BACK;
+      await guard.check(partitions.ofSubscriber(batch.token));
+      const refusal = await this.#refusalElsewhere(join);
+      if (refusal) return this.#refused(work, join, refusal);
+      if (await areFullElsewhere(join, outletsOf(join.rules), settings, partitions))
+        return UNTIL_THERE_IS_ROOM;
+      const reply = await this.#count(work, join, events);
+      if (reply.outcome === 'outbox_full') return UNTIL_THERE_IS_ROOM;
+      if (reply.outcome === 'not_held') return { end: 'settled', held: false };
+      if (reply.outcome === 'refused') return this.#refused(work, join, reply.reason);
+      if (reply.outcome === 'changed') join = await this.#find(batch.token);
+      else await this.#note(join, batch, reply);
+      if (reply.isDone) return { end: 'settled', held: true };
+      events = events.slice(reply.taken);
+    }
+    return DONE;
+  }
+
+  /** Returns true if the batch is from an earlier join of the same name. The events of such a batch are not counted. */
+  async #isOfEarlier({ token, bid }: Batch, { countsAfter }: Join): Promise<boolean> {
+    if (countsAfter === 0) return false;
+    const partition = this.#parts.partitions.ofSubscriber(token);
+    const score = await partition.command((redis, keys) => redis.zscore(keys.batches_queued(token), bid));
+    return score !== null && Number(score) <= countsAfter;
+  }
+
+  /** Returns the cached join if its version is `version`. Otherwise reads it from Redis; undefined if it is gone. */
+  async #find(token: string, version?: string): Promise<Join | undefined> {
+    const known = this.#known.get(token);
+    if (known && known.version === version) return known;
+    const join = await readJoin(this.#parts.partitions.ofSubscriber(token), token);
+    if (join) this.#known.set(token, join);
+    return join;
+  }
+
+  /** Counts the next events, and publishes for the join keys that are complete then. */
+  #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted> {
+    const { guard, partitions, settings } = this.#parts;
+    const { worker, packed, lease, batch } = work;
+    const { deliveryLog, maxJoinKeys, maxJoinBytes } = settings;
+    const slice = events.slice(0, MAX_COUNTED_PER_CALL);
+    return partitions.ofSubscriber(batch.token).runPermitted('join_events', {
+      ...settings,
+      ...joinArguments(join, settings, partitions),
+      q: 'main',
+      worker,
+      job: packed,
+      lease,
+      slowMs: SLOW_MS,
+      record: deliveryLog > 0 ? takenRecord(batch, { ...TAKEN, atMs: work.atMs }) : undefined,
+      bid: batch.bid,
+      createdMs: batch.createdAtMs,
+      maxKeys: maxJoinKeys,
+      maxBytes: Math.min(maxJoinBytes, clientBytes(guard.maxBytes)),
+      left: events.length,
+      events: slice.map((event) => argumentsOf(event, join)),
+    });
+  }
+
+  /**
+   * If the topic of `then` lives in another partition, makes the client of the join its publisher there. The script
+   * `join_events` sees only one partition. Returns the reason for a refusal, otherwise undefined.
+   */
+  async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
+    const { partitions, settings } = this.#parts;
+    const { topic } = rules.then;
+    if (partitions.ofTopic(topic) === partitions.ofSubscriber(token)) return undefined;
+    return (await claimTopics(partitions, ownerOf(token), [topic], settings))?.outcome;
+  }
+
+  /** Makes a batch a dead letter, because its join may not publish. Its owner can retry it later. */
+  async #refused(
+    { batch, atMs }: Work,
+    { token, rules }: Join,
+    reason: Counted['reason'] = 'claimed_by_other',
+  ): Promise<Settlement> {
+    const text = refusalText(reason, rules.then.topic);
+    const { publicNames, log } = this.#parts;
+    const join = await publicNames.forLog(token);
+    const line = { join, bid: batch.bid, reason: text, death: 'join_refused' };
+    const onEnd = (isDropped: boolean) => {
+      if (!isDropped) log.error(line, 'a join may not publish; its batch is a dead letter now');
+    };
+    const attempt = { atMs, durationMs: 0, reason: text };
+    return { end: 'dead', burial: { reason: 'join_refused', attempt, damage: 0, throttleMs: 0, onEnd } };
+  }
+
+  async #note(join: Join, { bid }: Batch, reply: Counted): Promise<void> {
+    const { recorder, log } = this.#parts;
+    const { taken, completed, expired, evicted, unkeyed } = reply;
+    if (taken > 0) recorder.removed(join.token, taken);
+    log.debug({ bid, events: taken, completed, expired, evicted, unkeyed }, 'counted a batch for a join');
+    await noteCounted(this.#parts, join, reply);
+  }
+}
+
+function eventsIn(pieces: readonly Buffer[]): StoredEvent[] {
+  return pieces.flatMap((piece) => parseOwnJson(`[${eventJson(piece)}]`) as StoredEvent[]);
+}
+
+function argumentsOf({ topic, id, url, data }: StoredEvent, { rules }: Join) {
+  return { topic, key: keyOf({ url, data }, rules.by), id, url };
+}

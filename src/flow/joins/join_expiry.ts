@@ -1,0 +1,110 @@
+import type { PublicNames } from '../../authentication/public_names.ts';
+import { ownerOf } from '../../ids.ts';
+import type { Log } from '../../log.ts';
+import type { StorageGuard } from '../../publishing/storage_guard.ts';
+import type { Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import { msOf } from '../../store/replies.ts';
+import type { Flushing } from '../../subscribing/topic_marks.ts';
+import {
+  areFullElsewhere,
+  type Join,
+  type JoinFigures,
+  type JoinLimits,
+  joinArguments,
+  noteCounted,
+  readJoin,
+} from './join_store.ts';
+
+/** Maximum joins whose expired join keys are closed in one call. */
+const MAX_JOINS = 100;
+/** Maximum joins with expired join keys that are read in one call, so that joins of several clients are among them. */
+const MAX_DUE = 2000;
+/** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
+const MAX_CLOSED = 100;
+
+interface JoinExpiryParts {
+  partition: Partition;
+  partitions: Partitions;
+  outbox?: Flushing | undefined;
+  guard: Pick<StorageGuard, 'check'>;
+  recorder: JoinFigures;
+  publicNames: PublicNames;
+  settings: JoinLimits;
+  log: Log;
+}
+
+/**
+ * Returns a function that closes the expired keys of joins: up to 100 of each of 100 joins in one call. If the join has
+ * `on_expiry`, each expired key publishes an event. Several processes may call the function at the same time.
+ *
+ * If a join fails, the others are still handled, and the first error is thrown at the end. The error is StorageFull if
+ * an event must be published while memory is short, and StorageUnavailable if Redis cannot be reached.
+ */
+export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
+  return async (signal) => {
+    const failures: unknown[] = [];
+    for (const token of await dueJoins(parts.partition)) {
+      if (signal.aborted) return;
+      await expire(parts, token).catch((error: unknown) => failures.push(error));
+    }
+    if (failures.length > 0) throw failures[0];
+  };
+}
+
+/**
+ * Returns up to MAX_JOINS joins that have expired join keys: the first of each client, then the second of each, and so
+ * on.
+ */
+async function dueJoins(partition: Partition): Promise<string[]> {
+  const due = await partition.command(async (redis, keys) => {
+    const nowMs = msOf(await redis.time());
+    return redis.zrangebyscore(keys.joins_expiring(), '-inf', nowMs, 'LIMIT', 0, MAX_DUE);
+  });
+  const joinsOf = [...Map.groupBy(due, ownerOf).values()];
+  const rounds = Math.max(0, ...joinsOf.map(({ length }) => length));
+  const inTurns = Array.from({ length: rounds }, (_, round) =>
+    joinsOf.flatMap((joins) => joins[round] ?? []),
+  );
+  return inTurns.flat().slice(0, MAX_JOINS);
+}
+
+/**
+ * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
+ * Otherwise a join key could expire although an accepted event completes it. Returns the time (ms) at which the wait
+ * began: events that were accepted later may still be missing. Returns undefined if the bus has only one partition.
+ */
+async function moveWhatIsAccepted(
+  { partition, partitions, outbox }: JoinExpiryParts,
+  { rules }: Join,
+): Promise<number | undefined> {
+  if (partitions.all.length === 1) return undefined;
+  const homes = new Set(rules.sources.map(({ topic }) => partitions.ofTopic(topic)));
+  homes.delete(partition);
+  const beganMs = msOf(await partition.command((redis) => redis.time()));
+  for (const home of homes) await outbox?.flush(home, partition);
+  return beganMs;
+}
+
+async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
+  const { partition, partitions, guard, settings } = parts;
+  const join = await readJoin(partition, token);
+  if (!join) {
+    // The join is gone, and must not be due again. Like the sweep, this removes its entry.
+    await partition.run('sweep_joins', { where: 'joins_expiring', names: [token], token: undefined });
+    return;
+  }
+  const { on_expiry } = join.rules;
+  if (on_expiry) await guard.check(partition);
+  const movedUntilMs = await moveWhatIsAccepted(parts, join);
+  const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
+  // The script cannot see that an outbox of another partition is full. With a limit of 0 bytes, it acts as if its own
+  // were: it closes no key, and looks at the join again after a second.
+  const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
+  const reply = await partition.runPermitted('expire_keys', {
+    ...joinArguments(join, limits, partitions),
+    maxClosed: MAX_CLOSED,
+    movedUntilMs,
+  });
+  await noteCounted(parts, join, reply);
+}

@@ -1,0 +1,46 @@
+import type { Partitions } from '../../store/partitions.ts';
+
+interface Joined {
+  /** The token of the join. */
+  token: string;
+  sources: readonly string[];
+  /** The topics to which the join will publish. */
+  outlets: readonly string[];
+}
+
+/**
+ * Returns the source topic through which events of a join would come back to it, by way of other joins. Returns
+ * undefined if there is no such loop.
+ *
+ * The search goes backward: from a source topic to the joins that publish to it, then to their source topics, and so
+ * on. It may miss a loop of joins that different clients make at the same moment.
+ */
+export async function sourceInLoop(
+  partitions: Partitions,
+  { token, sources, outlets }: Joined,
+): Promise<string | undefined> {
+  const seen = new Set<string>();
+  for (const source of sources) {
+    const left = [source];
+    for (let topic = left.pop(); topic !== undefined; topic = left.pop()) {
+      if (outlets.includes(topic)) return source;
+      if (seen.has(topic)) continue;
+      seen.add(topic);
+      left.push(...(await sourcesBefore(partitions, topic, token)));
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Returns the source topics of all joins that publish to a topic, except those of the join `except`. The joins can be
+ * in any partition. A join also counts if it may not publish to the topic now, because the topic belongs to another
+ * client: it can publish when its client gets the topic back.
+ */
+async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
+  const found = await partitions.ask(async (redis, keys) => {
+    const join = await redis.hget(keys.joins_into(), topic);
+    return join && join !== except ? redis.smembers(keys.subscriber_topics(join)) : [];
+  });
+  return found.flat();
+}

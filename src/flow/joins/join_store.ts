@@ -1,0 +1,173 @@
+import type { PublicNames } from '../../authentication/public_names.ts';
+import type { Config } from '../../config.ts';
+import { readJoinToken, uidSeed } from '../../ids.ts';
+import type { Log } from '../../log.ts';
+import { countPublished, type PublishFigures } from '../../publishing/publication.ts';
+import type { Arguments, Reply } from '../../store/contracts.ts';
+import type { Keyspace } from '../../store/keys.ts';
+import type { Commands, Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import { marksIn } from '../../subscribing/topic_marks.ts';
+import type { JoinRules } from './join_rules.ts';
+
+export type JoinLimits = Pick<
+  Config,
+  | 'maxJoins'
+  | 'maxClientJoins'
+  | 'maxJoinKeys'
+  | 'maxJoinBytes'
+  | 'maxTopics'
+  | 'maxClientTopics'
+  | 'maxOutboxBytes'
+>;
+
+/** A join, with what a worker needs in order to count events for it. */
+export interface Join {
+  token: string;
+  rules: JoinRules;
+  /**
+   * When the rules were stored, in µs by the clock of Redis. If the rules are replaced, scripts refuse to count by the
+   * old ones.
+   */
+  version: string;
+  /**
+   * If the score of a batch in the queue (the time of its creation) is at most this, the batch belongs to an earlier
+   * join of the same name. 0 if there was no earlier join.
+   */
+  countsAfter: number;
+}
+
+/** Reads a join. Returns undefined if it no longer exists. Throws StorageUnavailable if Redis cannot be reached. */
+export function readJoin(partition: Partition, token: string): Promise<Join | undefined> {
+  return partition.command(async (redis, keys) => joinIn(token, await readHash(redis, keys, token)));
+}
+
+function readHash(redis: Commands, keys: Keyspace, token: string) {
+  return redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'counts_after');
+}
+
+function joinIn(token: string, [rules, version, countsAfter]: (string | null)[]): Join | undefined {
+  if (!rules || !version) return undefined;
+  return { token, rules: JSON.parse(rules), version, countsAfter: Number(countsAfter ?? 0) };
+}
+
+/**
+ * Returns the arguments that scripts need to publish events for a join. `thenHome` and `expiryHome` are the indexes of
+ * the partitions in which the topics of `then` and `on_expiry` live, unless that is the partition of the join.
+ */
+export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
+  const partition = partitions.ofSubscriber(token);
+  const homeOf = (topic: string | undefined) => {
+    const home = topic === undefined ? partition : partitions.ofTopic(topic);
+    return home === partition ? undefined : String(home.index);
+  };
+  const { name = '', client = '' } = readJoinToken(token) ?? {};
+  const { then, on_expiry, within, sources } = rules;
+  const { maxTopics, maxClientTopics, maxOutboxBytes } = limits;
+  return {
+    maxTopics,
+    maxClientTopics,
+    maxOutboxBytes,
+    token,
+    name,
+    client,
+    version,
+    sources,
+    withinMs: within,
+    thenTopic: then.topic,
+    thenType: then.type,
+    thenHome: homeOf(then.topic),
+    expiryTopic: on_expiry?.topic,
+    expiryType: on_expiry?.type,
+    expiryHome: homeOf(on_expiry?.topic),
+    uidSeed: uidSeed(),
+  } satisfies Partial<Arguments<'join_events'>>;
+}
+
+export function outletsOf({ then, on_expiry }: JoinRules): string[] {
+  return [...new Set([then.topic, ...(on_expiry ? [on_expiry.topic] : [])])];
+}
+
+/**
+ * Makes a client the publisher of these topics, each in the partition of the topic. With `judgesOnly`, only checks
+ * whether that is possible. Returns the reason and the topic of a refusal, or undefined.
+ */
+export async function claimTopics(
+  partitions: Partitions,
+  client: string,
+  outlets: readonly string[],
+  { maxTopics, maxClientTopics }: Pick<JoinLimits, 'maxTopics' | 'maxClientTopics'>,
+  judgesOnly = false,
+) {
+  for (const [home, topics] of Map.groupBy(outlets, (topic) => partitions.ofTopic(topic))) {
+    const claim = { client, maxTopics, maxClientTopics, topics, judgesOnly };
+    const { outcome, topic } = await home.run('claim_topics', claim);
+    if (outcome !== 'ok') return { outcome, topic };
+  }
+  return undefined;
+}
+
+/**
+ * Returns true if one of these topics lives in another partition than the join, and takes no events now, because an
+ * outbox there is full for a partition with subscribers of the topic. Ignores partitions that do not answer: events for
+ * them wait in the outbox of the join's partition, whose size the scripts check.
+ */
+export async function areFullElsewhere(
+  { token }: Join,
+  topics: readonly string[],
+  { maxOutboxBytes }: Pick<JoinLimits, 'maxOutboxBytes'>,
+  partitions: Partitions,
+): Promise<boolean> {
+  const foreign = topics.filter((topic) => partitions.ofTopic(topic) !== partitions.ofSubscriber(token));
+  const found = foreign.map(async (topic) => {
+    const [marks, bytes, aside] = await partitions
+      .ofTopic(topic)
+      .command((redis, keys) =>
+        Promise.all([
+          redis.hget(keys.topic(topic), 'elsewhere'),
+          redis.hget(keys.outboxes_sent(), 'bytes'),
+          redis.hgetall(keys.outboxes_bytes()),
+        ]),
+      );
+    const waiting = (partition: number) => Number(bytes ?? 0) + Number(aside[partition] ?? 0);
+    return [...marksIn(marks).keys()].some((partition) => waiting(partition) >= maxOutboxBytes);
+  });
+  return (await Promise.allSettled(found)).some((each) => each.status === 'fulfilled' && each.value);
+}
+
+export interface JoinFigures extends PublishFigures {
+  joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
+}
+
+/**
+ * Adds what a script has done for a join to the metrics. If join keys expired, and the join may not publish events
+ * about them, logs the reason.
+ */
+export async function noteCounted(
+  parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },
+  { token, rules }: Join,
+  { completed = 0, expired, unkeyed = 0, published, expiryRefusal }: JoinReply,
+): Promise<void> {
+  const { recorder, publicNames, log } = parts;
+  recorder.joined(token, { completed, expired, unkeyed });
+  countPublished(recorder, published);
+  if (!expiryRefusal || !rules.on_expiry) return;
+  const reason = refusalText(expiryRefusal, rules.on_expiry.topic);
+  const line = { join: await publicNames.forLog(token), keys: expired, reason };
+  log.error(line, 'keys of a join expired, and it may not publish that');
+}
+
+type JoinReply = Pick<Reply<'expire_keys'>, 'expired' | 'published' | 'expiryRefusal'> & {
+  completed?: number;
+  unkeyed?: number;
+};
+
+/** Says, for the owner of a join, why the join may not publish to a topic. */
+export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
+  if (reason === 'claimed_by_other') return `another client publishes to ${topic} now`;
+  if (reason === 'replaced')
+    return `another join has taken ${topic}; put this join again when the topic is yours`;
+  if (reason === 'owns_too_many')
+    return `${topic} was deleted, and its client owns as many topics as it may (ROUTEMASTER_MAX_CLIENT_TOPICS)`;
+  return `${topic} was deleted, and the bus has no room for more topics (ROUTEMASTER_MAX_TOPICS)`;
+}

@@ -1,0 +1,134 @@
+import { slicesOf } from '../../chunks.ts';
+import { joinToken, readJoinToken } from '../../ids.ts';
+import type { Arguments, Reply } from '../../store/contracts.ts';
+import type { Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import { TopicMarks } from '../../subscribing/topic_marks.ts';
+import { sourceInLoop } from './join_loops.ts';
+import {
+  type JoinReport,
+  type KeyPlace,
+  type OpenKeysPage,
+  readOpenKeys,
+  readReport,
+} from './join_report.ts';
+import type { JoinRules } from './join_rules.ts';
+import { claimTopics, type JoinLimits, outletsOf } from './join_store.ts';
+
+/** Maximum joins that are read at once. Reading one takes eight commands. */
+const LISTED_AT_ONCE = 50;
+
+/** The joins of all clients. The token of a join contains its name and the token of its client. */
+export class Joins {
+  readonly #partitions: Partitions;
+  readonly #limits: JoinLimits;
+  readonly #marks: TopicMarks;
+
+  constructor(partitions: Partitions, limits: JoinLimits) {
+    this.#partitions = partitions;
+    this.#marks = new TopicMarks(partitions);
+    this.#limits = limits;
+  }
+
+  /**
+   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. In one case, a
+   * refusal leaves a trace: if something changed between the checks and the last step, the client may already be the
+   * publisher of topics in other partitions.
+   */
+  async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
+    const token = joinToken(name, client);
+    const partition = this.#partitions.ofSubscriber(token);
+    const sources = rules.sources.map(({ topic }) => topic);
+    const outlets = outletsOf(rules);
+    const isHere = (topic: string) => this.#partitions.ofTopic(topic) === partition;
+    const foreignSources = this.#marks.foreign(partition, sources);
+    const before = this.#partitions.all.length > 1 ? await this.#sourcesOf(partition, token) : [];
+    const putting = {
+      ...this.#limits,
+      token,
+      name,
+      client,
+      rules: JSON.stringify(rules),
+      withinMs: rules.within,
+      sources,
+      outlets,
+      sourcesHere: sources.filter(isHere),
+      outletsHere: outlets.filter(isHere),
+      foreignSources,
+    };
+    const refusal = await this.#prepare(partition, putting);
+    const reply = refusal ?? (await partition.run('put_join', { ...putting, judgesOnly: false }));
+    await this.#marks.refresh(partition, [...before, ...foreignSources]);
+    return reply;
+  }
+
+  #sourcesOf(partition: Partition, token: string): Promise<string[]> {
+    return partition.command((redis, keys) => redis.smembers(keys.subscriber_topics(token)));
+  }
+
+  /**
+   * Prepares other partitions for a new or changed join. Returns the reason for a refusal, such as a loop of joins, or
+   * undefined.
+   *
+   * - First marks the source topics there, so that their events also go to the partition of the join.
+   * - Then makes the client the publisher of the topics to which the join publishes. This comes last, because a later
+   *   refusal would not undo it.
+   */
+  async #prepare(
+    partition: Partition,
+    putting: Omit<Arguments<'put_join'>, 'judgesOnly'>,
+  ): Promise<Reply<'put_join'> | undefined> {
+    if (this.#partitions.all.length === 1) return undefined;
+    const { client, outlets, foreignSources, maxTopics } = putting;
+    const foreignOutlets = this.#marks.foreign(partition, outlets);
+    const claim = (judgesOnly: boolean) =>
+      claimTopics(this.#partitions, client, foreignOutlets, this.#limits, judgesOnly);
+    const loop = await sourceInLoop(this.#partitions, putting);
+    if (loop !== undefined) return { outcome: 'loop', topic: loop };
+    const refused = await claim(true);
+    if (refused) return refused;
+    const judged = await partition.run('put_join', { ...putting, judgesOnly: true });
+    if (judged.outcome !== 'created' && judged.outcome !== 'changed') return judged;
+    if (!(await this.#marks.reserve(partition, foreignSources, maxTopics)))
+      return { outcome: 'no_room', topic: undefined };
+    return claim(false);
+  }
+
+  /** Returns the tokens of all joins, or of the joins of one client, sorted by client and name. */
+  async tokens(client?: string): Promise<string[]> {
+    const found = await this.#partitions.ask(async (redis, keys) => {
+      if (client === undefined) return redis.smembers(keys.joins());
+      return (await redis.smembers(keys.joins_of(client))).map((name) => joinToken(name, client));
+    }, this.#partitions.holding(client));
+    return found.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
+  }
+
+  /** Returns the reports of these joins. Joins that do not exist, or cannot be read, are left out. */
+  async read(tokens: readonly string[]): Promise<JoinReport[]> {
+    const reports: (JoinReport | undefined)[] = [];
+    const read = (token: string) => {
+      const partition = this.#partitions.ofSubscriber(token);
+      return partition.command((redis, keys) => readReport(redis, keys, token).catch(partition.skip));
+    };
+    for (const slice of slicesOf(tokens, LISTED_AT_ONCE))
+      reports.push(...(await Promise.all(slice.map(read))));
+    return reports.filter((each) => each !== undefined);
+  }
+
+  find(token: string): Promise<JoinReport | undefined> {
+    return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
+  }
+
+  /** Returns a page of up to `limit` open join keys of a join (see `readOpenKeys`). */
+  openKeys(token: string, rules: JoinRules, limit: number, after?: KeyPlace): Promise<OpenKeysPage> {
+    return this.#partitions
+      .ofSubscriber(token)
+      .command((redis, keys) => readOpenKeys(redis, keys, { token, ...rules }, limit, after));
+  }
+}
+
+/** Returns the text by which listings sort joins. The NUL in it is in no token and no name. */
+export function placeOf(token: string): string {
+  const { name = '', client = '' } = readJoinToken(token) ?? {};
+  return `${client}\0${name}`;
+}

@@ -1,0 +1,56 @@
+import { parseOwnJson } from '../../json.ts';
+import { aroundTimestamp } from '../../publishing/event.ts';
+import type { EventContent } from '../../publishing/event_fields.ts';
+import type { CatchUp } from './plan.ts';
+import type { Timing } from './schedule.ts';
+
+/** What only the client sets in a trigger. The bus can change `paused`, too. */
+export interface Definition {
+  topic: string;
+  event: EventContent;
+  catchUp: CatchUp;
+  timing: Timing;
+}
+
+interface ReadDefinition extends Omit<Definition, 'event'> {
+  event: { type: EventContent['type']; url: string; data?: unknown };
+}
+
+const BEFORE_ID = '{"id":"';
+
+/**
+ * Returns the definition of a trigger as the text that Redis stores: six lines, which `lua/flow/triggers/triggers.lua` splits.
+ * `revision` is an id that no other definition has. When the trigger fires, the script puts the JSON of the event
+ * together from the event id, `head`, the time and `tail`.
+ */
+export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
+  const [before, tail] = aroundTimestamp({ id: '', topic, ...event });
+  const head = before.slice(BEFORE_ID.length);
+  return [revision, topic, catchUp, JSON.stringify(timing), head, tail].join('\n');
+}
+
+export function readDefinition(text: string): ReadDefinition {
+  const [, topic = '', catchUp, timing = '', head = '', tail = ''] = text.split('\n');
+  const event = parseOwnJson(`${BEFORE_ID}${head}0${tail}`) as ReadDefinition['event'];
+  const { type, url, data } = event;
+  return {
+    topic,
+    catchUp: catchUp as CatchUp,
+    timing: JSON.parse(timing) as Timing,
+    event: { type, url, ...(data !== undefined && { data }) },
+  };
+}
+
+export function topicOf(text: string): string {
+  return text.split('\n', 2)[1] ?? '';
+}
+
+export function revisionOf(text: string): string {
+  return text.slice(0, text.indexOf('\n'));
+}
+
+/** Returns the JSON of an event of the trigger with this definition. */
+export function eventNow(text: string, id: string, nowMs: number): string {
+  const [, , , , head, tail] = text.split('\n');
+  return `${BEFORE_ID}${id}${head}${nowMs}${tail}`;
+}

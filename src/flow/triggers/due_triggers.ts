@@ -1,0 +1,186 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import { clock } from '../../clock.ts';
+import type { Config } from '../../config.ts';
+import { isPassing, StorageFull } from '../../errors.ts';
+import { uidSeed } from '../../ids.ts';
+import { failureOf, type Log, reasonOf } from '../../log.ts';
+import type { Recorder } from '../../metrics/recorder.ts';
+import { countPublished } from '../../publishing/publication.ts';
+import type { RateLimit } from '../../publishing/rate_limit.ts';
+import type { StorageGuard } from '../../publishing/storage_guard.ts';
+import type { Arguments, Reply } from '../../store/contracts.ts';
+import type { Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import { MissedLog } from './missed_log.ts';
+import { bringToTopic } from './moving_trigger.ts';
+import { plan } from './plan.ts';
+import { timesOf } from './schedule.ts';
+import type { TriggerName } from './stored_trigger.ts';
+
+/** Maximum triggers that one script call fires. 100 take Redis some ms. */
+const FIRED_PER_CALL = 100;
+/** Maximum due times of a script call. The trigger that reaches this number is its last one. */
+const MAX_TIMES = 200;
+/** Maximum time for computing due times. Then the triggers fire whose times are computed so far. */
+const PLAN_MS = 50;
+/** Maximum time for computing due times before other code of this process runs. */
+const TURN_MS = 5;
+/** Minimum time between two log lines about a trigger whose times cannot be computed. Workers try each second. */
+const TELL_EVERY_MS = 3_600_000;
+const MAX_TOLD = 1000;
+
+type DueTrigger = Reply<'due_triggers'>['due'][number];
+type Firing = Arguments<'fire_triggers'>['firings'][number];
+type Fired = Reply<'fire_triggers'>;
+
+interface DueTriggersParts {
+  partition: Partition;
+  partitions: Partitions;
+  guard: Pick<StorageGuard, 'check'>;
+  limits: Pick<
+    Config,
+    'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
+  >;
+  /**
+   * Checks and charges the rates of clients, which the control partition stores. Undefined if this is the control
+   * partition: there, the script charges the clients itself. In other partitions, clients are charged only after their
+   * events are published, so a client can exceed its rate for a moment.
+   */
+  ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
+  recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
+  log: Log;
+  /** Called if Redis is out of memory. The function must free some memory. */
+  onFull: () => void;
+}
+
+/**
+ * Fires the due triggers of a partition. Each script call takes one trigger of each client, then a second one of each,
+ * and so on, so that no client keeps the others waiting. Several processes may fire triggers at the same time, because
+ * the script accepts each due time only once.
+ */
+export class DueTriggers {
+  readonly #parts: DueTriggersParts;
+  readonly #missed: MissedLog;
+  /** Ids of the stored definitions whose times cannot be computed, if the log has said so in the last hour. */
+  readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
+  /** Number of calls of `publish` so far. The script uses it to begin with another client in each call. */
+  #turn = 0;
+
+  constructor(parts: DueTriggersParts) {
+    this.#parts = parts;
+    this.#missed = new MissedLog(parts.log);
+  }
+
+  /**
+   * Fires some of the due triggers. Throws StorageFull while memory is short, and StorageUnavailable if Redis cannot be
+   * reached.
+   */
+  async publish(): Promise<void> {
+    const { partition, guard, limits } = this.#parts;
+    await guard.check(partition);
+    const { maxOutboxBytes } = limits;
+    const asked = { limit: FIRED_PER_CALL, turn: this.#turn++, maxOutboxBytes };
+    const { nowMs, due, moving } = await partition.run('due_triggers', asked);
+    const firings = await this.#planAll(due, nowMs);
+    if (firings.length > 0) this.#count(firings, await this.#fire(firings));
+    for (const trigger of moving) this.#startMove(trigger);
+  }
+
+  /** Starts to move a trigger to the partition of its topic, without waiting for this partition, which may be away. */
+  #startMove(trigger: TriggerName): void {
+    const { partition, partitions } = this.#parts;
+    bringToTopic(trigger, partition, partitions).catch((error: unknown) =>
+      this.#logUnlessPassing(error, 'a trigger cannot be moved to the partition of its topic', trigger.name),
+    );
+  }
+
+  #logUnlessPassing(error: unknown, message: string, trigger?: string): void {
+    if (isPassing(error)) return;
+    this.#parts.log.error({ err: error, ...failureOf(error), trigger }, message);
+  }
+
+  async #planAll(due: readonly DueTrigger[], nowMs: number): Promise<Firing[]> {
+    const firings: Firing[] = [];
+    let times = 0;
+    const endMs = clock.monotonicMs() + PLAN_MS;
+    let turnEndMs = clock.monotonicMs() + TURN_MS;
+    for (const each of due) {
+      const firing = this.#plan(each, nowMs);
+      firings.push(firing);
+      times += firing.times.length;
+      if (times >= MAX_TIMES || clock.monotonicMs() >= endMs) break;
+      if (clock.monotonicMs() < turnEndMs) continue;
+      await nextTurn();
+      turnEndMs = clock.monotonicMs() + TURN_MS;
+    }
+    return firings;
+  }
+
+  #plan({ timing, catchUp, ...trigger }: DueTrigger, nowMs: number): Firing {
+    try {
+      const due = { times: timesOf(JSON.parse(timing)), catchUp, dueMs: trigger.dueAt, nowMs };
+      const { nextMs, ...rest } = plan(due);
+      return { ...trigger, ...rest, nextAt: nextMs };
+    } catch (error) {
+      // The other triggers must go on. This one stays due: another worker may know its time zone, for example.
+      this.#tell(trigger, error);
+      return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
+    }
+  }
+
+  #tell({ name, revision }: Pick<DueTrigger, 'name' | 'revision'>, error: unknown): void {
+    if (this.#loggedRevisions.has(revision)) return;
+    this.#loggedRevisions.set(revision, true);
+    const about = { trigger: name, reason: reasonOf(error) };
+    this.#parts.log.error(about, 'cannot compute when a trigger fires; it stays due and is tried again');
+  }
+
+  async #fire(firings: readonly Firing[]): Promise<Fired> {
+    const { partition, ratesElsewhere, limits, onFull } = this.#parts;
+    const { publishRate, publishBytes, publishBurstMs } = limits;
+    const clients = [...new Set(firings.map(({ client }) => client))];
+    try {
+      return await partition.runPermitted('fire_triggers', {
+        ...limits,
+        uidSeed: uidSeed(),
+        firings,
+        burstMs: publishBurstMs,
+        eventsPerSecond: ratesElsewhere ? 0 : publishRate,
+        bytesPerSecond: ratesElsewhere ? 0 : publishBytes,
+        waiting: clients.filter((client) => ratesElsewhere?.mustWait(client)),
+      });
+    } catch (error) {
+      if (error instanceof StorageFull) onFull();
+      throw error;
+    }
+  }
+
+  /** Charges clients for their events, without waiting for the control partition, which may be away. */
+  #charge(spent: Fired['spent']): void {
+    const message = 'what triggers have fired cannot be counted against the rate of their client';
+    for (const { client, events, bytes } of spent)
+      this.#parts.ratesElsewhere
+        ?.charge(client, events, bytes)
+        .catch((error: unknown) => this.#logUnlessPassing(error, message));
+  }
+
+  #count(firings: readonly Firing[], { nowMs, outcomes, spent, published }: Fired): void {
+    this.#charge(spent);
+    const { recorder } = this.#parts;
+    const lateMs: number[] = [];
+    let allMissed = 0;
+    for (const [index, { outcome, fired }] of outcomes.entries()) {
+      const { times, missed } = firings[index] as Firing;
+      if (outcome === 'changed' || outcome === 'left') continue;
+      lateMs.push(...times.slice(0, fired).map((time) => nowMs - time));
+      const refused = outcome === 'settled' ? 0 : times.length;
+      this.#missed.note('late', missed);
+      this.#missed.note(outcome, refused);
+      allMissed += missed + refused;
+    }
+    recorder.triggersFired(lateMs);
+    recorder.triggersMissed(allMissed);
+    countPublished(recorder, published);
+  }
+}

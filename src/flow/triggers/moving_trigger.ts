@@ -1,0 +1,56 @@
+import { clock } from '../../clock.ts';
+import { StorageUnavailable } from '../../errors.ts';
+import type { Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import { msOf } from '../../store/replies.ts';
+import { revisionOf, topicOf } from './definition.ts';
+import type { TriggerName } from './stored_trigger.ts';
+
+/**
+ * Maximum time from the reading of a trigger in its old partition until it is stored in the new one. Twice the time of
+ * the calls before the reading is added, so that a trigger can also move between slow partitions.
+ */
+const MAX_AGE_MS = 1000;
+
+/**
+ * If a trigger is marked as moving, moves it from the partition `from` to the partition of its topic, with its counts
+ * and times. The call may be repeated, also after it was cut off, and several processes may make it at the same time.
+ * Returns false if the trigger stays in `from`, because the other partition does not know its client. Throws
+ * StorageUnavailable if the trigger stays because the calls took too long.
+ */
+export async function bringToTopic(
+  { client, name }: TriggerName,
+  from: Partition,
+  partitions: Partitions,
+): Promise<boolean> {
+  const beganMs = clock.monotonicMs();
+  const before = await from.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
+  if (before === null) return true;
+  const topic = topicOf(before);
+  const home = partitions.ofTopic(topic);
+  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. Later, it could store a trigger that
+  // is gone: another call may have moved the trigger, and the client may have deleted it there.
+  const seenMs = msOf(await home.command((redis) => redis.time()));
+  const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
+  const [definition, state] = await from.command((redis, keys) =>
+    Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
+  );
+  const { moving } = state;
+  if (definition === null || moving === undefined || topicOf(definition) !== topic) return true;
+  const outcome = await home.run('receive_trigger', {
+    client,
+    name,
+    topic,
+    definition,
+    isFixed: moving === 'fixed',
+    seenMs,
+    maxAgeMs,
+    state: Object.entries(state).flat(),
+  });
+  if (outcome === 'client_not_found') return false;
+  if (outcome === 'late') throw new StorageUnavailable(undefined, `${home.master.name} took too long`);
+  // Removes the trigger from `from`, unless its definition has changed. Another process may have moved the trigger
+  // already, and the client may have stored a new one of this name in `from`.
+  await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
+  return true;
+}

@@ -1,0 +1,190 @@
+import { addCopy } from '../../authentication/client_copies.ts';
+import { slicesOf } from '../../chunks.ts';
+import type { Config } from '../../config.ts';
+import { uid } from '../../ids.ts';
+import type { Arguments, Reply } from '../../store/contracts.ts';
+import type { Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import { msOf } from '../../store/replies.ts';
+import { type Definition, definitionText, revisionOf } from './definition.ts';
+import { bringToTopic } from './moving_trigger.ts';
+import {
+  allNames,
+  namesOf,
+  placeOf,
+  readAll,
+  type StoredTrigger,
+  type TriggerName,
+} from './stored_trigger.ts';
+
+/** Maximum triggers that one pipeline reads. It is low because the definition of a trigger may have 70 KB. */
+const TRIGGERS_PER_PIPELINE = 50;
+/** Maximum attempts to store a definition while other calls keep replacing it. */
+const MAX_TRIES = 10;
+
+type TriggerLimits = Pick<Config, 'maxTriggers' | 'maxClientTriggers' | 'maxTopics' | 'maxClientTopics'> & {
+  readonly maxClientTriggerBytes: number;
+};
+
+/** What to store. `due` says whether the trigger keeps its stored due time or gets a new one. */
+export interface Wanted {
+  definition: Definition;
+  isPaused: boolean;
+  due: 'keep' | { nextMs: number | undefined };
+}
+
+export type PutOutcome = Exclude<Reply<'put_trigger'>, 'conflict'>;
+
+interface Found {
+  partition: Partition;
+  nowMs: number;
+  stored: StoredTrigger | undefined;
+}
+
+/** The triggers of all clients. A trigger is stored in the partition of the topic to which it publishes. */
+export class Triggers {
+  readonly #partitions: Partitions;
+  readonly #limits: TriggerLimits;
+
+  constructor(partitions: Partitions, limits: TriggerLimits) {
+    this.#partitions = partitions;
+    this.#limits = limits;
+  }
+
+  /** Returns a trigger, and the time by Redis's clock. */
+  async find(trigger: TriggerName): Promise<Omit<Found, 'partition'>> {
+    const found = await this.#lookUp(trigger);
+    return found.find(({ stored }) => stored) ?? (found[0] as Found);
+  }
+
+  #lookUp(trigger: TriggerName): Promise<Found[]> {
+    const found = this.#partitions.all.map(async (partition) => {
+      const [time, [stored]] = await partition.command((redis, keys) =>
+        Promise.all([redis.time(), readAll(redis, keys, [trigger])]),
+      );
+      return { partition, nowMs: msOf(time), stored };
+    });
+    return Promise.all(found);
+  }
+
+  /**
+   * Creates or replaces a trigger, which then publishes to `topic`. Calls `decide` with the stored trigger, if there is
+   * one, and with the time of Redis. `decide` returns what to store. If another request changes the trigger meanwhile,
+   * `decide` is called again. `isFixed` is true if the setting ROUTEMASTER_CLIENTS names the client: Redis does not
+   * store such clients.
+   */
+  async put(
+    trigger: TriggerName,
+    { isFixed, topic }: { isFixed: boolean; topic: string },
+    decide: (stored: StoredTrigger | undefined, nowMs: number) => Wanted,
+  ): Promise<PutOutcome> {
+    const home = this.#partitions.ofTopic(topic);
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const found = await this.#lookUp(trigger);
+      const here = found.find(({ partition }) => partition === home) as Found;
+      const there = found.filter(({ stored }) => stored);
+      const moving = there.find(({ stored }) => stored?.state.moving);
+      if (moving && (await bringToTopic(trigger, moving.partition, this.#partitions))) continue;
+      if (there.length > 1) {
+        await this.#keepOne(trigger);
+        continue;
+      }
+      const { partition: from, stored, nowMs } = there[0] ?? here;
+      const { definition, isPaused, due } = decide(stored, nowMs);
+      const keepsNext = due === 'keep';
+      const args = {
+        ...this.#limits,
+        ...trigger,
+        isFixed,
+        topic,
+        isPaused,
+        keepsNext,
+        nextAt: keepsNext ? undefined : due.nextMs,
+        before: stored && revisionOf(stored.text),
+        definition: definitionText(uid(), definition),
+        maxClientBytes: this.#limits.maxClientTriggerBytes,
+      };
+      const outcome =
+        from === home
+          ? await home.run('put_trigger', { ...args, step: 'put' })
+          : await this.#move(from, home, args);
+      if (outcome === 'conflict') continue;
+      const { control } = this.#partitions;
+      const isUnknown = outcome === 'client_not_found' && home !== control;
+      if (isUnknown && (await addCopy(control, home, trigger.client))) continue;
+      const isNewHere = outcome === 'created' || (outcome === 'changed' && from !== home);
+      if (isNewHere && !(await this.#keepOne(trigger))) continue;
+      return outcome;
+    }
+    throw new Error(`the trigger ${trigger.name} was replaced ${MAX_TRIES} times while it was to be`);
+  }
+
+  /**
+   * Changes a trigger and moves it to the partition of its new topic. If this process dies between the two, a worker
+   * moves the trigger a second later.
+   */
+  async #move(
+    from: Partition,
+    home: Partition,
+    args: Omit<Arguments<'put_trigger'>, 'step'>,
+  ): Promise<Reply<'put_trigger'>> {
+    const judged = await home.run('put_trigger', { ...args, before: undefined, step: 'judge' });
+    if (judged !== 'created') return judged;
+    const left = await from.run('put_trigger', { ...args, step: 'leave' });
+    if (left === 'conflict') return left;
+    return (await bringToTopic(args, from, this.#partitions)) ? 'changed' : 'client_not_found';
+  }
+
+  /**
+   * Removes all copies of a trigger but one. Two calls at once, with topics in two partitions, may have stored a copy
+   * in each. After a removal, looks again, because another process may have moved a copy meanwhile. Returns false if no
+   * partition has the trigger any more.
+   */
+  async #keepOne(trigger: TriggerName): Promise<boolean> {
+    if (this.#partitions.all.length === 1) return true;
+    for (;;) {
+      const [kept, ...others] = (await this.#lookUp(trigger)).filter(({ stored }) => stored);
+      if (others.length === 0) return kept !== undefined;
+      await Promise.all(others.map(({ partition }) => partition.run('remove_trigger', trigger)));
+    }
+  }
+
+  /** Removes a trigger. Returns false if there was no such trigger. */
+  async remove(trigger: TriggerName): Promise<boolean> {
+    const { all } = this.#partitions;
+    for (let found = false; ; ) {
+      const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
+      found ||= removed.includes(true);
+      // A worker may have moved the trigger during the removal, to a partition that was asked already.
+      if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
+    }
+  }
+
+  /**
+   * Returns the names of the triggers of a client, or of all clients, sorted by name, then client. A trigger that is
+   * being moved, so that two partitions have it, comes once.
+   */
+  async names(client?: string): Promise<TriggerName[]> {
+    const names = await Promise.all(
+      this.#partitions.all.map((partition) =>
+        client === undefined ? allNames(partition) : namesOf(partition, client),
+      ),
+    );
+    const byPlace = new Map(names.flat().map((each) => [placeOf(each), each]));
+    return [...byPlace.values()].sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
+  }
+
+  /** Returns the triggers with these names, in this order. Leaves out those that do not exist or cannot be read. */
+  async read(names: readonly TriggerName[]): Promise<StoredTrigger[]> {
+    const triggers: StoredTrigger[] = [];
+    for (const slice of slicesOf(names, TRIGGERS_PER_PIPELINE)) {
+      const found = await Promise.all(
+        this.#partitions.all.map((partition) =>
+          partition.command((redis, keys) => readAll(redis, keys, slice, partition.skip)),
+        ),
+      );
+      triggers.push(...slice.flatMap((_, index) => found.map((each) => each[index]).find(Boolean) ?? []));
+    }
+    return triggers;
+  }
+}

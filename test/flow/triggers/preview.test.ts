@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { definitionText } from '../../../src/flow/triggers/definition.ts';
+import { nextTimes } from '../../../src/flow/triggers/preview.ts';
+
+const EVENT = { type: 'noop', url: 'https://shop.example.com/' } as const;
+
+test('each of the next times has a turn of its own, and rare ones count as calls', async () => {
+  const preview = async (cron: string) => {
+    const timing = { schedule: { cron, timezone: 'Europe/Berlin' }, start: 0, end: null, offset: 0 };
+    const text = definitionText('r', { topic: 'widgets', event: EVENT, catchUp: 'latest', timing });
+    let turns = 0;
+    const turn = async () => void turns++;
+    const stored = { client: 'shop', name: 'rare', text, state: {} };
+    const { times, calls } = await nextTimes(stored, Date.UTC(2026, 0, 1), 30, turn);
+    return { turns, found: times.length, calls };
+  };
+  const rare = await preview('30 2 * 3 +SUN#5');
+  assert.deepEqual([rare.turns, rare.found], [30, 30]);
+  const frequent = await preview('* * * * *');
+  assert.ok(rare.calls > 2 && frequent.calls < rare.calls, `${rare.calls}, ${frequent.calls}`);
+  assert.deepEqual(await preview('0 0 30 2 *').then(({ turns, found }) => [turns, found]), [1, 0]);
+});
