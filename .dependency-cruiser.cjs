@@ -127,7 +127,7 @@ module.exports = {
       dependencyTypesNot: ['local', 'core', 'type-only'],
     }),
     confine('ioredis', '^src/store/'),
-    confine('undici', '^src/delivering/'),
+    confine('undici', '^src/delivering/sending/'),
     confine('express', '^src/http/'),
     confine('passport-http', '^src/authentication/'),
     confine('croner', '^src/flow/'),

@@ -2,7 +2,7 @@ import { Clients } from '../src/authentication/client.ts';
 import { NameKey } from '../src/authentication/name_key.ts';
 import { PublicNames } from '../src/authentication/public_names.ts';
 import { type BatchSettings, batchJob } from '../src/delivering/deliver_batch.ts';
-import { Delivery } from '../src/delivering/delivery.ts';
+import { Delivery } from '../src/delivering/sending/delivery.ts';
 import type { JobHandler } from '../src/delivering/settlement.ts';
 import type { Log } from '../src/log.ts';
 import { Counters } from '../src/metrics/counters.ts';

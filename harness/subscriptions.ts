@@ -1,4 +1,4 @@
-import { DeadLetters } from '../src/delivering/dead_letters.ts';
+import { DeadLetters } from '../src/delivering/dead_letters/dead_letters.ts';
 import type { Partition } from '../src/store/partition.ts';
 import { Partitions } from '../src/store/partitions.ts';
 import { Subscriptions } from '../src/subscribing/subscription.ts';

@@ -1,7 +1,7 @@
 import { Pool } from 'undici';
 import { serveCalls } from '../../harness/measuring/helper.ts';
 import { percentile } from '../../harness/measuring/statistics.ts';
-import { signatureHeaders } from '../../src/delivering/signatures.ts';
+import { signatureHeaders } from '../../src/delivering/sending/signatures.ts';
 import { UUID } from '../workload.ts';
 import type { LoadResult } from './load.ts';
 

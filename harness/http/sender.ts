@@ -1,8 +1,8 @@
 import type { TestContext } from 'node:test';
-import { Delivery } from '../../src/delivering/delivery.ts';
-import type { ConnectionSettings } from '../../src/delivering/delivery_connections.ts';
-import type { DeliveryOutcome } from '../../src/delivering/delivery_exchange.ts';
 import type { Subscriber } from '../../src/delivering/grant.ts';
+import { Delivery } from '../../src/delivering/sending/delivery.ts';
+import type { ConnectionSettings } from '../../src/delivering/sending/delivery_connections.ts';
+import type { DeliveryOutcome } from '../../src/delivering/sending/delivery_exchange.ts';
 import { CallbackPolicy, type PolicyOptions } from '../../src/subscribing/callback_policy.ts';
 import { RUBY_EVENT } from '../redis/ruby_redis.ts';
 

@@ -13,7 +13,7 @@ and can be delivered.
 dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its end. The caller
 passes them to the next call, with the same first cut.
 ]]
-local dead_letters = include('delivering/dead_letters')
+local dead_letters = include('delivering/dead_letters/dead_letters')
 local delivery_log = include('records/delivery_log')
 local drop_records = include('maintenance/drop_records')
 local drops = include('maintenance/drops')

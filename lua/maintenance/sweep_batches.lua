@@ -15,7 +15,7 @@ batches_open and batches_room are tokens of subscribers.
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')
-local dead_letters = include('delivering/dead_letters')
+local dead_letters = include('delivering/dead_letters/dead_letters')
 local drops = include('maintenance/drops')
 local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')

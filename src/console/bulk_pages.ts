@@ -1,4 +1,4 @@
-import type { Bulk, Bulks } from '../delivering/bulks.ts';
+import type { Bulk, Bulks } from '../delivering/dead_letters/bulks.ts';
 import { DEATH_REASONS, type DeathReason } from '../delivering/settlement.ts';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';

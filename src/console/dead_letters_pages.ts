@@ -1,5 +1,5 @@
-import type { DeadLetter } from '../delivering/dead_letter.ts';
-import type { WholeDeadLetter } from '../delivering/dead_letters_api.ts';
+import type { DeadLetter } from '../delivering/dead_letters/dead_letter.ts';
+import type { WholeDeadLetter } from '../delivering/dead_letters/dead_letters_api.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';

@@ -7,10 +7,10 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { type FailedAttempt, printable } from './attempt.ts';
 import { type Batch, readLongBatch } from './batch.ts';
-import type { Delivery } from './delivery.ts';
-import type { FailedDelivery } from './delivery_exchange.ts';
 import type { Grant, Subscriber } from './grant.ts';
 import { type RetrySettings, retryAfterFailure } from './retry_policy.ts';
+import type { Delivery } from './sending/delivery.ts';
+import type { FailedDelivery } from './sending/delivery_exchange.ts';
 import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } from './settlement.ts';
 import { takenRecord } from './taken_record.ts';
 

@@ -1,6 +1,6 @@
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { type Bulk, readBulk } from '../delivering/bulks.ts';
+import { type Bulk, readBulk } from '../delivering/dead_letters/bulks.ts';
 import type { Grant } from '../delivering/grant.ts';
 import { DONE, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
 import { StorageFull } from '../errors.ts';

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { BULK_JOB } from '../delivering/bulks.ts';
+import { BULK_JOB } from '../delivering/dead_letters/bulks.ts';
 import { autodrops, Queue } from '../delivering/queue.ts';
 import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';

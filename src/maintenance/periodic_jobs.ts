@@ -1,5 +1,5 @@
 import { repairCopies } from '../authentication/client_copies.ts';
-import { DeadLetters } from '../delivering/dead_letters.ts';
+import { DeadLetters } from '../delivering/dead_letters/dead_letters.ts';
 import { promoteDue } from '../delivering/queue.ts';
 import { STEPS } from '../metrics/history.ts';
 import type { Partition } from '../store/partition.ts';

@@ -1,6 +1,6 @@
 import { slicesOf } from '../chunks.ts';
 import type { Config } from '../config.ts';
-import type { DeadLetters } from '../delivering/dead_letters.ts';
+import type { DeadLetters } from '../delivering/dead_letters/dead_letters.ts';
 import { isJoinToken, ownerOf } from '../ids.ts';
 import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Config } from '../config.ts';
-import { isSecret } from '../delivering/signatures.ts';
+import { isSecret } from '../delivering/sending/signatures.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import type { Input, Wording } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';

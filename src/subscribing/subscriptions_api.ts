@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import { allows } from '../authentication/scope.ts';
-import { newKeyPair, newSecret } from '../delivering/signatures.ts';
+import { newKeyPair, newSecret } from '../delivering/sending/signatures.ts';
 import { BusError } from '../errors.ts';
 import type { ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';

@@ -12,7 +12,7 @@ import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
-import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import { DeadLetters } from '../../src/delivering/dead_letters/dead_letters.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { triedAgainIn } from '../../src/delivering/settlement.ts';
 import { JoinBatches } from '../../src/flow/joins/join_batches.ts';

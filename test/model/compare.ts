@@ -4,7 +4,7 @@ import { readDelayed } from '../../harness/scripts/delayed.ts';
 import type { Readable } from '../../harness/scripts/image.ts';
 import { shortName } from '../../harness/scripts/names.ts';
 import type { State } from '../../harness/scripts/state.ts';
-import { type Bulk, readBulk } from '../../src/delivering/bulks.ts';
+import { type Bulk, readBulk } from '../../src/delivering/dead_letters/bulks.ts';
 import { SHARES } from '../../src/store/job.ts';
 import { pauserOf } from '../../src/store/pause.ts';
 import type { Model } from './model.ts';

@@ -5,7 +5,7 @@ import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossi
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
-import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import { DeadLetters } from '../../src/delivering/dead_letters/dead_letters.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import type { JoinRules } from '../../src/flow/joins/join_rules.ts';

@@ -8,7 +8,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { slicesOf } from '../../src/chunks.ts';
-import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import { DeadLetters } from '../../src/delivering/dead_letters/dead_letters.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageForbidden, StorageUnavailable } from '../../src/errors.ts';

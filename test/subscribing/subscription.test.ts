@@ -6,7 +6,7 @@ import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts'
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
-import { newKeyPair, newSecret } from '../../src/delivering/signatures.ts';
+import { newKeyPair, newSecret } from '../../src/delivering/sending/signatures.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 

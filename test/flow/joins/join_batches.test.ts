@@ -13,7 +13,7 @@ import { Clients } from '../../../src/authentication/client.ts';
 import { NameKey } from '../../../src/authentication/name_key.ts';
 import { PublicNames } from '../../../src/authentication/public_names.ts';
 import type { Batch } from '../../../src/delivering/batch.ts';
-import { DeadLetters } from '../../../src/delivering/dead_letters.ts';
+import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
 import type { Grant } from '../../../src/delivering/grant.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
 import { DONE, GIVEN_BACK } from '../../../src/delivering/settlement.ts';

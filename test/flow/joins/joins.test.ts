@@ -8,7 +8,7 @@ import { nameIn } from '../../../harness/scripts/crossing.ts';
 import { JoinCalls, joinEvent } from '../../../harness/scripts/join_calls.ts';
 import { DEFAULTS } from '../../../harness/subscriptions.ts';
 import { sleep } from '../../../src/clock.ts';
-import { DeadLetters } from '../../../src/delivering/dead_letters.ts';
+import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import { joinArguments } from '../../../src/flow/joins/join_store.ts';
 import { Joins } from '../../../src/flow/joins/joins.ts';

@@ -7,7 +7,12 @@ import { Webhook } from 'standardwebhooks';
 import { answer, type Delivery, Receiver } from '../../../harness/http/receiver.ts';
 import { sender } from '../../../harness/http/sender.ts';
 import { root } from '../../../harness/processes/command.ts';
-import { isSecret, newKeyPair, newSecret, signatureHeaders } from '../../../src/delivering/signatures.ts';
+import {
+  isSecret,
+  newKeyPair,
+  newSecret,
+  signatureHeaders,
+} from '../../../src/delivering/sending/signatures.ts';
 
 /** The example of Standard Webhooks 1.0. */
 const VECTOR = {

@@ -2,7 +2,7 @@
 Purging: deletes dead letters for good, with a record of each in the delivery log.
 ]]
 local batches = include('delivering/batches')
-local dead_letters = include('delivering/dead_letters')
+local dead_letters = include('delivering/dead_letters/dead_letters')
 local delivery_log = include('records/delivery_log')
 local purging = {}
 

@@ -4,10 +4,10 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { reasonOf, sender } from '../../harness/http/sender.ts';
-import { freePort } from '../../harness/processes/ports.ts';
-import { until } from '../../harness/until.ts';
-import { type DeliveryOutcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
+import { reasonOf, sender } from '../../../harness/http/sender.ts';
+import { freePort } from '../../../harness/processes/ports.ts';
+import { until } from '../../../harness/until.ts';
+import { type DeliveryOutcome, readRetryAfter } from '../../../src/delivering/sending/delivery_exchange.ts';
 
 /** Returns a function that sends a batch to a callback at 127.0.0.1. */
 function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<DeliveryOutcome> {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
-import { clock } from '../clock.ts';
+import { clock } from '../../clock.ts';
 
 /**
  * Age at which the connections to a host are replaced, even busy ones. Without this, deliveries would still go to the

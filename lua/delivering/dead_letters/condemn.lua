@@ -13,7 +13,7 @@ this batch, and its reply was lost, the reply is the same again.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
-local burying = include('delivering/burying')
+local burying = include('delivering/dead_letters/burying')
 local jobs = include('delivering/jobs')
 
 local function forget(call, worker)

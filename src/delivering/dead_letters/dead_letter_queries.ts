@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { LIMIT, PLACE_MEANING, PLACE_RULE, TIME } from '../routing/paging.ts';
-import { parameters } from '../routing/query.ts';
-import type { Input } from '../routing/route.ts';
-import { oneOf } from '../routing/schemas.ts';
-import { askedFields } from '../subscribing/asked_subscribers.ts';
+import { LIMIT, PLACE_MEANING, PLACE_RULE, TIME } from '../../routing/paging.ts';
+import { parameters } from '../../routing/query.ts';
+import type { Input } from '../../routing/route.ts';
+import { oneOf } from '../../routing/schemas.ts';
+import { askedFields } from '../../subscribing/asked_subscribers.ts';
+import { DEATH_REASONS } from '../settlement.ts';
 import type { Place } from './dead_letter.ts';
-import { DEATH_REASONS } from './settlement.ts';
 
 /** The word for the listed things in descriptions and errors. */
 export const WHAT = 'dead letters';

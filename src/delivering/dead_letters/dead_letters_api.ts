@@ -1,19 +1,19 @@
 import { z } from 'zod';
-import { BusError } from '../errors.ts';
-import type { StorageGuard } from '../publishing/storage_guard.ts';
-import { type ChangingCaller, clientOf } from '../routing/caller.ts';
-import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
-import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { badParameter, clientNamed } from '../routing/query.ts';
-import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
-import type { Partitions } from '../store/partitions.ts';
+import { BusError } from '../../errors.ts';
+import type { StorageGuard } from '../../publishing/storage_guard.ts';
+import { type ChangingCaller, clientOf } from '../../routing/caller.ts';
+import { DEFAULT_LISTED, nextLink } from '../../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../../routing/picking.ts';
+import { badParameter, clientNamed } from '../../routing/query.ts';
+import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../../routing/route.ts';
+import type { Partitions } from '../../store/partitions.ts';
 import {
   type AskedSubscribersParts,
   subscribersAsked,
   subscribersOf,
   withOwners,
-} from '../subscribing/asked_subscribers.ts';
-import { ATTEMPT } from './attempt_report.ts';
+} from '../../subscribing/asked_subscribers.ts';
+import { ATTEMPT } from '../attempt_report.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, WHAT, WHOSE } from './dead_letter_queries.ts';
 import { eventsOfLetter, findDeadLetter, listDeadLetters, wholeLetterJson } from './dead_letter_reading.ts';

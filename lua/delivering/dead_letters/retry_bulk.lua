@@ -4,8 +4,8 @@ retry_bulk: make a step of a running bulk that retries dead letters: retry the n
 the subscriber of a letter has left, or the letter cannot be read, the letter stays, and counts in `left`. Redis refuses
 this script while memory is exhausted, as it refuses `revive`.
 ]]
-local bulks = include('delivering/bulks')
-local reviving = include('delivering/reviving')
+local bulks = include('delivering/dead_letters/bulks')
+local reviving = include('delivering/dead_letters/reviving')
 
 return function(call, args)
   local record = bulks.open(call, args, 'running')

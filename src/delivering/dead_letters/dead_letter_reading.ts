@@ -1,10 +1,12 @@
-import { slicesOf } from '../chunks.ts';
-import { BusError } from '../errors.ts';
-import { ownerOf } from '../ids.ts';
-import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
-import { replies } from '../store/replies.ts';
-import type { AttemptReport } from './attempt_report.ts';
+import { slicesOf } from '../../chunks.ts';
+import { BusError } from '../../errors.ts';
+import { ownerOf } from '../../ids.ts';
+import type { Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import { replies } from '../../store/replies.ts';
+import type { AttemptReport } from '../attempt_report.ts';
+import { eventSlices } from '../event_slices.ts';
+import type { DeathReason } from '../settlement.ts';
 import {
   type DeadLetter,
   newestFirst,
@@ -13,8 +15,6 @@ import {
   placesIn,
   readLetters,
 } from './dead_letter.ts';
-import { eventSlices } from './event_slices.ts';
-import type { DeathReason } from './settlement.ts';
 
 /**
  * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Commands that are sent

@@ -3,7 +3,7 @@
 count_bulk: make a step of a bulk that counts: count the next dead letters
 that match. When all are counted, the bulk waits until its owner confirms it.
 ]]
-local bulks = include('delivering/bulks')
+local bulks = include('delivering/dead_letters/bulks')
 
 return function(call, args)
   local record = bulks.open(call, args, 'counting')

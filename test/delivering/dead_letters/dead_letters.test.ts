@@ -1,20 +1,24 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { RUBY_EVENT } from '../../harness/redis/ruby_redis.ts';
-import { scriptCalls } from '../../harness/redis/script_calls.ts';
-import { TestStore } from '../../harness/redis/store.ts';
-import { Bus } from '../../harness/scripts/bus.ts';
-import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts';
-import { assertConsistent } from '../../harness/scripts/invariants.ts';
-import { longName, shortName } from '../../harness/scripts/names.ts';
-import { attemptJson } from '../../src/delivering/attempt.ts';
-import type { DeadLetter, Place } from '../../src/delivering/dead_letter.ts';
-import { eventsOfLetter, findDeadLetter, listDeadLetters } from '../../src/delivering/dead_letter_reading.ts';
-import { DeadLetters } from '../../src/delivering/dead_letters.ts';
-import { eventText } from '../../src/publishing/event.ts';
-import type { Arguments, ScriptName } from '../../src/store/contracts.ts';
-import type { Partition } from '../../src/store/partition.ts';
-import { Partitions } from '../../src/store/partitions.ts';
+import { RUBY_EVENT } from '../../../harness/redis/ruby_redis.ts';
+import { scriptCalls } from '../../../harness/redis/script_calls.ts';
+import { TestStore } from '../../../harness/redis/store.ts';
+import { Bus } from '../../../harness/scripts/bus.ts';
+import { buryAll, readDeadLetters } from '../../../harness/scripts/dead_letters.ts';
+import { assertConsistent } from '../../../harness/scripts/invariants.ts';
+import { longName, shortName } from '../../../harness/scripts/names.ts';
+import { attemptJson } from '../../../src/delivering/attempt.ts';
+import type { DeadLetter, Place } from '../../../src/delivering/dead_letters/dead_letter.ts';
+import {
+  eventsOfLetter,
+  findDeadLetter,
+  listDeadLetters,
+} from '../../../src/delivering/dead_letters/dead_letter_reading.ts';
+import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
+import { eventText } from '../../../src/publishing/event.ts';
+import type { Arguments, ScriptName } from '../../../src/store/contracts.ts';
+import type { Partition } from '../../../src/store/partition.ts';
+import { Partitions } from '../../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

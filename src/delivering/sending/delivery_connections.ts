@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { buildConnector, Pool, ProxyAgent } from 'undici';
-import { type CallbackPolicy, CallbackRefused } from '../subscribing/callback_policy.ts';
+import { type CallbackPolicy, CallbackRefused } from '../../subscribing/callback_policy.ts';
 import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;

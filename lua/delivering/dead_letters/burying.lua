@@ -2,7 +2,7 @@
 Burying: ends the delivery of a batch that must not be tried again.
 ]]
 local batches = include('delivering/batches')
-local dead_letters = include('delivering/dead_letters')
+local dead_letters = include('delivering/dead_letters/dead_letters')
 local lanes = include('delivering/lanes')
 local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')

@@ -1,8 +1,8 @@
-import type { Config } from '../config.ts';
-import { ownerOf } from '../ids.ts';
-import type { Reply } from '../store/contracts.ts';
-import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
+import type { Config } from '../../config.ts';
+import { ownerOf } from '../../ids.ts';
+import type { Reply } from '../../store/contracts.ts';
+import type { Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
 import { type DeadLetter, placesIn } from './dead_letter.ts';
 
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */

@@ -3,12 +3,12 @@ import type { RequestListener } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { queryObjects } from 'node:v8';
 import { Pool } from 'undici';
-import { accept, KEEP_FOR_MINUTES, KeepingHost } from '../../harness/http/keeping_host.ts';
-import { sender } from '../../harness/http/sender.ts';
-import { freePort } from '../../harness/processes/ports.ts';
-import { until } from '../../harness/until.ts';
-import { clock } from '../../src/clock.ts';
-import { UnfinishedAnswers } from '../../src/delivering/unfinished_answers.ts';
+import { accept, KEEP_FOR_MINUTES, KeepingHost } from '../../../harness/http/keeping_host.ts';
+import { sender } from '../../../harness/http/sender.ts';
+import { freePort } from '../../../harness/processes/ports.ts';
+import { until } from '../../../harness/until.ts';
+import { clock } from '../../../src/clock.ts';
+import { UnfinishedAnswers } from '../../../src/delivering/sending/unfinished_answers.ts';
 
 const hosts = (t: TestContext, count: number, answer = accept) =>
   Promise.all(Array.from({ length: count }, () => KeepingHost.start(t, answer)));

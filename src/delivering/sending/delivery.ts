@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
-import { clock } from '../clock.ts';
-import type { CallbackPolicy } from '../subscribing/callback_policy.ts';
-import { type DropNotice, dropNoticeHeader } from '../subscribing/drop_notice.ts';
-import { type Batch, batchBody } from './batch.ts';
+import { clock } from '../../clock.ts';
+import type { CallbackPolicy } from '../../subscribing/callback_policy.ts';
+import { type DropNotice, dropNoticeHeader } from '../../subscribing/drop_notice.ts';
+import { type Batch, batchBody } from '../batch.ts';
+import type { Subscriber } from '../grant.ts';
 import { type CallbackHost, CallbackHosts } from './callback_hosts.ts';
 import { type ConnectionSettings, callbackConnections } from './delivery_connections.ts';
 import { type DeliveryOutcome, Exchange } from './delivery_exchange.ts';
-import type { Subscriber } from './grant.ts';
 import { signatureHeaders } from './signatures.ts';
 import { UnfinishedAnswers } from './unfinished_answers.ts';
 

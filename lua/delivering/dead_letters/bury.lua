@@ -8,7 +8,7 @@ letter, even if an earlier call made it and its reply was lost. `dropped` is the
 Either number is 0 if there is no such dead letter or batch.
 ]]
 local batches = include('delivering/batches')
-local burying = include('delivering/burying')
+local burying = include('delivering/dead_letters/burying')
 local leases = include('delivering/leases')
 
 return function(call, args)

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { NAMED } from '../routing/schemas.ts';
-import type { Keyspace } from '../store/keys.ts';
-import type { Commands } from '../store/partition.ts';
-import { pairsOf, replies } from '../store/replies.ts';
-import { BATCH_HEADER_LENGTH } from './batch.ts';
+import { NAMED } from '../../routing/schemas.ts';
+import type { Keyspace } from '../../store/keys.ts';
+import type { Commands } from '../../store/partition.ts';
+import { pairsOf, replies } from '../../store/replies.ts';
+import { BATCH_HEADER_LENGTH } from '../batch.ts';
 
 /** A dead letter as listings show it. `id` is the id of its batch. Times are in ms, by Redis's clock. */
 export const DEAD_LETTER = z

@@ -12,7 +12,7 @@ an entry of the client's index that names such a dead letter, or none, is remove
 Redis refuses this script while memory is exhausted (no `allow-oom`), although the script needs almost no memory. When
 memory is short, autodrop deletes dead letters first. If they were revived, it would delete other batches instead.
 ]]
-local reviving = include('delivering/reviving')
+local reviving = include('delivering/dead_letters/reviving')
 
 return function(call, args)
   local outcomes = {}

@@ -8,7 +8,7 @@ Only letters that have died by now match. So if a letter is retried and dies aga
 `queues` has the tokens of the subscribers whose letters are counted, or a null for all subscribers, as JSON that only
 the caller reads.
 ]]
-local bulks = include('delivering/bulks')
+local bulks = include('delivering/dead_letters/bulks')
 local jobs = include('delivering/jobs')
 
 return function(call, args)

@@ -3,8 +3,8 @@
 purge_bulk: make a step of a running bulk that purges dead letters: delete the next dead letters, as `purge` does. A
 letter that cannot be read stays, and counts in `left`.
 ]]
-local bulks = include('delivering/bulks')
-local purging = include('delivering/purging')
+local bulks = include('delivering/dead_letters/bulks')
+local purging = include('delivering/dead_letters/purging')
 
 return function(call, args)
   local record = bulks.open(call, args, 'running')

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
-import { clock } from '../clock.ts';
-import { messageOf } from '../errors.ts';
+import { clock } from '../../clock.ts';
+import { messageOf } from '../../errors.ts';
 import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.ts';
 
 /** Maximum length of an answer. If an answer is longer, its connection is closed. */

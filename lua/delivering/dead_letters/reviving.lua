@@ -3,7 +3,7 @@ Reviving: turns a dead letter back into a ready batch.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
-local dead_letters = include('delivering/dead_letters')
+local dead_letters = include('delivering/dead_letters/dead_letters')
 local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
 local reviving = {}

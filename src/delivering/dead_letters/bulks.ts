@@ -1,8 +1,8 @@
-import { uid } from '../ids.ts';
-import { packJob } from '../store/job.ts';
-import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
-import type { DeathReason } from './settlement.ts';
+import { uid } from '../../ids.ts';
+import { packJob } from '../../store/job.ts';
+import type { Partition } from '../../store/partition.ts';
+import type { Partitions } from '../../store/partitions.ts';
+import type { DeathReason } from '../settlement.ts';
 
 /**
  * The job of a bulk, which counts, retries or purges dead letters. Its arguments are owner, id, and `count` or `run`.
