@@ -88,12 +88,12 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
 -- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the other subscribers still get their
--- events. An error while jobs or gauges are written for all subscribers is kept too. The script then goes on and
--- forgets the events. If it ended before that, a caller that repeats it would give subscribers the events again.
+-- events. An error while jobs or gauges are written for all subscribers is kept too. The script then goes on: it must
+-- still remove the events from where they waited (an outbox, delayed events). Otherwise its repetition would give
+-- subscribers the events twice.
 --
 -- The exception is a command that the ACL forbids: some subscribers then lack the events. So this function throws the
--- error at its end, before the script forgets the events, and the caller repeats the script when the ACL permits the
--- command.
+-- error at its end. The events keep waiting, and the caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, taken)
   intake.end_run(taken)
   -- The open batches are read before anything is written. If they cannot be read, a caller that repeats the script

@@ -18,7 +18,7 @@ export interface DigestAnswer {
   response: string;
 }
 
-/** Reads a client's answer to a Digest challenge. Throws bad_header, which names the wrong parameter. */
+/** Reads a client's answer to a Digest challenge. Throws bad_header, which names the parameter that is wrong. */
 export function readAnswer(text: string): DigestAnswer {
   const parameters = readParameters(text);
   const take = (name: string, form: RegExp, expected: string): string => {

@@ -49,7 +49,7 @@ export class Admission {
     this.#maxBytes = maxBytes;
   }
 
-  /** True if the process has room for one more request and its announced body. A body that is the only one fits. */
+  /** True if the process has room for one more request and its announced body. A single body always fits. */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
     return this.#hasRoomFor(() => this.#fits(bytes, NOTHING));

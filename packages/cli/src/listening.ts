@@ -16,7 +16,7 @@ const FORWARD_TIMEOUT_MS = 30_000;
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
- * subscription already, which would end too.
+ * subscription already, because Ctrl-C would end that too.
  */
 export async function listen(call: Call): Promise<void> {
   const target = targetOf(textOption(call, 'forward-to'));

@@ -28,8 +28,8 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOf(before);
   const home = partitions.ofTopic(topic);
-  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. Later, it could store a trigger that
-  // is gone: another call may have moved the trigger, and the client may have deleted it there.
+  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. If it accepted the trigger later, it
+  // could bring back a deleted one: another call may have moved it meanwhile, and the client may have deleted it then.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await from.command((redis, keys) =>

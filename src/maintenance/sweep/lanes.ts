@@ -1,7 +1,7 @@
 import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Repairs leases, lanes and shares of workers. `holding` has those that the sweep saw with a job. */
+/** Repairs leases, lanes and shares of workers. `holding` names the workers that the sweep saw with a job. */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
   const workers = new Set(holding);
