@@ -1,10 +1,16 @@
 import type { Redis } from 'ioredis';
-import { Backoff } from '../backoff.ts';
+import { sleep } from '../clock.ts';
 import { type Connection, Master } from './master.ts';
 import { hashTag } from './tags.ts';
 
 /** Interval of pings. Without them, a connection that was cut silently would look like one without messages. */
 const PING_EVERY_MS = 30_000;
+/**
+ * Wait before listening again. It is short, also after many failures, because a new master may take over any moment, and
+ * its announcements are lost until this process listens. It is the same for all, so that all partitions of a master share
+ * the next connection.
+ */
+const LISTEN_AGAIN_MS = 100;
 
 /**
  * An object that listens to channels of Redis. Either none of its channels has a hash tag, or all have the same one, so
@@ -57,20 +63,14 @@ export class Listener {
   /** Listens to the channels of `audience` until `signal` is aborted, wherever their slot moves. */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const master = new Master(this.#connection, audience.channels[0] ?? '');
-    const backoff = new Backoff();
     while (!signal.aborted) {
       try {
-        const redis = this.#connectionTo(master);
-        const lost = isLost(redis);
-        await subscribe(redis, audience);
-        backoff.reset();
-        audience.listens();
-        await lost;
+        await listenOn(this.#connectionTo(master), audience);
       } catch {
         // The error is ignored, because the loop tries again. The master cannot be reached, is not known yet, or has
         // changed.
       }
-      await backoff.wait(signal);
+      await sleep(LISTEN_AGAIN_MS, signal);
       await master.refresh();
     }
   }
@@ -107,10 +107,19 @@ export function isSharded([first = '']: readonly string[]): boolean {
   return hashTag(first) !== undefined;
 }
 
-/** Resolves when the connection no longer listens: it has ended, or the slot has moved to another master. */
-function isLost(redis: Redis): Promise<void> {
-  return new Promise((resolve) => {
-    redis.once('end', resolve);
-    redis.once('moved', resolve);
-  });
+/**
+ * Listens until the connection has ended, or the slot has moved to another master. Rejects if Redis does not let it
+ * listen, as if the ACL forbids the channels.
+ */
+async function listenOn(redis: Redis, audience: Audience): Promise<void> {
+  const { promise: lost, resolve } = Promise.withResolvers<void>();
+  for (const event of ['end', 'moved']) redis.once(event, resolve);
+  try {
+    await subscribe(redis, audience);
+    audience.listens();
+    await lost;
+  } finally {
+    // A connection that does not end may have many tries.
+    for (const event of ['end', 'moved']) redis.off(event, resolve);
+  }
 }

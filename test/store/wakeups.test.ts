@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
-import { TestStore } from '../../harness/redis/store.ts';
+import type { Redis } from 'ioredis';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { callRedis } from '../../harness/redis/redis_call.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { until } from '../../harness/until.ts';
 import type { Wake } from '../../src/store/keys.ts';
@@ -19,6 +22,14 @@ function listen(prefix = ''): void {
   heard = [];
   wakeups = new Wakeups(listener, keyspace(prefix));
   for (const wake of ['main', 'aux', 'due'] as const) wakeups.on(wake, () => heard.push(wake));
+}
+
+/** Listens over another connection, and no longer over that of `redis`. */
+function listenOver(connection: Redis): void {
+  listen();
+  wakeups.close();
+  listener = new Listener(connection);
+  listen();
 }
 
 beforeEach(async () => {
@@ -99,4 +110,34 @@ test('after a cut it listens again, and all kinds count as announced', async () 
   heard = [];
   await bus.enqueue('scrub');
   await until(() => heard.includes('aux'));
+});
+
+test('it tries soon again, however long Redis is away: announcements of a new master are lost until then', async (t) => {
+  const own = await PrivateRedis.during(t, { port: 0 });
+  const store = await openStore(own.url);
+  t.after(() => store.redis.disconnect());
+  const connect = t.mock.method(store.redis, 'duplicate');
+  listenOver(store.redis);
+  await until(() => heard.length === 3);
+  const before = connect.mock.callCount();
+  await own.kill();
+  await until(() => connect.mock.callCount() >= before + 30, { timeoutMs: 10_000 });
+});
+
+test('if the ACL forbids the channels, it tries until they are permitted, and keeps nothing of its tries', async (t) => {
+  const { url } = redis.redis;
+  const user = (...rules: string[]) => callRedis(url, 'ACL', 'SETUSER', 'deaf', ...rules);
+  await user('on', '>secret', '~*', '+@all', 'resetchannels');
+  t.after(() => callRedis(url, 'ACL', 'DELUSER', 'deaf'));
+  const own = redis.store.redis.duplicate({ username: 'deaf', password: 'secret' });
+  t.after(() => own.disconnect());
+  const connect = t.mock.method(own, 'duplicate');
+  const refused = async () => /^count,(\d+)/.exec(String(await callRedis(url, 'ACL', 'LOG', '1')))?.[1];
+  listenOver(own);
+  const [connection] = await until(() => connect.mock.calls.map(({ result }) => result));
+  await until(async () => Number(await refused()) >= 8);
+  assert.ok(connection && connection.listenerCount('end') <= 2, `${connection?.listenerCount('end')}`);
+  assert.equal(connect.mock.callCount(), 1);
+  await user('&*');
+  await until(() => heard.length === 3);
 });
