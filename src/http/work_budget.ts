@@ -19,8 +19,9 @@ export class WorkBudget {
 
   /**
    * Call this before each step of long work. Returns undefined if the step may start at once, otherwise a promise to
-   * await first. `owner`, such as a client's token, says for whom the work is. Owners take turns, and the steps of one
-   * owner start in order.
+   * await first. If many callers may continue at the same moment, do not await undefined: all of them would ask before
+   * the first one has spent any time. `owner`, such as a client's token, says for whom the work is. Owners take turns,
+   * and the steps of one owner start in order.
    */
   turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();

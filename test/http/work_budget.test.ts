@@ -1,10 +1,32 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { pino } from 'pino';
+import { basic, send } from '../../harness/http/api.ts';
+import { buildAuthentication } from '../../harness/http/authentication.ts';
+import { TestStore } from '../../harness/redis/store.ts';
+import { until } from '../../harness/until.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { createApp } from '../../src/http/app.ts';
 import { WorkBudget } from '../../src/http/work_budget.ts';
+import { DIALECTS } from '../../src/routing/dialect.ts';
+import { Proxies } from '../../src/routing/proxies.ts';
+import { NO_CONTENT, route } from '../../src/routing/route.ts';
+
+const redis = new TestStore();
 
 const busy = (ms: number) => {
   for (const endMs = performance.now() + ms; performance.now() < endMs; );
+};
+
+/** Returns the maximum number of items between two other callbacks. */
+const longestRun = (heard: readonly unknown[]) => {
+  const runs = heard.join().split('other');
+  return Math.max(...runs.map((some) => some.split(',').filter(Boolean).length));
 };
 
 test('work items that arrive one by one begin at once', async () => {
@@ -41,12 +63,7 @@ test('work beyond the budget of a turn continues in the next turns, in order, an
     heard.filter((each) => each !== 'other'),
     Array.from({ length: 12 }, (_, i) => i),
   );
-  const longest = Math.max(
-    ...heard
-      .join()
-      .split('other')
-      .map((some) => some.split(',').filter(Boolean).length),
-  );
+  const longest = longestRun(heard);
   // Each item takes 4 ms. Between two other callbacks, a budget of 10 ms may be spent twice: three items each time.
   assert.ok(longest <= 6, `${longest} of 4 ms in twice 10: ${heard}`);
   await turn();
@@ -66,4 +83,51 @@ test('owners take turns, however much of one waits', async () => {
   };
   await Promise.all(['many', 'many', 'many', 'many', 'one', 'many', 'other', 'one'].map(work));
   assert.deepEqual(heard, ['many', 'one', 'other', 'many', 'one', 'many', 'many', 'many']);
+});
+
+test('calls whose client is found at the same moment share the budget of a turn', async (t) => {
+  const clients = new Clients(redis.store, []);
+  await clients.register('reader', 'reader');
+  const found = Promise.withResolvers<void>();
+  const find = async (token: string) => {
+    await found.promise;
+    return clients.find(token);
+  };
+  const log = pino({ level: 'silent' });
+  const heard: string[] = [];
+  const reading = route('GET /slow', ['client'], {
+    answers: { 204: null },
+    handle: async () => {
+      busy(4);
+      heard.push('call');
+      return NO_CONTENT;
+    },
+  });
+  const app = createApp([reading], {
+    authentication: buildAuthentication({
+      ...{ rootKey: 'root', clients: new ClientDirectory({ find }), log, store: redis.store },
+    }),
+    ...{ log, proxies: new Proxies(0), forceSsl: false, ready: () => true, dialect: DIALECTS.none },
+    budget: new WorkBudget(10),
+  });
+  let arrived = 0;
+  const server = createServer((request, response) => {
+    arrived++;
+    app(request, response);
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close().closeAllConnections());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const headers = { authorization: basic('reader', '') };
+  const answers = Promise.all(Array.from({ length: 12 }, () => send(port, 'GET', '/slow', headers)));
+  await until(() => arrived === 12);
+  found.resolve();
+  while (heard.filter((each) => each === 'call').length < 12) {
+    await turn();
+    heard.push('other');
+  }
+  assert.deepEqual(new Set((await answers).map(({ status }) => status)), new Set([204]));
+  // Each call takes 4 ms. Between two other callbacks, a budget of 10 ms may be spent twice: three calls each time.
+  const longest = longestRun(heard);
+  assert.ok(longest <= 6, `${longest} of 4 ms in twice 10: ${heard}`);
 });
