@@ -115,7 +115,10 @@ export class Connection {
     else this.#start({ response, start });
   }
 
-  /** Stops handling the socket, after a CONNECT or Upgrade request. Returns the bytes that were not parsed. */
+  /**
+   * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that were not parsed:
+   * Node may have given the parser to another connection before `#parse` is called again (see `#mustWait`).
+   */
   detach(): Buffer {
     this.#isDetached = true;
     // Node pauses the socket while the client is slow to read earlier answers, and resumes it once they are read. At
@@ -123,7 +126,9 @@ export class Connection {
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
-    return this.#unparsed;
+    const rest = this.#unparsed;
+    this.#unparsed = NOTHING;
+    return rest;
   }
 
   /**

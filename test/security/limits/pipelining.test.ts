@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { type TestContext, test } from 'node:test';
+import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { until } from '../../../harness/until.ts';
 import { readConfig } from '../../../src/config.ts';
@@ -191,6 +191,58 @@ test('what follows an Upgrade header is served if the requests before it waited 
     text().match(/<.*?>/g),
     paths.map((path) => `<${path}>`),
   );
+});
+
+describe('more bytes than fit into a slice, after an Upgrade header,', () => {
+  const upgrade = 'GET /up HTTP/1.1\r\nHost: bus\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n';
+  const paths = Array.from({ length: 300 }, (_, n) => n);
+  const behind = paths.map(get).join('');
+
+  /** Starts a server that reads new connections in slices, and that answers `/slow` when `answerSlow` is called. */
+  async function serveInSlices(t: TestContext) {
+    const slow: (() => void)[] = [];
+    const port = await serve(t, ({ url }, response) => {
+      const answer = () => response.end(`<${url}>`);
+      if (url === '/slow') slow.push(answer);
+      else answer();
+    });
+    const { socket, text } = await open(t, port);
+    socket.write(get('burst').repeat(9));
+    await until(() => statuses(text()).length === 9);
+    const answerSlow = () => {
+      for (const answer of slow.splice(0)) answer();
+    };
+    return { port, answerSlow, slow };
+  }
+
+  test('are parsed once, and in order', async (t) => {
+    const { port } = await serveInSlices(t);
+    const { socket, text } = await open(t, port);
+    socket.write(upgrade + behind);
+    await until(() => text().includes('</299>') || text().includes('400'));
+    assert.deepEqual(
+      text().match(/<.*?>/g),
+      ['up', ...paths].map((path) => `</${path}>`),
+    );
+  });
+
+  test('become no request of a connection that gets the parser', async (t) => {
+    const { port, slow, answerSlow } = await serveInSlices(t);
+    const { socket, text } = await open(t, port);
+    socket.write(get('slow').repeat(6) + upgrade + behind);
+    await until(() => slow.length === 4);
+    const others = await Promise.all([1, 2, 3].map(() => open(t, port)));
+    for (const { socket } of others) socket.write('GET /own HTTP/1.1\r\nHost: bus\r\n');
+    await until(() => {
+      answerSlow();
+      return text().includes('</299>') || others.some((other) => other.text() !== '');
+    });
+    for (const { socket } of others) socket.write('\r\n');
+    for (const other of others) {
+      await until(() => statuses(other.text()).length > 0);
+      assert.deepEqual(other.text().match(/<.*?>/g), ['</own>']);
+    }
+  });
 });
 
 test('what follows an Upgrade header is served if earlier answers were too long to go on reading', async (t) => {
