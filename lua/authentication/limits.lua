@@ -31,7 +31,7 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that read a topic or publish to one that `patterns_of` does not permit. Returns their
+-- Ends those joins of a client that read, or publish to, a topic that `patterns_of` does not permit. Returns their
 -- tokens.
 local function end_joins(call, client, patterns_of)
   local ended = {}

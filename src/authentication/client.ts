@@ -12,7 +12,7 @@ import { readScopes, scopeFields, scopeList } from './scope.ts';
 
 /** Maximum clients that one Redis pipeline reads for a listing. */
 const LIST_SLICE = 500;
-/** Maximum names that one call of HSCAN reads. */
+/** About how many names one call of HSCAN reads. */
 const NAMES_SLICE = 1000;
 
 export interface Client {

@@ -123,7 +123,7 @@ export class Credentials {
   }
 }
 
-/** By this digest a session notices that its credential has changed. Without a secret, it never does. */
+/** The digest by which a session notices that its secret has changed. A client without a secret has always the same. */
 function proofIn(digests: Pick<Digests, 'sha256'> | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);
 }

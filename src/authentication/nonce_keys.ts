@@ -74,7 +74,7 @@ export class NonceKeys {
     return this.#loading;
   }
 
-  /** Fetches the keys, at most once in MIN_REFRESH_MS: another process may have signed an unknown nonce. */
+  /** Fetches the keys, at most once in MIN_REFRESH_MS. Another process may have a newer key, and have signed by it. */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MIN_REFRESH_MS) await this.load();
   }

@@ -18,7 +18,7 @@ interface Issued {
   key: NonceKey;
 }
 
-/** Issues and checks Digest nonces, which carry time and signature: all web processes accept them unstored. */
+/** Issues and checks Digest nonces. By time and signature in a nonce, each web process knows those of the others. */
 export class Nonces {
   readonly #keys: Keys;
   readonly #uses: Pick<NonceUses, 'consume'>;

@@ -32,7 +32,7 @@ const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Above this, Node warns of a leak. CallLimits adds one for each call that is under way or was just answered. */
+/** With more on a socket, Node warns of a leak. CallLimits adds one for each call under way or just answered. */
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
 export const SWEEP_MS = 50;

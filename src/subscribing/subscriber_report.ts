@@ -99,7 +99,7 @@ interface Row {
   dropped: List<string>;
   /** Number of dropped events that a later delivery will tell of. */
   events_in_notice: string | false;
-  /** Number of dropped events of which a delivery tells that is not accepted yet. */
+  /** Number of dropped events in the notice of a delivery that is not accepted yet. */
   events_in_carried_notice: string | false;
 }
 

@@ -111,7 +111,7 @@ export class TopicQueue {
   }
 }
 
-/** Returns the error without the position of the event in a request of which the caller of `publish` knows nothing. */
+/** Returns the error without the position of the event: the caller of `publish` does not know the request. */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;
   if (index === undefined) return error;
