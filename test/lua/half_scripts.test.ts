@@ -289,6 +289,20 @@ test('the deletion of a topic of which Redis kept the first writes ends the subs
   await redis.flush();
 });
 
+test('a subscriber gets no more events if it unsubscribes after a deletion of which Redis kept the first writes', async () => {
+  const { redis: commands, keys } = redis.store;
+  const remove = () => bus.store.run('remove_topic', { topic: 'widgets', client: 'shop', series: [] });
+  const writes = await writesOf(redis.redis, remove);
+  for (let kept = 1; kept < writes.length; kept++) {
+    await fill();
+    await write(redis.store, writes.slice(0, kept));
+    await bus.store.run('unsubscribe', { token: 'alice', topic: 'widgets', isForeign: false });
+    const subscribers = await commands.smembers(keys.topic_subscribers('widgets'));
+    assert.ok(!subscribers.includes('alice'), `after ${writes.slice(0, kept).join('; ')}`);
+  }
+  await redis.flush();
+});
+
 describe('an outbox of which Redis kept the first writes of a script', () => {
   const LIMITS = { maxEntries: 100, maxBytes: 1_000_000, leaseMs: 0, worker: undefined, lease: undefined };
   type Removed = { last?: number; count: number; bytes: number };
