@@ -20,7 +20,7 @@ interface Cell {
   count: number;
 }
 
-/** The counts that one script call adds to Redis. They never change, so Redis can ignore a number that it knows. */
+/** Counts that one script call adds to Redis. They never change, so Redis can ignore a flush whose number it knows. */
 interface Flush {
   number: number;
   cells: Cell[];
@@ -134,7 +134,7 @@ export class Counters {
     }
   }
 
-  /** Sends the unsent flushes of a partition, and then its counts in memory, which stay there if that has failed. */
+  /** Sends the unsent flushes of a partition, then its counts in memory. If the former fail, the latter stay there. */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);
     for (const [id] of counted) this.#cells.delete(id);
