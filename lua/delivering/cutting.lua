@@ -1,7 +1,8 @@
 --[[
 Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
 become a batch of their own. The other events stay in the batch, which keeps its UID and its position in the queue. They
-are delivered next. The events of a long batch that fits into a delivery are left to the worker, which reads them itself.
+are delivered next. The events of a long batch that fits into a delivery are left to the worker, which reads them
+itself.
 
 A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one call,
 because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
@@ -44,9 +45,9 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch, about EVENTS_PER_READ events at a time, until it has more than one delivery may have.
--- `start` has the items of the list that were read before. Returns the items, and true if they have too many events or
--- bytes. Otherwise the caller must count the bytes, because those of the last read are not counted here.
+-- Reads the list of a batch, about EVENTS_PER_READ events at a time, until it ends or exceeds what one delivery may
+-- have. `start` has the items that were read before. Returns the items, and true if they exceed it. Otherwise the
+-- caller must count the bytes, because those of the last read are not counted here.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end

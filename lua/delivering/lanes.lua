@@ -60,10 +60,10 @@ end
 -- Returns how many more deliveries may enter a share; 0 or less means none. `holds_some` is true if the next delivery's
 -- subscriber already has deliveries in flight.
 --
--- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight. Late deliveries enter
--- even a full share (late.lua), and can fill this quarter too. So such a subscriber may also enter as long as fewer
--- than `kept` subscribers have a single worker in the share. Example: of 64 workers, the slow share has 32, and 8 are
--- kept.
+-- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight, so that they need not
+-- wait for those that hang. Late deliveries enter even a full share (late.lua), and can fill this quarter too. So such
+-- a subscriber may also enter as long as fewer than `kept` subscribers have a single worker in the share. Example: of
+-- 64 workers, the slow share has 32, and 8 are kept.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))

@@ -14,8 +14,8 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- Lets a subscriber that is held back after failures be tried now. `job` becomes its trial job. If the former trial job
--- is scheduled for later, it becomes a waiting job; otherwise it stays the trial job, and `job` does not replace it.
+-- Lets a subscriber that is held back after failures be tried now. `job` becomes its trial job, unless it has another
+-- one that is not scheduled for later. Another one that is scheduled becomes a waiting job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -24,7 +24,7 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes a worker from its lane, and makes one waiting job of it instant. Returns true if the worker was in a lane.
+-- Removes a worker from its lane, and makes one waiting job of the lane instant. Returns true if it was in a lane.
 local function leave_lane(call, worker)
   local token = lanes.leave(call, worker)
   if token then waiting.make_instant(call, token, 1) end

@@ -175,7 +175,7 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Copies outbox entries to the lists of those of their partitions that are in `late`. Schedules the jobs that send
+-- Copies each outbox entry to the lists of those partitions in `late` that must apply it. Schedules the jobs that send
 -- these lists, unless they are queued.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}

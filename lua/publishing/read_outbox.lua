@@ -33,8 +33,8 @@ local function remove_first(call, args, list, hash, field)
   return redis.call('HINCRBY', hash, field, -args.bytes)
 end
 
--- Returns the next entries, of which `left` bytes are left. If these are at most `max_bytes`, reads the entries with a
--- single command, because they need not be measured.
+-- Returns the next entries of a list with `left` bytes. If these are at most `max_bytes`, a single command reads the
+-- entries, because they need not be measured.
 local function next_entries(args, list, left)
   if left > args.max_bytes then return outboxes.first_entries(list, args.max_entries, args.max_bytes) end
   return redis.call('LRANGE', list, 0, args.max_entries - 1)
@@ -46,9 +46,9 @@ return function(call, args)
   local left, ended = remove_first(call, args, list, hash, field), false
   local entries = next_entries(args, list, left)
   if #entries == 0 then
-    -- While a partition has a field in `outboxes:bytes`, it gets no newer entries from `outbox`, so its field is deleted
-    -- now. An empty list has 0 bytes; `left` is another number if Redis was killed and kept only the first writes of a
-    -- script.
+    -- While a partition has a field in `outboxes:bytes`, it gets no newer entries from `outbox`. So the field is
+    -- deleted now. An empty list has 0 bytes; `left` is another number if Redis was killed and kept only the first
+    -- writes of a script.
     if partition then
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then

@@ -37,8 +37,8 @@ local function queue_owners(listing, clients)
   return tokens
 end
 
--- The functions below add what they are named after to `sources`, from which the listing is made: of the subscribers in
--- `clients`, or of all if it is empty.
+-- Each function below adds what its name says to `sources`, from which the listing is made. It adds that of the
+-- subscribers in `clients`, or of all subscribers if `clients` is empty.
 local function add_queues(listing, sources, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do

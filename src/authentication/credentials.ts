@@ -123,7 +123,7 @@ export class Credentials {
   }
 }
 
-/** The digest by which a session notices that its secret has changed. A client without a secret has always the same. */
+/** Returns a digest by which a session notices a changed credential. Without a secret, it is always the same. */
 function proofIn(digests: Pick<Digests, 'sha256'> | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);
 }

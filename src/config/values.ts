@@ -63,7 +63,9 @@ export const certificates = z.string().transform((value, { issues }) => {
   }
 });
 
-/** Returns the PEM certificates in the value or the file. Throws if one is unreadable: TLS would ignore it. */
+/**
+ * Returns the PEM certificates in the value, or in the file that it names. Throws if one is bad: TLS would ignore it.
+ */
 function readCertificates(value: string): string {
   const pem = value.includes('-----BEGIN') ? value : readFileSync(value, 'utf8');
   const certificates = pem

@@ -39,7 +39,7 @@ export class FormFields {
 ${this.#typed(name)[0] ?? value}</textarea>`;
   }
 
-  /** Returns the error of a refused form. Called after all fields are made: it has the focus if none of them is wrong. */
+  /** Returns the error of a refused form. Called after the fields: it has the focus if none of them is wrong. */
   problem(): Content {
     return this.#refusal && problem(this.#refusal.error, this.#isMarked);
   }

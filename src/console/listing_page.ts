@@ -12,7 +12,7 @@ interface Listing<T> {
   title: string;
   /** The call of the API that returns the entries, such as `GET /topics`. */
   name: string;
-  /** What the API is asked unless the query of the page says otherwise. By default it is for 100 entries. */
+  /** The query of the API's call, which the query of the page overrides. By default it asks for 100 entries. */
   query?: Record<string, string>;
   /** Returns the part of an entry that the page needs. Absent if the page needs all of it. */
   keep?: ((entry: never) => T) | undefined;

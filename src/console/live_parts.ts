@@ -25,7 +25,7 @@ export class LiveParts {
     perf: { now: () => clock.monotonicMs() },
   });
 
-  /** Wraps a route of the console. Tabs then share its answers to refreshes. Handling a form discards all shared answers. */
+  /** Wraps a route of the console. Tabs then share its answers to refreshes. A form discards all shared answers. */
   share(route: Route): Route {
     const { method, handle } = route;
     if (method !== 'GET') return { ...route, handle: (call) => this.#after(handle(call)) };

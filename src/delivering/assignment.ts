@@ -153,8 +153,8 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // `buried` may count events that another call has buried: if this call is a repetition, probably the first one,
-    // whose reply was lost; otherwise one of another worker, which counts the events itself.
+    // `buried` may count events that another call has buried. If this call is a repetition, that was probably the first
+    // call, whose reply was lost. Otherwise it was a call of another worker, which counts the events itself.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

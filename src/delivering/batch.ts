@@ -35,8 +35,8 @@ export async function readLongBatch(partition: Partition, { bid, count }: Batch)
 }
 
 /**
- * Yields the first `count` events of a batch or dead letter as they are stored, up to `perRead` at a time. Ends early if
- * the batch or letter is deleted meanwhile.
+ * Yields the first `count` events of a batch or dead letter as they are stored, up to `perRead` at a time. Ends early
+ * if the batch or letter is deleted meanwhile.
  */
 export async function* storedEvents(
   partition: Partition,

@@ -133,7 +133,7 @@ export class Quarantine {
     return worker;
   }
 
-  /** Makes a dead letter of the batch that the dead `worker` held. Repeats this until it succeeds or the process stops. */
+  /** Makes a dead letter of the batch that the dead `worker` held. Tries until it succeeds or the process stops. */
   async #condemn(worker: string): Promise<void> {
     const { partition, log } = this.#parts;
     const { signal } = this.#stopping;

@@ -26,10 +26,13 @@ const WORKERS_PER_SPARE = 3;
 const TICKS_PER_SPARE_ASK = 2;
 /** The same for all workers, if the bus has several partitions. If they asked more seldom, they would count as dead. */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
-/** Minimum workers of a thread for a partition: one subscriber may hold a quarter of them, but always one. */
+/** Minimum workers of a thread for a partition. A subscriber may always hold one, which is then at most a quarter. */
 const MIN_WORKERS = 4;
 
-/** Returns how many workers a thread has for each partition: its part of the configured number, rounded up. */
+/**
+ * Returns how many workers a thread has for each partition: all of them or, with several partitions, an equal part,
+ * rounded up and at least MIN_WORKERS.
+ */
 export function workersOfPartition(
   { workersPerThread }: Pick<Config, 'workersPerThread'>,
   { all }: Partitions,

@@ -18,7 +18,7 @@ const PACE_BURST_MS = 250;
 /** Minimum time between two searches for slow bodies, whose unused memory is given back. A search takes up to 50 µs. */
 const SEARCH_EVERY_MS = 50;
 
-/** What the requests with a body of a client, or of all clients together, hold while they are under way. */
+/** What requests with a body hold while they are under way: those of one client, or those of all clients together. */
 interface Holding {
   requests: number;
   bytes: number;
@@ -39,7 +39,8 @@ export class Admission {
   readonly #holdings = new Map<string, Holding>();
   /**
    * Reservations whose bodies are still arriving, the one that has gone longest without progress first. Not a Set: V8
-   * links the tables that a Set has outgrown, and so kept 1.7 of 24 MB of finished requests with HTTP Digest.
+   * links the tables that a Set has outgrown. So with HTTP Digest, finished requests stayed in memory: 1.7 of 24 MB
+   * allocated.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;

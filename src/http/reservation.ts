@@ -30,7 +30,10 @@ interface Room {
 /** What one request takes of Admission's limits: one request, and the memory for its body. */
 export class Reservation {
   readonly client: string;
-  /** As many bytes as were announced, or have arrived if that is more; after `giveAhead`, those that have arrived. */
+  /**
+   * Bytes reserved for the body: as many as were announced, or as have arrived if those are more. After `giveAhead`,
+   * only as many as have arrived.
+   */
   heldBytes = 0;
   /** When the body last made progress (64 KiB more), or when its reading began. */
   progressMs = clock.monotonicMs();

@@ -32,7 +32,10 @@ const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** With more on a socket, Node warns of a leak. CallLimits adds one for each call under way or just answered. */
+/**
+ * Node warns of a leak above this many listeners of a socket. CallLimits adds one for each call that runs or was just
+ * answered.
+ */
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
 export const SWEEP_MS = 50;
@@ -40,7 +43,6 @@ export const SWEEP_MS = 50;
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
   readonly #server: Server;
-  /** All open connections. */
   readonly #open = new Set<Line>();
   /** For each idle connection, the number of bytes that had arrived when `close` last looked at it. */
   readonly #quiet = new WeakMap<Line, number>();
@@ -167,7 +169,7 @@ export class HttpServer {
     connection?.begin(response, start);
   }
 
-  /** Closes each connection that was idle at the last look and has received no byte since, which may be a request. */
+  /** Closes each connection that was idle at the last look and got no byte since. A byte may begin a request. */
   #closeIdle(): void {
     for (const socket of this.#open) {
       if (!socket.writable || !socket[CONNECTION]?.isIdle) this.#quiet.delete(socket);

@@ -14,7 +14,7 @@ const TURN_MS = 200;
 const REST_MS = 20;
 /** Wait of a bulk job while Redis is short of memory, because retries take memory. */
 const SHORT_MS = 5000;
-/** Maximum dead letters that one script call counts, or changes. Each takes Redis a few milliseconds. */
+/** Maximum dead letters that one script call counts, or changes. Such a call takes Redis a few milliseconds. */
 const COUNTED = 1000;
 const CHANGED = 100;
 

@@ -27,7 +27,7 @@ const MAX_SLEEP_IF_PARTITIONED_MS = 20_000;
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
 const WORKERS = 2;
-/** With several partitions, each has one more: one moves the outbox, and one may wait for a lost partition. */
+/** With several partitions, each has a third worker: one moves the outbox, another may wait for a lost partition. */
 const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {

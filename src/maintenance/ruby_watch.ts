@@ -26,7 +26,7 @@ export async function watchRuby(parts: RubyWatchParts, signal: AbortSignal): Pro
   }
 }
 
-/** Looks once. Does nothing if another process of this bus has looked in the last five seconds. Never rejects. */
+/** Looks for Ruby processes once, unless another process has looked in the last five seconds. Never rejects. */
 export async function lookForRuby({ partition, leaseMs, sweep, log }: RubyWatchParts): Promise<void> {
   try {
     const { workers, adopted } = await partition.run('watch_ruby', { leaseMs, everyMs: EVERY_MS / 2 });

@@ -68,9 +68,9 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of `all` entries that a partition has yet to move to other partitions. `moving` are those of its
- * whole outbox, and of the entries that it has set aside because one of the partitions `there` did not apply them in
- * time. The outbox may also have entries for further partitions: only one sum is stored for the whole outbox.
+ * Returns the bytes of `all` entries that wait for other partitions. `moving` are those for partitions of this Redis
+ * (`there`): what is set aside for them because they did not apply it in time, and the whole outbox. The outbox may
+ * have entries for further partitions too, but only one sum is stored for it.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -87,10 +87,13 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data: the low mark, if other data leaves it that.
- * Otherwise the queues keep half of the room below the high mark. If not even that is left, but only because of
- * `movingBytes` (events on their way to other partitions, which become batches there), those get room above the high
- * mark. Returns undefined if dropping would not help.
+ * Returns the size (bytes) to which autodrop should reduce the stored data. It depends on the data that cannot be
+ * dropped now. If that has
+ * - at most `lowMark`: `lowMark`;
+ * - less than `highMark`: halfway from that to `highMark`;
+ * - less than `highMark` only without `movingBytes` (events on their way to other partitions, which become batches
+ *   there): halfway from `highMark` to `max`;
+ * - more: undefined, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

@@ -93,7 +93,7 @@ function subscriberOf({ name, tags }: Count): string | undefined {
   return subject && 'subscriber' in subject ? subject.subscriber : undefined;
 }
 
-/** Returns a counter with the public name of its subscriber, if it has one, in place of the token. */
+/** Returns a counter with its subscriber's public name in place of the token; undefined if that name is unknown. */
 function counterFigure(count: Count, publicName: PublicName): CounterFigure | undefined {
   const figure = { kind: 'counter', ...count, name: count.name as CounterName } as const;
   const token = subscriberOf(count);

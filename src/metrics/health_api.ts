@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { sleep } from '../clock.ts';
 import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 
-/** Time that `/pulse/scaling` takes while many deliveries are due: a slow answer makes autoscalers start more workers. */
+/** Time that `/pulse/scaling` takes while many deliveries are due. A slow answer makes autoscalers start workers. */
 const SLOW_ANSWER_MS = 1000;
 
 const HEALTH = z.object({});

@@ -17,7 +17,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   reason: ['max_attempts', 'max_age', 'failed_in_bus', 'killed_worker', 'join_refused'],
 };
 
-/** Returns for what a counter with this name counts: a topic, a subscriber, or (undefined) the whole bus. */
+/** Returns what has a counter of this name: each topic, each subscriber, or (undefined) only the bus as a whole. */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
   if (type !== 'counter') return undefined;
@@ -25,7 +25,7 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
   return labels.queue === 'subscriber' ? 'subscriber' : undefined;
 }
 
-/** Returns the topic or subscriber of a counter. A counter of the bus, or of those that were removed, has none. */
+/** Returns the topic or subscriber of a counter; undefined for a counter of the bus, or of what was removed. */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
   const value = kind && tags[TAGS[kind]];

@@ -30,7 +30,10 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
   await refuseRunning(source, leaseMs);
 }
 
-/** Throws BootError if processes of the bus live, or workers may hang or have been killed a moment ago. */
+/**
+ * Throws BootError if processes of the bus live, or a worker gave a sign of life within `leaseMs`. Such a worker may
+ * hang, or have been killed a moment ago.
+ */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const running = await runningProcesses(source);
   if (running)

@@ -24,7 +24,10 @@ import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts'
  * Number of topics whose marks are set together. A mark of a topic says that another partition has subscribers of it.
  */
 const TOPICS_PER_SCAN = 300;
-/** Stored in place of a cursor when everything is copied and compared, as the target may be in use then. */
+/**
+ * Stored in place of a cursor once all is copied and compared. The target may be in use from then on, so a later run
+ * copies again only if the target has lost the copy.
+ */
 const COPIED = 'copied';
 
 interface Move {

@@ -68,7 +68,7 @@ await start(async () => {
     const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, turns, log };
     return new Maintenance(config, parts);
   });
-  // Before the boot, because the boot may have to wait for Redis.
+  // The stop is prepared before the boot, which may have to wait for Redis.
   const stopping = onStop(log, async () => {
     const delivering = [...quarantines, ...maintenance].map((each) => each.stop(STOP_GRACE_MS));
     await Promise.all([...delivering, supervisor?.stop(STOP_GRACE_MS)]);

@@ -23,8 +23,8 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a publication with timed events, see lua/flow/delayed/delay.lua. `index` is the position of the event at fault,
- * from 0.
+ * The result of a publication with timed events (lua/flow/delayed/delay.lua). `index` is the position of the event at
+ * fault, from 0.
  */
 export interface TimedOutcome {
   outcome: Reply<'delay'>['outcomes'][number]['outcome'];

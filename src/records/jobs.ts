@@ -138,7 +138,7 @@ export class Jobs {
     });
   }
 
-  /** Returns the tokens of paused subscribers. */
+  /** Returns those of `tokens` whose subscribers are paused. */
   #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {

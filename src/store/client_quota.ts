@@ -1,7 +1,7 @@
 /** Maximum per cent of Redis's memory that the keys (idempotency keys or nonces) of one client may take. */
 const MAX_PERCENT = 5;
 
-/** Returns `percent` per cent of `redisMaxBytes`; a number that no memory reaches if that is 0, for no limit. */
+/** Returns `percent` per cent of `redisMaxBytes`, or a number that means no limit if `redisMaxBytes` is 0. */
 export function shareOfBytes(percent: number, redisMaxBytes: number): number {
   return redisMaxBytes === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((redisMaxBytes * percent) / 100);
 }

@@ -31,7 +31,7 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/** Returns the UID of the batch that a packed job delivers; undefined unless `packJob` made it. */
+/** Returns the UID of the batch that a packed job delivers; undefined for other jobs, and forms not from `packJob`. */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;

@@ -1,7 +1,7 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** A partition has an outbox for what others must do, such as queue events for their subscribers. */
+/** Empties outboxes. A partition's outbox has what other partitions must do, such as queue events for subscribers. */
 export interface Flushing {
   /**
    * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws

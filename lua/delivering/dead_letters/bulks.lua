@@ -19,7 +19,7 @@ local FIELDS = {
 }
 
 -- Returns the hash of a bulk. Returns nothing if the caller must not make its step: another bulk has replaced this one,
--- its state is not `state`, or another worker has already gone on to the next queue (`args.queue` is its number).
+-- its state is not `state`, or another worker has already finished the queue with the number `args.queue`.
 function bulks.open(call, args, state)
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
   for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end

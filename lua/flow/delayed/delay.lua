@@ -41,7 +41,7 @@ local function held_by(call, waiting, client)
   return held
 end
 
--- Returns the time (ms) at which an event is due, as a number and as text: 0 if it has no time.
+-- Returns the time (ms) at which an event is due, as a number and as text. An event without a time gets 0 and no text.
 local function due_of(call, event)
   if not event.delay then return tonumber(event.at) or 0, event.at end
   local due_ms = call.now_ms + event.delay

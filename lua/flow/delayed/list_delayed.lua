@@ -28,7 +28,7 @@ local function rank_behind(due, after_ms, after_place)
   return from
 end
 
--- Adds events to `list`, whose texts have `bytes`, until they have `max_bytes`. Returns the new size.
+-- Adds events to `list` until their texts have `max_bytes`; so far they have `bytes`. Returns the new size.
 local function add_events(list, hash, entries, bytes, max_bytes)
   for i = 1, #entries, 2 do
     if bytes >= max_bytes then break end

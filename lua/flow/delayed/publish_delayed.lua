@@ -29,8 +29,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic, and returns its text. If the storing of the event was cut off, it has none, and the
--- reply names it in `lost`.
+-- Takes the next event of a topic, and returns its text. If the storing of the event was cut off, it has no text:
+-- returns nothing, and the reply names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -91,9 +91,9 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client with the earliest due event, and the time at which an event of another topic comes first, but at
--- most the present time. A client that has used its part of the work is skipped, until all have used theirs: then each
--- gets another part. Returns nothing if no event is due.
+-- Returns the client with the earliest due event, and the time up to which to take its events: that of the next event
+-- of another topic, at most now. Skips clients that have used their part of the work. When all have, each gets another
+-- part. Returns nothing if no event is due.
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do

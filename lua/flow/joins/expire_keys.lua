@@ -16,7 +16,7 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')
 local open_keys = include('flow/joins/open_keys')
 
--- If some events are not counted that the bus accepted in time, the script looks at the join again after this time.
+-- The script looks at a join again after this time if it has not counted all events that the bus accepted in time.
 local LOOK_AGAIN_MS = 250
 
 -- Maximum batches whose times are read. 300 take Redis about 0.3 ms.

@@ -14,8 +14,8 @@ function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Leaves out the counts of topics that are no longer in `sources`. `added_at` has the times at which some of them were
--- added: what was counted before is left out, too.
+-- Leaves out counts of topics that are not in `sources`. `added_at` has the times at which some sources were added:
+-- what was counted before that is left out, too.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }

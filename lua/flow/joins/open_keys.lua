@@ -72,7 +72,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Enters join keys in the sorted set that were opened, and removes those that were closed.
+-- Enters opened join keys in the sorted set, and removes closed ones. A key that was complete, but has events left,
+-- counts as opened again.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

@@ -24,7 +24,7 @@ function triggers.parts(member)
   return member:match('^(%S+) (.+)$')
 end
 
--- Returns nil if a definition is unreadable. `revision` is different in each definition, `timing` is JSON, and the text
+-- Parses a definition. Returns nil if it is unreadable. `revision` is different in each, `timing` is JSON, and the text
 -- of an event consists of its id, `head`, its time and `tail`.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
@@ -40,7 +40,7 @@ function triggers.topic_of(definition)
   return definition:match('^[^\n]*\n([^\n]*)')
 end
 
--- Enters a trigger in `triggers:due`. Without `due_ms`, it is paused or will never be due again.
+-- Enters a trigger in `triggers:due` at `due_ms`, or at infinity without it: it is paused, or never due again.
 function triggers.enter(call, client, name, due_ms)
   local member = triggers.member(client, name)
   if due_ms then

@@ -1,7 +1,7 @@
 import { type Figures, sumOf } from './figures.ts';
 import { number } from './tables.ts';
 
-/** The metrics of a bus at one moment, by the monotonic clock. */
+/** The metrics of a bus at one moment. `atMs` is monotonic, so that setting the clock does not distort rates. */
 export interface Reading {
   atMs: number;
   figures: Figures;

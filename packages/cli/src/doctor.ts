@@ -138,7 +138,7 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?:
   }
 }
 
-/** Returns the finding that a check has failed with `error`. Throws an error that is not of the client library. */
+/** Returns the finding that a check has failed with `error`. Rethrows `error` if it is not of the client library. */
 function failureFinding(check: string, error: unknown): Finding {
   // After a transient error, the client library repeats the call until its time limit. The `cause` of its
   // TimeLimitError is the last failure, which says what is wrong.

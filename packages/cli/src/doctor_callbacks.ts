@@ -104,7 +104,7 @@ async function adviceWhenFailing(
     : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
 }
 
-/** Ends a sentence with the reason of the newest dead letter, and goes on with the last failed attempt. */
+/** Returns the end of a sentence (why the newest letter died), and perhaps a sentence about the last failure. */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
     // Dead letters of the client's joins (subscribers without a callback) say nothing about its callback.
@@ -146,7 +146,7 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
 
 type Asked = Pick<NonNullable<Calls['GET /deliveries']['query']>, 'state' | 'since'>;
 
-/** Returns up to 100 batches of a subscriber without its joins, or undefined if the bus does not tell. */
+/** Returns up to 100 batches of a subscriber, without those of its joins; undefined if the call fails. */
 async function deliveries(bus: Routemaster, asked: Asked, subscriber: string, role: Role) {
   const query = { ...asked, limit: 100, ...(role === 'watcher' && { subscriber }) };
   const found = await bus.call('GET /deliveries', { query }).catch((error) => {

@@ -1,7 +1,7 @@
 import { TextDecoder } from 'node:util';
 import { Failure } from './command.ts';
 
-/** Maximum events of a request of the bus. With half as many, publishing costs 6 % more CPU time in all. */
+/** Maximum events of a request, as the bus allows. With half as many, publishing costs 6 % more CPU time in all. */
 export const MAX_LINES = 10_000;
 /** Bytes at which a request is sent, less than half of what the bus accepts, so that none occupies it for long. */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;

@@ -2,8 +2,8 @@ import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
 /**
- * Returns the usage lines of a command, one for each way to call it, without the common options. Each line ends with the
- * command's own options. An option that any line of `args` shows already is left out there.
+ * Returns the usage lines of a command, one for each way to call it, without the common options. Each line ends with
+ * the command's own options. An option that any line of `args` shows already is left out there.
  */
 function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);

@@ -15,7 +15,7 @@ const METRICS_TIMEOUT_MS = 5000;
  * have one addition or none, and the rate would be a quarter too high, or 0.
  */
 const RATES_OVER_MS = 10_000;
-/** Two readings make a rate even if they are this much closer than RATES_OVER_MS: answers take different times. */
+/** Two readings make a rate even if they are this much closer than RATES_OVER_MS. Answers take different times. */
 const JITTER_MS = 500;
 
 /** Switches the terminal to a second screen without a cursor. LEAVE shows the first one unchanged. */

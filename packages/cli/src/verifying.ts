@@ -20,7 +20,7 @@ export async function verify(call: Call): Promise<void> {
   );
 }
 
-/** A secret that does not begin like one is not refused at once, because its Base64 works without the prefix too. */
+/** Returns a remark if a secret lacks its prefix. It is tried all the same: its Base64 works without the prefix. */
 function doubtAbout(secret: string): string {
   if (/^wh(sec|pk)_/.test(secret)) return '';
   return '; a signing secret begins with whsec_ or whpk_, and this one does not';

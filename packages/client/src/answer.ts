@@ -13,7 +13,8 @@ const MAX_QUOTED = 200;
 
 /**
  * Returns true if the answer is 2xx and from the bus: another server, such as the login page of a network, may answer
- * 200 to everything. The bus answers a publish with an empty body, and with a web page only to `GET /docs`.
+ * 200 to everything. The bus answers a publish with 204 (200 in compatibility mode) and an empty body. It answers with
+ * a web page only to `GET /docs`.
  */
 export function isDone(
   { status, headers, text }: Answer,

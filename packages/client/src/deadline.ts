@@ -22,8 +22,8 @@ export const MAX_TIMEOUT_MS = 540_000;
 /**
  * What is known about a call when its caller gives it up:
  * - `mayBeDone`: true if the bus may have done it, such as stored the event.
- * - `lastFailure`: the last failed attempt, if there is one. For an event, that of the topic's running request, which
- *   has the event, or for whose end it waits.
+ * - `lastFailure`: the last failed attempt, if there is one. For an event, it is that of the topic's running request,
+ *   which has the event, or must end before the event is sent.
  */
 export interface Progress {
   readonly mayBeDone: boolean;

@@ -90,7 +90,7 @@ export interface Period {
 
 /**
  * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
- * With `after`, those that come after this place, whose dead letter may have been deleted; `untilMs` has no effect then.
+ * With `after`, those after this place, whose dead letter may have been deleted; `untilMs` has no effect then.
  */
 export async function placesIn(
   redis: Commands,

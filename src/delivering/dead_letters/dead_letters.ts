@@ -56,7 +56,7 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script finds letters of this subscriber alone: with `client`, none of others.
+      // With `client`, the script gets one subscriber (the client or its join), and ignores letters of any other.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;
@@ -80,8 +80,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns the time at which the newest dead letter of a subscriber died. Letters that die later are left out, since a
-   * retried letter may die again.
+   * Returns the time at which the newest dead letter of a subscriber died. Letters that die later are left out. Without
+   * that, a retry might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions

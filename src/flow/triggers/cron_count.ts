@@ -9,8 +9,8 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Finding each takes 100 µs: after a
- * day without workers, it would take 144 s for a thousand triggers that fire every minute.
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`, without finding each. Finding one
+ * takes 100 µs: after a day without workers, 144 s for a thousand triggers that fire every minute.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;

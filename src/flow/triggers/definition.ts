@@ -19,7 +19,7 @@ interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the definition of a trigger as the text that Redis stores: six lines, which `lua/flow/triggers/triggers.lua` splits.
+ * Returns the definition of a trigger as Redis stores it: six lines, which lua/flow/triggers/triggers.lua splits.
  * `revision` is an id that no other definition has. When the trigger fires, the script puts the JSON of the event
  * together from the event id, `head`, the time and `tail`.
  */

@@ -55,7 +55,7 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   return firing(times, firstMs, nowMs, due - MAX_CAUGHT_UP);
 }
 
-/** Returns the plan by which a trigger fires for the due times from `firstMs` on, as many as one call may. */
+/** Returns a plan that fires for the oldest due times from `firstMs` up to now, as many as one call may. */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);

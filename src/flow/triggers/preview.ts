@@ -4,8 +4,8 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next due times of a trigger, and the price of computing them. As a single one may take some ms, it awaits
- * `turn` before each, in which other requests are served.
+ * Returns the next due times of a trigger, and the price of computing them. Awaits `turn` before each time: computing
+ * one may take some ms, and other requests are served in between.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

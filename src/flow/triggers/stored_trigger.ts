@@ -8,8 +8,8 @@ export interface TriggerName {
 }
 
 /**
- * What the hash `trigger:{token}:{name}` has: `moving` while the trigger is brought to the partition of its new topic,
- * which may have it already; and as `error` why it last failed to publish, or why the bus has paused it.
+ * What the hash `trigger:{token}:{name}` has. `moving` is there while the trigger is brought to the partition of its
+ * new topic, which may have it already. `error` says why it last failed to publish, or why the bus has paused it.
  */
 type State = Partial<
   Record<'paused' | 'moving' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at', string>

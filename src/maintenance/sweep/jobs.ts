@@ -83,7 +83,10 @@ export class JobSweep {
     }
   }
 
-  /** Adds to `unindexed` the jobs of a place that are not in `known` (the jobs of the index), up to `maxJobs`. */
+  /**
+   * Adds to `unindexed` the jobs of a place that are not in `known` (the jobs of the index), up to `maxJobs`. Skips
+   * leftovers (see Place).
+   */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
     const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInThisPart(job));
     const leftovers = place.leftovers ? await withoutBatch(this.#walk, others) : [];
