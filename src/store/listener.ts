@@ -6,9 +6,9 @@ import { hashTag } from './tags.ts';
 /** Interval of pings. Without them, a connection that was cut silently would look like one without messages. */
 const PING_EVERY_MS = 30_000;
 /**
- * Wait before listening again. It is short, also after many failures, because a new master may take over any moment,
- * and its announcements are lost until this process listens. It is the same for all, so that all partitions of a master
- * share the next connection.
+ * Wait before listening again. It stays short, because a new master may take over at any moment, and its announcements
+ * are lost until this process listens. It is the same for all, so that the partitions of a master share the next
+ * connection.
  */
 const LISTEN_AGAIN_MS = 100;
 
@@ -108,8 +108,8 @@ export function isSharded([first = '']: readonly string[]): boolean {
 }
 
 /**
- * Listens until the connection has ended, or the slot has moved to another master. Rejects if Redis does not let it
- * listen, as if the ACL forbids the channels.
+ * Listens until the connection has ended, or the slot has moved to another master. Rejects if it cannot begin, because
+ * the connection fails or the ACL forbids the channels.
  */
 async function listenOn(redis: Redis, audience: Audience): Promise<void> {
   const { promise: lost, resolve } = Promise.withResolvers<void>();

@@ -112,7 +112,7 @@ test('after a cut it listens again, and all kinds count as announced', async () 
   await until(() => heard.includes('aux'));
 });
 
-test('it tries soon again, however long Redis is away: announcements of a new master are lost until then', async (t) => {
+test('however long Redis is away, it tries soon again, since it misses announcements until then', async (t) => {
   const own = await PrivateRedis.during(t, { port: 0 });
   const store = await openStore(own.url);
   t.after(() => store.redis.disconnect());
@@ -124,7 +124,7 @@ test('it tries soon again, however long Redis is away: announcements of a new ma
   await until(() => connect.mock.callCount() >= before + 30, { timeoutMs: 10_000 });
 });
 
-test('if the ACL forbids the channels, it tries until they are permitted, and keeps nothing of its tries', async (t) => {
+test('while the ACL forbids the channels, it keeps nothing of its tries; once permitted, it listens', async (t) => {
   const { url } = redis.redis;
   const user = (...rules: string[]) => callRedis(url, 'ACL', 'SETUSER', 'deaf', ...rules);
   await user('on', '>secret', '~*', '+@all', 'resetchannels');
