@@ -60,7 +60,7 @@ export class Queue {
    * A worker that already holds a job gets this job again, because the reply that assigned it was lost.
    *
    * If the ACL of Redis forbade a command, no job is acquired until the bus's user has all commands again, and a sweep
-   * is queued.
+   * is queued. Without workers, finished jobs are deleted all the same.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -71,7 +71,7 @@ export class Queue {
       kind: this.#kind,
       uidSeed: uidSeed(),
     };
-    if (this.#wasForbidden) await this.#queueSweep();
+    if (this.#wasForbidden && workers.length > 0) await this.#queueSweep();
     return readAcquired(await this.#run('acquire', args));
   }
 

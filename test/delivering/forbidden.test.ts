@@ -3,6 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { RECORD } from '../../harness/scripts/worker_calls.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { StorageForbidden } from '../../src/errors.ts';
 import type { Finding } from '../../src/maintenance/sweep/finding.ts';
@@ -63,6 +64,14 @@ for (const command of ['hget', 'hmget', 'lpush', 'lrange', 'lset', 'ltrim', 'rpu
     );
     await assertConsistent(redis.store);
   });
+
+test('what was delivered is acknowledged although the ACL forbids a command of acquire', async () => {
+  const queue = new Queue(redis.store, 'main', SETTINGS);
+  const [grant = assert.fail()] = (await queue.acquire(['w1'])).grants;
+  await permit('-lrange');
+  await assert.rejects(queue.acquire(['w2']), StorageForbidden);
+  assert.equal((await queue.ack({ grant, heal: 0, tookMs: 0, record: RECORD })).held, true);
+});
 
 test('a sweep takes no batch for malformed that the ACL forbids it to read', async () => {
   await permit('-lrange');
