@@ -3,11 +3,10 @@
 acquire: finish the jobs that workers have done, and assign ready jobs, the oldest first, to idle workers. Each worker
 gets at most one job.
 
-Finished jobs are deleted first, with the batches that they delivered. An accepted batch adds health points to its
-subscriber and ends the subscriber's trial; if the delivery took long, the subscriber becomes slow. Nothing changes for
-a job that its worker does not hold under the given lease. So one call serves many workers, and each worker gets its
-next job from the same call. When a delivery is assigned, the same call also closes its batch to new events and counts
-the attempt.
+Finished jobs are deleted first, with the batches that they delivered, so that a worker gets its next job from the same
+call. An accepted batch adds health points to its subscriber and ends the subscriber's trial; if the delivery took long,
+the subscriber becomes slow. Nothing changes for a job that its worker does not hold under the given lease. When a
+delivery is assigned, the same call also closes its batch to new events and counts the attempt.
 
 If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job again. It keeps
 its lease unless the lease has expired: this call may have been delayed, and the worker may be running the job already.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-count_bulk: make a step of a bulk that counts: count the next dead letters
-that match. When all are counted, the bulk waits until its owner confirms it.
+count_bulk: count the next dead letters that match the filter of a bulk. When all are counted, the bulk waits until its
+owner confirms it.
 ]]
 local bulks = include('delivering/dead_letters/bulks')
 
