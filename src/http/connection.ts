@@ -251,7 +251,8 @@ export class Connection {
   }
 
   async #goOn(): Promise<void> {
-    await this.#budget.turn();
+    const turn = this.#budget.turn();
+    if (turn) await turn;
     for (let next = this.#held[0]; next && this.#mayStartAnother(); next = this.#held[0]) {
       this.#held.shift();
       this.#start(next);
