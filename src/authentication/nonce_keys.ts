@@ -74,7 +74,10 @@ export class NonceKeys {
     return this.#loading;
   }
 
-  /** Fetches the keys, at most once in MIN_REFRESH_MS. Another process may have a newer key, and have signed by it. */
+  /**
+   * Fetches the keys, at most once in MIN_REFRESH_MS. Call this for an unknown nonce: another process may have signed
+   * it with a key that this process does not have yet.
+   */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MIN_REFRESH_MS) await this.load();
   }

@@ -18,7 +18,10 @@ interface Issued {
   key: NonceKey;
 }
 
-/** Issues and checks Digest nonces. By time and signature in a nonce, each web process knows those of the others. */
+/**
+ * Issues and checks Digest nonces. A nonce contains its time and a signature, so each web process accepts the nonces of
+ * the others without storing them.
+ */
 export class Nonces {
   readonly #keys: Keys;
   readonly #uses: Pick<NonceUses, 'consume'>;

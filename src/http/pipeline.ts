@@ -41,7 +41,10 @@ export interface PipelineParts {
   lastSeen?: Pick<LastSeen, 'note'>;
 }
 
-/** Handles every request from its arrival to its answer: by its headers alone, and then by `Calls`. */
+/**
+ * Handles every request from its arrival to its answer. Decides by the headers whether it is accepted, and who sends
+ * it; `Calls` does the rest.
+ */
 export class Pipeline {
   readonly #parts: PipelineParts;
   readonly #admission: Admission;
