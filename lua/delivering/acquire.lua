@@ -23,7 +23,7 @@ The first item of the reply is MessagePack, since Node decodes one text faster t
 
   left         the number of jobs that are still ready
   now_ms       the time by Redis's clock
-  acks         held (1 or 0), number of events removed; for each finished job
+  acks         held (1 or 0), number of events removed, gone (1 or 0); for each finished job
   subscribers  token, list of the values of DELIVERY_FIELDS (grants.lua); for each subscriber
   grants       lists of worker, lease, batch, drop notice; the last two only for deliveries. The batch is a list
                of subscriber, time of creation, attempts, number of events, number of pieces. The notice is a
@@ -75,17 +75,23 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply. It has two numbers for each finished job: 1 and the number of events in its
--- batch, or 0 and 0 if the worker did not hold the job (false in `removed`).
-local function acks_of(removed)
+-- Returns the field `acks` of the reply, with three numbers for each finished job: 1, the number of events in its batch
+-- and 0. If the worker did not hold the job (false in `removed`), they are 0, 0 and whether its batch is gone, such as
+-- after an earlier call whose reply was lost.
+local function acks_of(call, finished, removed)
   local acks = {}
-  for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end
+  for i, events in ipairs(removed) do
+    local bid = finished[i].bid
+    local is_gone = not events and bid and redis.call('EXISTS', call.keys.batch(bid)) == 0
+    acks[3 * i - 2], acks[3 * i - 1], acks[3 * i] = events and 1 or 0, events or 0, is_gone and 1 or 0
+  end
   return acks
 end
 
 return function(call, args)
   local q, workers = args.q, args.workers
   local removed, became_instant = finishing.finish_all(call, args, args.finished)
+  local acks = acks_of(call, args.finished, removed)
   -- The leases must be read before `note_alive`, because `note_alive` makes even expired leases look valid.
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
@@ -103,6 +109,6 @@ return function(call, args)
   -- The finished deliveries may have made waiting jobs instant. If this call has not taken all ready jobs, other
   -- workers are woken for them. A quarantine takes none of the jobs that became instant, since it takes only suspects.
   if became_instant and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
-  given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
+  given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks, subscribers, given.list })
   return given.pieces
 end

@@ -77,12 +77,8 @@ export class Queue {
 
   /** Deletes one finished job and its batch. Acquires no job. */
   async ack(finished: Finished): Promise<Acknowledged> {
-    const { batch } = finished.grant;
-    // Redis is asked first: if the lease is lost, the next worker may delete the batch during the acquire.
-    const found =
-      batch && (await this.#partition.command((redis, keys) => redis.exists(keys.batch(batch.bid))));
     const [acknowledged] = (await this.acquire([], [finished])).acks as [Acknowledged];
-    return acknowledged.held || !batch ? acknowledged : { ...acknowledged, isGone: found === 0 };
+    return acknowledged;
   }
 
   /** Returns a job to the queue. Changes nothing if the worker no longer holds the job. */

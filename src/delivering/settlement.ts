@@ -82,10 +82,8 @@ export interface Acknowledged {
   held: boolean;
   /** Number of events that the deleted batch held. */
   removed: number;
-  /**
-   * True if `held` is false and the batch no longer exists. Only `Queue.ack` looks for the batch.
-   */
-  isGone?: boolean;
+  /** True if `held` is false and the batch no longer exists. */
+  isGone: boolean;
 }
 
 export const DONE: Settlement = { end: 'done', success: { heal: 0, tookMs: 0 } };

@@ -206,7 +206,7 @@ describe('bytes that are no job', () => {
       const done = { worker: 'w1', job: bytes, lease: Number(lease), heal: 0, tookMs: 5 };
       const asks = { ...lanes, finished: [done], workers: [], kind: 'regular', uidSeed: 'cut' } as const;
       const { acks } = readAcquired(await bus.store.run('acquire', asks));
-      assert.deepEqual(acks, [{ held: true, removed: 0 }]);
+      assert.deepEqual(acks, [{ held: true, removed: 0, isGone: false }]);
     });
   }
 });
