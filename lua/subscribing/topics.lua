@@ -147,7 +147,7 @@ local function unused_among(call, names, first, last)
   return unused
 end
 
--- Ends the given subscriptions of a subscriber; `names` has only topics to which it is subscribed. Also deletes the
+-- Ends the given subscriptions of a subscriber, even those that only one of both lists below still has. Also deletes the
 -- topics of this partition that then have neither a publisher nor a subscription. If such topics stayed, a client could
 -- use up the maximum number of topics by subscribing and unsubscribing. One command deletes many topics, because there
 -- can be a thousand.
