@@ -212,8 +212,7 @@ export class Connection {
 
   #parse(): void {
     while (this.#unparsed.length > 0 && !this.#mustWait) {
-      const turn = this.#hasTinyChunks ? this.#budget.turn(TINY_CHUNKS) : undefined;
-      if (turn) void this.#goOnAfter(turn);
+      if (this.#hasTinyChunks) void this.#parseTinyChunks();
       else this.#parseSlice();
     }
   }
@@ -226,11 +225,11 @@ export class Connection {
     if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.last);
   }
 
-  /** Parses the next slice of tiny chunks after its turn has come. */
-  async #goOnAfter(turn: Promise<void>): Promise<void> {
+  /** Parses the next slice of tiny chunks when its turn has come, and then goes on. */
+  async #parseTinyChunks(): Promise<void> {
     this.#isWaitingForTurn = true;
     this.#pauseOrResume();
-    await turn;
+    await this.#budget.turn(TINY_CHUNKS);
     this.#isWaitingForTurn = false;
     if (!this.#mustWait) this.#parseSlice();
     this.#parse();
@@ -251,8 +250,7 @@ export class Connection {
   }
 
   async #goOn(): Promise<void> {
-    const turn = this.#budget.turn();
-    if (turn) await turn;
+    await this.#budget.turn();
     for (let next = this.#held[0]; next && this.#mayStartAnother(); next = this.#held[0]) {
       this.#held.shift();
       this.#start(next);

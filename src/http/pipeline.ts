@@ -92,8 +92,7 @@ export class Pipeline {
       if (counted !== undefined) {
         // The call waits for its turn before `begin`, which may refuse it. A refusal takes about 0.5 ms, and
         // therefore many of them in one turn of the event loop would delay other requests.
-        const turn = this.#budget.turn(counted);
-        if (turn) await turn;
+        await this.#budget.turn(counted);
         ended = callLimits?.begin(counted, response);
       }
       // The rate limit comes before the audit, so that a flood of calls does not fill the audit.

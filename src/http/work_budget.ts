@@ -11,42 +11,49 @@ export class WorkBudget {
   /** For each owner, the steps of its work that wait. The first owner has the next turn. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
+  /** When the budget of this turn of the event loop is spent. Undefined if nothing has asked for it yet. */
   #endsAtMs: number | undefined;
+  #isStarting = false;
 
   constructor(budgetMs = BUDGET_MS) {
     this.#budgetMs = budgetMs;
   }
 
   /**
-   * Call this before each step of long work. Returns undefined if the step may start at once, otherwise a promise to
-   * await first. If many callers may continue at the same moment, do not await undefined: all of them would ask before
-   * the first one has spent any time. `owner`, such as a client's token, says for whom the work is. Owners take turns,
-   * and the steps of one owner start in order.
+   * Resolves when a step of long work may start. Await this directly before each step, so that the time of the step
+   * counts. `owner`, such as a client's token, says for whom the work is. Owners take turns, and the steps of one owner
+   * start in order.
    */
-  turn(owner = ''): Promise<void> | undefined {
-    const nowMs = clock.monotonicMs();
-    if (this.#endsAtMs === undefined) {
-      this.#endsAtMs = nowMs + this.#budgetMs;
-      setImmediate(() => void this.#goOn());
-    }
-    if (nowMs < this.#endsAtMs && this.#waiting.size === 0) return undefined;
+  turn(owner = ''): Promise<void> {
     return new Promise((resolve) => {
       const line = this.#waiting.get(owner);
       if (line) line.push(resolve);
       else this.#waiting.set(owner, [resolve]);
+      void this.#startSteps();
     });
   }
 
-  async #goOn(): Promise<void> {
-    const endsAtMs = clock.monotonicMs() + this.#budgetMs;
-    while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
-      this.#next()?.();
-      // `#next()?.()` only resolves a promise. The step of work that awaits this promise runs during the `await` here.
-      // Without it, all steps would start before the time of the first one is known.
+  /** Starts waiting steps, one after another, until the budget of this turn of the event loop is spent. */
+  async #startSteps(): Promise<void> {
+    if (this.#isStarting) return;
+    this.#isStarting = true;
+    this.#endsAtMs ??= this.#beginBudget();
+    for (;;) {
+      // `#next()?.()` only resolves a promise. The step that awaits this promise runs during the `await` here. Without
+      // it, all steps would start before the time of the first one is known.
       await undefined;
+      if (this.#waiting.size === 0 || clock.monotonicMs() >= this.#endsAtMs) break;
+      this.#next()?.();
     }
-    if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());
-    else this.#endsAtMs = undefined;
+    this.#isStarting = false;
+  }
+
+  #beginBudget(): number {
+    setImmediate(() => {
+      this.#endsAtMs = undefined;
+      if (this.#waiting.size > 0) void this.#startSteps();
+    });
+    return clock.monotonicMs() + this.#budgetMs;
   }
 
   /** Removes and returns the first waiting step of the first owner. This owner then comes after all others. */

@@ -46,7 +46,7 @@ interface PublishParts {
 }
 
 interface Budget {
-  turn(owner: string): Promise<void> | undefined;
+  turn(owner: string): Promise<void>;
 }
 
 interface PublishCall {

@@ -11,7 +11,7 @@ export async function nextTimes(
   { text }: StoredTrigger,
   nowMs: number,
   count: number,
-  turn: () => Promise<void> | undefined,
+  turn: () => Promise<void>,
 ): Promise<{ times: number[]; calls: number }> {
   const times = timesOf(readDefinition(text).timing);
   const computing = new Computing();

@@ -63,7 +63,7 @@ interface TriggersParts {
   limits: Pick<EventLimits, 'maxEventDataBytes'>;
   dialect: Pick<Dialect, 'events'>;
   /** Lets the process serve other requests during long work: await `turn` before each part that may take some ms. */
-  budget: { turn(owner: string): Promise<void> | undefined };
+  budget: { turn(owner: string): Promise<void> };
 }
 
 /**
