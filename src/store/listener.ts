@@ -119,7 +119,7 @@ async function listenOn(redis: Redis, audience: Audience): Promise<void> {
     audience.listens();
     await lost;
   } finally {
-    // A connection that does not end may have many tries.
+    // Many tries may use the same connection.
     for (const event of ['end', 'moved']) redis.off(event, resolve);
   }
 }
