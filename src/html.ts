@@ -30,7 +30,7 @@ const ESCAPES: Record<string, string> = {
 /** Matches what could hide parts of a text: control characters, and those that change its direction. */
 const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 
-/** Matches texts that `escaped` would not change. Most match, so a table of 100 rows takes 0.3 ms instead of 1 ms. */
+/** Matches ASCII texts that need no escaping. Most match, so a table of 100 rows takes 0.3 ms instead of 1 ms. */
 const PLAIN = /^[ !#-%(-;=?-~]*$/;
 
 /**

@@ -158,8 +158,8 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. Stores nothing: for each topic that the client would come to own, only lowers the maximum numbers of
--- topics in `taken` by one.
+-- or nothing. Changes nothing in Redis. Lowers `taken.max_topics` and `taken.max_client_topics` by one for each topic
+-- that the client would come to own.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })

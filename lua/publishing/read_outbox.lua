@@ -46,12 +46,11 @@ return function(call, args)
   local left, ended = remove_first(call, args, list, hash, field), false
   local entries = next_entries(args, list, left)
   if #entries == 0 then
-    -- While a partition has a field in `outboxes:bytes`, it gets no newer entries from `outbox`. So the field is
-    -- deleted now. An empty list has 0 bytes; `left` is another number if Redis was killed and kept only the first
-    -- writes of a script.
     if partition then
+      -- While a partition has a field in `outboxes:bytes`, it gets no newer entries from `outbox`.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
+      -- Redis was killed, and kept only the first writes of a script.
       redis.call('HSET', hash, field, 0)
     end
     ended = args.worker and outboxes.end_job(call, partition, args.worker, args.lease, args.lease_ms)

@@ -147,10 +147,10 @@ local function unused_among(call, names, first, last)
   return unused
 end
 
--- Ends the given subscriptions of a subscriber, even those that only one of both lists below still has. Also deletes the
--- topics of this partition that then have neither a publisher nor a subscription. If such topics stayed, a client could
--- use up the maximum number of topics by subscribing and unsubscribing. One command deletes many topics, because there
--- can be a thousand.
+-- Ends the given subscriptions of a subscriber. A subscription is in two lists: that of the topic, and that of the
+-- subscriber. It is also ended if only one of them has it. Then deletes the topics of this partition that have neither
+-- a publisher nor a subscription. If such topics stayed, a client could use up the maximum number of topics by
+-- subscribing and unsubscribing. One command deletes many topics, because there can be a thousand.
 --
 -- A subscription is first removed from the list of the topic, and then from the list of the subscriber. If Redis is
 -- killed and keeps only the first writes, the caller repeats the call, and still finds the subscription in the second

@@ -59,8 +59,9 @@ export class Queue {
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`.
    * A worker that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * If the ACL of Redis forbade a command, no job is acquired until the bus's user has all commands again, and a sweep
-   * is queued. Without workers, finished jobs are deleted all the same.
+   * After the ACL of Redis forbade a command, a call with workers first checks whether the bus's user has all commands
+   * again. If so, it queues a sweep and goes on. Otherwise it throws StorageForbidden, and deletes and assigns nothing.
+   * A call without workers does not check.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {

@@ -18,7 +18,7 @@ const PACE_BURST_MS = 250;
 /** Minimum time between two searches for slow bodies, whose unused memory is given back. A search takes up to 50 µs. */
 const SEARCH_EVERY_MS = 50;
 
-/** What requests with a body hold while they are under way: those of one client, or those of all clients together. */
+/** The requests with a body that are under way, and the bytes reserved for their bodies: of one client, or of all. */
 interface Holding {
   requests: number;
   bytes: number;
@@ -50,7 +50,10 @@ export class Admission {
     this.#maxBytes = maxBytes;
   }
 
-  /** True if the process has room for one more request and its announced body. A single body always fits. */
+  /**
+   * Returns true if the process has room for one more request and its announced body, perhaps after it has taken back
+   * room from slow bodies. A body always fits if it is the only one.
+   */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
     return this.#hasRoomFor(() => this.#fits(bytes, NOTHING));

@@ -116,8 +116,8 @@ export class Connection {
   }
 
   /**
-   * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that were not parsed:
-   * Node may have given the parser to another connection before `#parse` is called again (see `#mustWait`).
+   * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that were not parsed.
+   * Otherwise a later `#parse` could give them to the parser, which may serve another connection by then.
    */
   detach(): Buffer {
     this.#isDetached = true;

@@ -31,8 +31,8 @@ interface Room {
 export class Reservation {
   readonly client: string;
   /**
-   * Bytes reserved for the body: as many as were announced, or as have arrived if those are more. After `giveAhead`,
-   * only as many as have arrived.
+   * Bytes reserved for the body: the announced or the arrived bytes, whichever are more. If the body is slow,
+   * `giveAhead` reduces them to the arrived bytes.
    */
   heldBytes = 0;
   /** When the body last made progress (64 KiB more), or when its reading began. */

@@ -91,9 +91,9 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client with the earliest due event, and the time up to which to take its events: that of the next event
--- of another topic, at most now. Skips clients that have used their part of the work. When all have, each gets another
--- part. Returns nothing if no event is due.
+-- Returns the client with the earliest due event, and the time (ms) up to which the caller takes this client's events:
+-- when the first event of another topic is due, but at most now. Clients that have used their part of the work are
+-- ignored. When all have used it, each gets another part. Returns nothing if no event is due.
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do

@@ -3,7 +3,7 @@ import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
 /**
  * Returns the usage lines of a command, one for each way to call it, without the common options. Each line ends with
- * the command's own options. An option that any line of `args` shows already is left out there.
+ * those options of the command that no item of `args` shows.
  */
 function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);

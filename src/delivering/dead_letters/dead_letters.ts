@@ -80,8 +80,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns the time at which the newest dead letter of a subscriber died. Letters that die later are left out. Without
-   * that, a retry might never end, because a retried letter may die again.
+   * Returns the time (ms) at which the newest dead letter of a subscriber died, or 0 if there is none. Callers ignore
+   * letters that die later. Otherwise a retry might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions

@@ -55,7 +55,7 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   return firing(times, firstMs, nowMs, due - MAX_CAUGHT_UP);
 }
 
-/** Returns a plan that fires for the oldest due times from `firstMs` up to now, as many as one call may. */
+/** Returns a plan for the due times from `firstMs` up to now: at most the MAX_DUE_TIMES_PER_CALL oldest of them. */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);

@@ -4,8 +4,8 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next due times of a trigger, and the price of computing them. Awaits `turn` before each time: computing
- * one may take some ms, and other requests are served in between.
+ * Returns the next `count` due times (ms) of a trigger, or fewer if its schedule ends. `calls` is the price of the
+ * computation, in calls of the rate limit. Computing one time may take some ms, so each waits for its `turn`.
  */
 export async function nextTimes(
   { text }: StoredTrigger,
