@@ -8,18 +8,19 @@ call. An accepted batch adds health points to its subscriber and ends the subscr
 the subscriber becomes slow. Nothing changes for a job that its worker does not hold under the given lease. When a
 delivery is assigned, the same call also closes its batch to new events and counts the attempt.
 
-If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job again. It keeps
-its lease unless the lease has expired: this call may have been delayed, and the worker may be running the job already.
+If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job again. The worker
+keeps its lease unless the lease has expired: if this call was delayed, the worker may be running the job already.
 
-A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. A larger batch is
-cut in two: the worker gets the first events as a new batch, and the batch with the other events is ready again.
+The first attempt at a batch carries no more than max_events and max_bytes of its subscriber, but at least one event. A
+larger batch is cut in two: the worker gets the first events as a new batch, and the batch with the other events is
+ready again.
 
 `kind` is the kind of the workers. Spare workers (`spare`) begin a second delivery of a lane only if other lanes leave
 enough workers. A `quarantine` is one worker in a process of its own. It alone gets the jobs of suspects, and no others.
-If a lane has no room for a delivery, the job waits outside the queue until the lane brings it back. If a share has no
+If a lane has no room for a delivery, the job waits until a delivery of the lane ends (waiting.lua). If a share has no
 room, the job waits in its lane or for the share (lanes.lua).
 
-The first item of the reply is MessagePack, since Node decodes one text faster than a reply with as many values:
+The first item of the reply is MessagePack, because Node decodes it faster than as many separate values:
 
   left         the number of jobs that are still ready
   now_ms       the time by Redis's clock
@@ -75,9 +76,9 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply, with three numbers for each finished job: 1, the number of events in its batch
--- and 0. If the worker did not hold the job (false in `removed`), they are 0, 0 and whether its batch is gone, such as
--- after an earlier call whose reply was lost.
+-- Returns the field `acks` of the reply, with three numbers for each finished job. If the worker held the job, they are
+-- 1, the number of events in its batch, and 0. If not (false in `removed`), they are 0, 0, and 1 if its batch is gone.
+-- An earlier call whose reply was lost may have deleted it.
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do

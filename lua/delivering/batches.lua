@@ -86,8 +86,8 @@ function batches.unlist(call, bid, token, events)
   batches.count_out(call, token, 1, events)
 end
 
--- Deletes the list of a batch or dead letter, and the history of its attempts. Returns the subscriber's
--- token and the number of events. Returns nothing if the list no longer exists, which is not an error.
+-- Deletes the list of a batch or dead letter, the history of its attempts and the time of its closing. Returns the
+-- subscriber's token and the number of events. Returns nothing if the list no longer exists, which is not an error.
 function batches.delete_list(call, list, bid)
   local token = redis.call('LINDEX', list, 0)
   if not token then return end

@@ -36,8 +36,8 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- Makes a stray (maintenance/ruby.lua) a batch of this bus, and returns the first items of its list. Returns nothing if
--- `bid` is no stray.
+-- Adopts the stray `bid` (maintenance/ruby.lua) as a batch of this bus, and returns the first items of its list.
+-- Returns nothing if there is no such stray, or it cannot be adopted.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())

@@ -4,8 +4,8 @@ become a batch of their own. The other events stay in the batch, which keeps its
 are delivered next. The events of a long batch that fits into a delivery are left to the worker, which reads them
 itself.
 
-A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one call,
-because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
+A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one script
+call, because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
 ]]
 local batches = include('delivering/batches')
 local bulk = include('store/bulk')
@@ -22,12 +22,12 @@ local EVENTS_PER_READ = 100
 -- next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
 local MAX_ATTEMPTED_BYTES = 33554432
 
--- A batch that takes more bytes of Redis than this is long. A script that read a batch of 16 MiB blocked Redis for 45
--- ms.
+-- A batch that takes more bytes of memory in Redis than this is long. A script that read a batch of 16 MiB blocked
+-- Redis for 45 ms.
 local LONG_BYTES = 2097152
 
--- Returns the bytes of Redis that a batch takes. These are up to a third more than the bytes of its events. `start` has
--- the first items of the batch's list. If the list has no more items, returns 0, because a batch of a few events is not
+-- Returns the bytes of memory that a batch takes in Redis, up to a third more than its events have. `start` has the
+-- first items of the batch's list. If the list has no more items, returns 0, because a batch of a few events is not
 -- long.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
@@ -45,9 +45,9 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch, about EVENTS_PER_READ events at a time, until it ends or exceeds what one delivery may
--- have. `start` has the items that were read before. Returns the items, and true if they exceed it. Otherwise the
--- caller must count the bytes, because those of the last read are not counted here.
+-- Reads the list of a batch, about EVENTS_PER_READ events at a time, until the list ends or the items are too many for
+-- one delivery. `start` has the items that were read before. Returns the items, and true if they are too many. If not,
+-- the caller must still count the bytes, because those of the last read are not counted here.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -104,10 +104,10 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score, in the subscriber's index, of a new batch with the first events of the batch `bid`. It comes just
--- before `bid`, but after batches that were split off earlier: its score is that of `bid` minus the number of events
--- that stay in `bid`. Example: `bid` has the score 9000 and 250 events, and 100 of them are split off twice. The new
--- batches get 8850 (150 events stay) and 8950 (50 stay).
+-- Returns the score, in the subscriber's index, of a new batch with the first events of the batch `bid`. The new batch
+-- comes just before `bid`, but after batches that were split off earlier: its score is that of `bid` minus the number
+-- of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events, and 100 of them are split off twice.
+-- The new batches get 8850 (150 events stay) and 8950 (50 stay).
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.
@@ -118,9 +118,9 @@ local function place_of_part(index, bid, created_ms, events_left)
   return string.format('%d', math.min(first, place - 1))
 end
 
--- Splits a batch in two. The events up to the position `last` in `list` become a new batch, which counts no attempt
--- yet. This worker gets the job of the new batch. The other events stay in `bid`, whose job is ready for any worker.
--- Returns the UID and the job of the new batch.
+-- Splits a batch in two. The events up to the position `last` in `list` become a new batch with 0 attempts. This worker
+-- gets the job of the new batch. The other events stay in `bid`, whose job is ready for any worker. Returns the UID and
+-- the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }

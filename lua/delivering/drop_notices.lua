@@ -48,8 +48,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The batch that carried the notice was dropped, or became a dead letter. So its numbers were never accepted, and
-    -- are reported again with the new drops.
+    -- The batch that carried the notice was dropped, or became a dead letter. So the subscriber never accepted the
+    -- notice, whose numbers are reported again with the new drops.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end

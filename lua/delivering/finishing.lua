@@ -148,7 +148,7 @@ end
 -- Finishes each job that its worker still holds under the given lease. `args` has q, lease_ms, lane_limit,
 -- lane_limit_max, slow_ms and delivery_log. Returns two values:
 --   - for each job, the number of events in its batch, or false if the worker does not hold the job
---   - true if waiting jobs became instant. No worker is woken for them: the caller must assign them, or wake workers
+--   - true if jobs became ready. No worker is woken for them: the caller must assign them, or wake workers
 function finishing.finish_all(call, args, finished)
   if #finished == 0 then return {}, false end
   local workers, bids, removed = {}, {}, {}

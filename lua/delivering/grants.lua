@@ -1,6 +1,6 @@
 --[[
-Grants: a grant is a job that acquire assigns to a worker, under a lease. What Redis can store for all grants of a
-script call at once is collected first, and `settle` writes it.
+Grants: a grant is a job that acquire assigns to a worker, under a lease. Changes that one command can write for all
+grants of a script call are collected first. `settle` writes them.
 ]]
 local batches = include('delivering/batches')
 local choosing = include('delivering/choosing')
@@ -147,7 +147,7 @@ local function describe_subscribers(call, given)
   for token, is_attempted in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
-      -- The time is formatted once as text, because converting a Lua number takes Redis half a microsecond.
+      -- The time is formatted as text, because converting a Lua number takes Redis half a microsecond.
       local subscriber, now = call.keys.subscriber(token), string.format('%d', call.now_ms)
       if is_attempted then redis.call('HSET', subscriber, 'last_attempted_at', now) end
       described[#described + 1] = token

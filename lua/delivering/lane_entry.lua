@@ -1,6 +1,7 @@
 --[[
-Lane entry: decides whether a delivery may begin now, and otherwise where its job waits. While a subscriber fails, is
-slow or is new, its *trial job* is the single job by which it is tried next. Its other jobs wait meanwhile.
+Lane entry: decides whether a delivery may begin now. If not, decides where its job waits. A subscriber that fails, is
+slow or new, or is a join may have a *trial job*: the single job by which it is tried next. Its other jobs wait
+meanwhile.
 ]]
 local jobs = include('delivering/jobs')
 local join_tokens = include('flow/joins/join_tokens')
@@ -97,7 +98,7 @@ local function begin(reader, lane)
   return true
 end
 
--- Begins a delivery of the subscriber `token` if that is allowed now, and returns true. Otherwise puts the job where it
+-- Begins a delivery to the subscriber `token` if that is allowed now, and returns true. Otherwise puts the job where it
 -- must wait, and returns false.
 function lane_entry.enter(call, reader, worker, job, token)
   local lane = lane_entry.read(call, reader, token)

@@ -1,10 +1,10 @@
 --[[
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane may hold a quarter of the workers with its deliveries in flight, but at least one. A subscriber that fails, or
-has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none before `throttled_until`.
-A spare worker may begin a delivery only if the lane then holds at most a quarter of the workers that no other lane
-holds, or only this worker. So even if many lanes hang at once, some workers are left.
+A lane may hold up to a quarter of the workers with its deliveries in flight, but always one. A subscriber that fails,
+or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none before
+`throttled_until`. A spare worker may begin a delivery only if the lane then holds at most a quarter of the workers that
+no other lane holds, or only this worker. So even if many lanes hang at once, some workers are left.
 
 A share limits the workers that all subscribers of one kind may hold together: half of the workers for all that are slow
 or have never accepted a batch, a quarter for all that fail, and a sixteenth for all joins. So of eight workers or more,
@@ -61,9 +61,9 @@ end
 -- subscriber already has deliveries in flight.
 --
 -- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight, so that they need not
--- wait for those that hang. Late deliveries enter even a full share (late.lua), and can fill this quarter too. So such
--- a subscriber may also enter as long as fewer than `kept` subscribers have a single worker in the share. Example: of
--- 64 workers, the slow share has 32, and 8 are kept.
+-- wait for those that hang. Late deliveries enter even a full share (late.lua), and can fill this quarter too. So a
+-- subscriber without a delivery in flight may also enter as long as fewer than `kept` subscribers have a single worker
+-- in the share. Example: of 64 workers, the slow share has 32, and 8 are kept.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -78,7 +78,7 @@ end
 --   - what the subscriber has set (`own_limit`), or `args.lane_limit` if `own_limit` is false
 --   - `args.lane_limit_max`
 --   - a quarter of the living workers
---   - how many deliveries of `max_bytes` have MAX_BYTES together; no limit if `max_bytes` is false
+--   - how many deliveries of `max_bytes` fit into MAX_BYTES; no limit if `max_bytes` is false
 function lanes.width(call, own_limit, max_bytes, args)
   local part = math.min(live_workers(call) * PART_OF_LANE, MAX_BYTES / (tonumber(max_bytes) or 1))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))

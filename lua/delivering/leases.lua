@@ -1,8 +1,8 @@
 --[[
 Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
 
-The number of a lease is the time (µs) at which it was given. The number is also above all earlier numbers, even if
-Redis's clock is set back.
+The number of a lease is the time (µs) at which it was given. If this is not above all earlier numbers, for example
+because Redis's clock was set back, the number is one more than the newest.
 ]]
 local leases = {}
 
@@ -27,7 +27,7 @@ function leases.ran_out(call, heard_ms, lease_ms)
   return not heard_ms or call.now_ms - heard_ms > lease_ms
 end
 
--- Returns true if the lease of a worker has run out, or if there was no sign of life of the worker.
+-- Returns true if the lease of a worker has expired, or if the worker never gave a sign of life.
 function leases.is_dead(call, worker, lease_ms)
   return leases.ran_out(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
 end
@@ -44,9 +44,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Takes a job from its worker: removes it from the worker's pending list, and the worker's lease from `lease_of`. The
--- caller deletes the lease in Redis. Returns false if the worker does not hold the job: its lease has expired, another
--- worker has the job, or this call repeats one whose reply was lost.
+-- Takes a job from its worker: removes the job from the worker's pending list, and the worker's lease from `lease_of`
+-- (a result of `leases.of`). The caller deletes the lease in Redis. Returns false if the worker does not hold the job:
+-- its lease has expired, another worker has the job, or this call repeats one whose reply was lost.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end

@@ -5,10 +5,10 @@ job was dropped, the job is deleted instead. If the worker does not hold the job
 nothing changes.
 
 The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
-`damage` health points, and no delivery to it begins for `throttle_ms`. `gone` is given if the callback answered 410: it
-is the `subscribed_at` of the subscription that gave this callback, 0 if unknown. The subscriber is then paused: its
-jobs wait until it subscribes again, or is resumed. `paused` is true if this call has paused the subscriber, which was
-not paused before. A waiting job of the subscriber becomes instant.
+`damage` health points, and no delivery to it begins for `throttle_ms`. `gone` is given if the callback answered 410:
+the subscriber's `subscribed_at` at the start of the delivery, 0 if unknown. If the subscriber has not subscribed again
+since, it is paused: its jobs wait until it subscribes again, or is resumed. `paused` is true if this call has paused
+the subscriber, which was not paused before. Unless the subscriber is paused, one of its waiting jobs becomes instant.
 ]]
 local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
@@ -40,7 +40,7 @@ local function note_failure(call, token, args, pauses)
   subscribers.fail(call, token, args)
 end
 
--- Puts the job of a failed delivery back into the queue. Returns true if the failure paused the subscriber.
+-- Puts a job back into its queue. Returns true if the failure paused the subscriber.
 local function put_back(call, token, args, pauses)
   local q, job = args.q, args.job
   if args.bid and not token then

@@ -3,7 +3,8 @@ Open batches: the open batch of a subscriber is the one that takes its new event
 
 The hash `batches:open` has an entry for each subscriber, so that publish reads the open batches of all subscribers with
 one command. An entry is the UID of the batch, followed by the maximum number of events. If this number and max_bytes
-are the defaults, the number is left out. As in the Ruby Routemaster, the UID is also in `batches:current:{token}`.
+are the defaults, the number is left out. As in the Ruby Routemaster, the UID is also in `batches:current:{token}`,
+except after a takeover (opening.lua).
 
 The hash `batches:room` has, for an open batch whose bytes are counted, the UID of the batch and its room in bytes:
 max_bytes minus the length of the body that delivers its events. If a subscriber's field is missing, or has the UID of
@@ -11,8 +12,8 @@ another batch, no bytes of its open batch were counted. Small events are not cou
 counting them made a publish to 500 subscribers 1.7 times as dear.
 
 The hash `batches:closed` has, by UID, the time (ms) at which each batch or dead letter was closed. A batch without a
-field is still open, or was never open because its first events filled it. A batch that was never open counts as closed
-since its creation.
+field is still open, or counts as closed since its creation, for example because its first events filled it, or because
+it is a retried dead letter.
 ]]
 local bulk = include('store/bulk')
 local defaults = include('store/defaults')
@@ -47,7 +48,7 @@ end
 
 -- Returns true if these new events (a slice from position `first` on) are so small that their bytes need not be
 -- counted. A batch of `max_events` such events has at most an eighth of the default max_bytes. With the defaults, an
--- event of 1,310 bytes is small. Returns false if the subscriber has set its own max_bytes: then all events are
+-- event of 1,309 bytes is small. Returns false if the subscriber has set its own max_bytes: then all events are
 -- counted.
 function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   if max_bytes then return false end
@@ -68,9 +69,9 @@ function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the room of open batches. For each of these, the three lists have its
--- subscriber, its entry in `batches:open`, and its new events. Returns by token the room that is left, without batches
--- whose bytes were never counted and whose new events are too small to be counted.
+-- Subtracts the bytes of new events from the room of open batches. For each batch, the three lists have its subscriber,
+-- its entry in `batches:open`, and its new events. Returns by token the room that is left. Leaves out batches whose
+-- bytes were never counted and whose new events are too small to be counted.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}

@@ -1,5 +1,6 @@
 --[[
-Pieces: the items of acquire's reply that hold jobs and events. `given` is the table of `grants.begin`.
+Pieces: the items of acquire's reply that have events. `given` is the table of `grants.begin`. Its list `pieces` has all
+items of the reply.
 ]]
 local pieces = {}
 

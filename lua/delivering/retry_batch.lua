@@ -5,7 +5,8 @@ empty, finds only batches of these subscribers. If the batch's subscriber is hel
 batch becomes the trial job.
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused, and
-`delivery_not_waiting` that a worker holds the job of the batch, or may take it already.
+`delivery_not_waiting` that a worker holds the job of the batch, or that the job is in a list from which workers take
+jobs.
 
 In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. If the lane
 has no room, the batch must still wait.
@@ -14,8 +15,8 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- Lets a subscriber that is held back after failures be tried now. `job` becomes its trial job, unless it has another
--- one that is not scheduled for later. Another one that is scheduled becomes a waiting job.
+-- Lets a subscriber that is held back after failures be tried now. `job` becomes its trial job. An earlier trial job
+-- becomes a waiting job if it is scheduled. In any other state, the earlier one stays the trial job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

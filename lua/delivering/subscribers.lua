@@ -14,8 +14,8 @@ local function change_health(subscriber, points, change)
 end
 
 -- Stores the consequences of a failed delivery for its subscriber. It is not an error if the subscriber has left.
--- `failure` has the batch (`bid`), the `attempt` as JSON (nil if no request was sent, or if the history has it
--- already), `damage` (health points to lose) and `throttle_ms` (time in which no delivery begins).
+-- `failure` has the batch (`bid`), the `attempt` as JSON (nil if there is none to add to the history), `damage` (health
+-- points to lose) and `throttle_ms` (time in which no delivery begins).
 function subscribers.fail(call, token, failure)
   local subscriber = call.keys.subscriber(token)
   if failure.attempt then attempts.note(call, failure.bid, failure.attempt) end

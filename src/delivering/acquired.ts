@@ -18,7 +18,8 @@ export interface Acquired {
 
 /**
  * The first item of the script's reply, decoded. `left` is the number of jobs that are still ready, and `atMs` the time
- * by Redis's clock. `acks` has three numbers for each finished job (see lua/delivering/acquire.lua). `subscribers` has two items for each subscriber: its token and its values.
+ * by Redis's clock. `acks` has three numbers for each finished job (see lua/delivering/acquire.lua). `subscribers` has
+ * two items for each subscriber: its token and its values.
  *
  * All values come without names. With names, each job would take 5 µs more in Redis, and as much in Node.
  */
@@ -33,7 +34,7 @@ type Head = [
 /** The values of DELIVERY_FIELDS. False stands for a field that the hash of the subscriber does not have. */
 type SubscriberValues = (string | false)[];
 
-/** What the reply says about an acquired job. A job that delivers no batch has no `batch`. */
+/** The description of an acquired job in the reply. A job that delivers no batch has no `batch`. */
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
 
 type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];

@@ -38,8 +38,8 @@ interface BatchParts {
 }
 
 /**
- * Returns the handler of jobs named `batch`. It delivers the batch of the job. If the subscriber is a join, it makes
- * the join count the events instead.
+ * Returns the handler of jobs named `batch`. The handler delivers the batch of the job or, if the subscriber is a join,
+ * makes the join count the events.
  */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, joins, partitions, recorder, settings, log } = parts;

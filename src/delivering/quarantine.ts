@@ -40,9 +40,9 @@ interface QuarantineParts {
 }
 
 /**
- * Delivers the suspects of a partition (batches that two workers held when they died), one at a time, in a separate
- * process: the quarantine. If that process dies, the suspect that it held becomes a dead letter. If the worker process
- * that started the quarantine dies too, the cause may be outside, so the batch stays a suspect.
+ * Delivers the suspects of a partition (batches that were held by at least two workers that died), one at a time, in a
+ * separate process: the quarantine. If that process dies, the suspect that it held becomes a dead letter. If the worker
+ * process that started the quarantine dies too, the cause may be outside, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;

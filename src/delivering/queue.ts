@@ -56,8 +56,8 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`.
-   * A worker that already holds a job gets this job again, because the reply that assigned it was lost.
+   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
+   * that already holds a job gets this job again, because the reply that assigned it was lost.
    *
    * After the ACL of Redis forbade a command, a call with workers first checks whether the bus's user has all commands
    * again. If so, it queues a sweep and goes on. Otherwise it throws StorageForbidden, and deletes and assigns nothing.

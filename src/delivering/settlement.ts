@@ -3,13 +3,13 @@ import type { Grant } from './grant.ts';
 
 /**
  * A function that runs a job. `signal` is aborted when the process stops or the worker has lost its lease; the job
- * should then end soon. After StorageUnavailable or StorageFull the job runs again. After any other error it is
- * deleted, and its batch, if it has one, becomes a dead letter.
+ * should then end soon. If the function throws StorageUnavailable or StorageFull, the job runs again. After any other
+ * error, the job is deleted, and its batch, if it has one, becomes a dead letter.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
-  /** The handler has told Redis the outcome. `held` is false if the worker no longer held the job. */
+  /** The handler itself has stored the outcome in Redis. `held` is false if the worker no longer held the job. */
   | { end: 'settled'; held: boolean }
   /** The job has succeeded: it is deleted with its batch. */
   | { end: 'done'; success: Success }
@@ -28,7 +28,7 @@ export interface Success {
 
 /** The costs of a failed delivery for its subscriber. */
 export interface Penalty {
-  /** Health points that the subscriber loses: a whole number, as reports show `health_points`. */
+  /** Health points that the subscriber loses: a whole number, because reports show `health_points` as one. */
   damage: number;
   /**
    * Time in which no delivery to the subscriber begins. If it is above 0, the subscriber is then on trial: its jobs are

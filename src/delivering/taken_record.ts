@@ -29,7 +29,7 @@ interface LastAttempt {
 
 /**
  * Returns the record of an accepted batch for the delivery log. A script adds the times at which the batch was accepted
- * and closed. A legacy event counts with its size in Redis, not with the size of its JSON.
+ * and closed. The bytes of a legacy event are counted as Redis stores it, not as JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;
@@ -39,7 +39,10 @@ export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAtte
   return `${createdAtMs},${count},${attempts},${topics},${bytes},${atMs},${status},${Math.round(durationMs)}`;
 }
 
-/** Returns the number of events by topic, as JSON: `null` if the batch is large, or an event is not JSON. */
+/**
+ * Returns the number of events by topic, as JSON: `null` if the batch is large, an event is not JSON, or the result is
+ * too long.
+ */
 function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): string {
   if (count > MAX_COUNTED_EVENTS || bytes > MAX_COUNTED_BYTES) return 'null';
   const counts = new Map<string, number>();

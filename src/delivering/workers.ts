@@ -12,8 +12,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers: once at the start, and at every change. */
   onIdle?: (idle: number) => void;
   /**
-   * True if idle workers may ask for a job as soon as one may be ready. Otherwise they ask only at ticks (`tickMs`) and
-   * after errors. Without this function, they may always ask.
+   * True if idle workers may ask for a job as soon as one may be ready. Otherwise they ask only at the start, at ticks
+   * (`tickMs`) and after errors. Without this function, they may always ask.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */

@@ -76,8 +76,8 @@ local function has_other_type(...)
 end
 
 -- Returns those of these dead letters that a step can handle. Leaves out letters with a key of another type, which
--- another program has written: each step would fail there, so that the bulk would never come to the letters behind it.
--- `retries` says that the step retries letters, which takes more keys.
+-- another program has written: each step would fail at such a letter, and the bulk would never come to the letters
+-- behind it. `retries` is true if the step retries letters, which uses more keys.
 function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
   for _, bid in ipairs(bids) do
@@ -93,8 +93,8 @@ end
 
 -- Stores the progress of a step: `counts` (new values of fields of the record), and the place where the next step
 -- continues, behind the letter `last` or in the next queue. A step calls this function after its other changes. So if
--- the step fails half-way, the next step finds the letters that are left. A single command writes all of it, so that no
--- letter counts twice.
+-- the step fails half-way, the next step finds the letters that are left. A single command writes the whole progress,
+-- so that no letter counts twice.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
   -- Without `last`, the next step is at the start of a queue. That place is the time `from_ms` (or -inf) with the UID

@@ -109,8 +109,8 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk. The dead letters that it has retried or purged stay so. Returns false if the bulk has ended, or if
-   * the owner has begun another one since.
+   * Stops a bulk. The dead letters that it has retried or purged stay so. Returns false if the bulk has ended or is
+   * already cancelled, or if the owner has begun another one since.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));

@@ -90,7 +90,8 @@ export interface Period {
 
 /**
  * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
- * With `after`, those after this place, whose dead letter may have been deleted; `untilMs` has no effect then.
+ * With `after`, returns those that come after this place, even if its dead letter was deleted; `untilMs` has no effect
+ * then.
  */
 export async function placesIn(
   redis: Commands,

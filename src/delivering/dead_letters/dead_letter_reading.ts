@@ -17,8 +17,8 @@ import {
 } from './dead_letter.ts';
 
 /**
- * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Commands that are sent
- * one by one took a quarter of a web process's time while a client read long lists.
+ * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Sending commands one
+ * by one took a quarter of a web process's time while a client read long lists.
  */
 const READ_SLICE = 20;
 

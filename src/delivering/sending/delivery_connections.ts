@@ -37,7 +37,7 @@ export interface ConnectionSettings {
 
 /**
  * Returns a function that makes the undici dispatcher for an origin. `policy` checks the address of each new
- * connection. A proxy resolves host names itself, so behind a proxy `policy` checks only IP addresses in URLs.
+ * connection. A proxy resolves host names itself, so behind a proxy `policy` checks only the URLs.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): DispatcherTo {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
@@ -106,8 +106,8 @@ function readInSlices(socket: Socket): void {
 }
 
 /**
- * Returns a connector to addresses that the policy accepts. The connector itself checks an IP address in a URL, because
- * undici calls `lookup` only for host names.
+ * Returns a connector to addresses that the policy accepts. The connector itself checks the port and an IP address in a
+ * URL, because undici calls `lookup` only for host names.
  */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });

@@ -28,7 +28,10 @@ export interface FailedDelivery {
   status?: number;
   answer?: string;
   retryAfterMs?: number | undefined;
-  /** True if this process ended the delivery. An aborted delivery does not count as a failure of the subscriber. */
+  /**
+   * True if the worker ended the delivery, not the callback or the time limit. An aborted delivery does not count as a
+   * failure of the subscriber.
+   */
   aborted?: boolean;
 }
 
