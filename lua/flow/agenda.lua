@@ -18,8 +18,8 @@ function agenda.due_in_us(call, entries)
   if first ~= math.huge then return math.max(0, first * 1000 - call.now_us) end
 end
 
--- Adds `member` to a sorted set with the time `due_ms`, or moves it to this time. Wakes the scheduler if that is the
--- earliest time.
+-- Adds `member` to a sorted set with the time `due_ms`, or moves it to this time. Wakes the scheduler if this time is
+-- earlier than that of the first entry.
 function agenda.enter(call, entries, member, due_ms)
   if due_ms < first_ms(entries) then call.wakes.due = true end
   redis.call('ZADD', entries, string.format('%d', due_ms), member)

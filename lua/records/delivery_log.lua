@@ -1,6 +1,6 @@
 --[[
-Delivery log: keeps a record of each batch that has ended, for a while. A subscriber has two logs, one of taken
-batches and one of dropped ones. A log is a list of UID, record, UID, record, …, the newest at the end.
+Delivery log: keeps a record of each batch that was taken or dropped, for a while. A subscriber has two logs, one of
+taken batches and one of dropped ones. A log is a list of UID, record, UID, record, …, the newest at the end.
 
 A record is the items of a JSON array, without the brackets. Both kinds of records begin with the time of the end (µs),
 by which they are listed, the time at which the batch was closed (ms; 0 if that was the time of creation), the time of
@@ -12,9 +12,9 @@ would cost too much. There follow
 
 and, if attempts failed, the time of the first one (ms) and a list of the last ones.
 
-The hash `deliveries:total` bounds all logs together. When they are full, the longest log loses its oldest records,
-so a busy subscriber does not push out the records of others. Records are counted in whole UNITs (16), so that most
-script calls write nothing but the log itself. Counting each record took three times as long.
+The hash `deliveries:total` counts the records of all logs together. When they reach the maximum, the longest log loses
+its oldest records, so a busy subscriber does not push out the records of others. Records are counted in whole UNITs
+(16), so that most script calls need not change a count. Counting each record took three times as long.
 
 The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list, the newest
 entry at the end. When a script call appends records, the trail gets an entry for each log that the call appends to: the

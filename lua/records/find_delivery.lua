@@ -3,8 +3,9 @@
 find_delivery: read one batch, whatever its state. If `clients` are given, the batch must be of one of these
 subscribers. Changes nothing.
 
-`entries` has one entry, as in list_deliveries but with all failed attempts, or none if there is no such batch. If the
-batch has ended, it is searched in the delivery logs; `looked` is the number of records in the logs that were searched.
+`entries` has one entry, as in list_deliveries, or none if there is no such batch. If the batch still exists, the entry
+has all failed attempts that are stored. If it has ended, it is searched in the delivery logs; `looked` is the number of
+records in the logs that were searched.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')

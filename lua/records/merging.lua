@@ -73,7 +73,7 @@ local function pop(heap)
 end
 
 -- Returns an iterator over the entries of all sources, newest first. `places` has the times of the sources' newest
--- entries, sorted, and `at_place` finds the sources by these times. The times are sorted in place of the sources,
+-- entries, sorted, and `at_place` finds the sources by these times. The times are sorted instead of the sources,
 -- because sources are tables: Lua would take ten times as long to sort them.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}

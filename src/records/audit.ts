@@ -64,7 +64,7 @@ export class Audit {
   /**
    * Returns up to `limit` matching entries that are older than `before`, newest first. `looked` is the number of
    * searched entries. It is limited to MAX_SEARCHED, so a page may be short although more entries match. `next` is the
-   * `before` of the next page, or undefined on the last one.
+   * `before` of the next page; undefined on the last page.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -83,7 +83,7 @@ export class Audit {
     }
   }
 
-  /** Writes the entries in the order in which their calls ended, even if some names take long to look up. */
+  /** Writes an entry. Entries keep the order in which their calls ended, even if some names take long to look up. */
   #write(about: Pick<Entry, 'role' | 'address'> & { action: Action }, ending: Promise<Ended>): void {
     this.#writing = this.#writing.then(async () => {
       const entry = { ...about, ...(await ending) };

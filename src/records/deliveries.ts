@@ -39,8 +39,8 @@ interface DeliveryPage {
 }
 
 /**
- * Lists, finds and retries batches, and records of those that were accepted or dropped. With `clients` (tokens of
- * subscribers), a method sees only the batches of these subscribers.
+ * Lists, finds and retries batches. Batches that were accepted or dropped are listed and found by their records. With
+ * `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;

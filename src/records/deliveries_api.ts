@@ -53,7 +53,7 @@ const PARAMS: Input<{ id: string }> = {
     whole: 'there is no such batch of yours, and no record of one; records are kept for a day at most',
   },
 };
-/** A batch with its events. If the batch was accepted or dropped, it has none. */
+/** A batch with its events. If the batch was accepted or dropped, its events are gone, and the field is missing. */
 const WHOLE_DELIVERY = DELIVERY.extend({
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });

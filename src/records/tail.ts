@@ -116,7 +116,7 @@ export class Tail {
     return entries.map((entry) => parseOwnJson(entry) as TailEntry);
   }
 
-  /** Sends Redis what this process accepted for watched topics in the last second. If that fails, nobody sees it. */
+  /** Sends Redis the events of watched topics that were noted in the last second. If that fails, they are not shown. */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
     const before = this.#notes;
@@ -147,8 +147,8 @@ export class Tail {
 }
 
 /**
- * Returns the events of the last second for a watched topic. If nobody watched it when the second began, they are those
- * in the entry ALL_TOPICS.
+ * Returns the events of the last second for a watched topic. If nobody watched it when the second began, returns its
+ * events in the entry ALL_TOPICS.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

@@ -11,10 +11,10 @@ the event's timestamp.
 Further refusals: `too_far` if an event is due more than `max_delay_ms` from now; `already_delayed` if the topic has a
 delayed event with the same id, or the publication has the id twice; `too_many_delayed` and `too_much_delayed` if the
 client would have more delayed events than `max_client_delayed`, or these would take more than `max_client_bytes`.
-`index` is the place (from 0) of the event for which a publication is refused.
+`index` is the position (from 0) of the event for which a publication is refused.
 
-`events` and `bytes` of an outcome count only the events that were published at once. `added` has these events by topic,
-with the subscribers that got them (storing.lua).
+`events` and `bytes` of an outcome count only the events that were published at once. `added` has the number of these
+events for each topic, with the subscribers that got them (storing.lua).
 ]]
 local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
@@ -70,7 +70,8 @@ local function part(call, publication, max_delay_ms)
   return due_events, later
 end
 
--- Returns the index of the first event in `later` whose id a delayed event, or an earlier one in `later`, has already.
+-- Returns the index of the first event in `later` with a repeated id: a delayed event of the topic, or an earlier event
+-- in `later`, has it too. Returns nothing if no id is repeated.
 local function find_repeated(call, waiting, topic, later)
   local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
   for _, event in ipairs(later) do

@@ -96,8 +96,9 @@ function delayed.set_bytes(call, publisher, topic, bytes)
   return true
 end
 
--- Corrects what is stored about a client's delayed events, for the sweep: their number, the sum of their bytes, and the
--- fields of topics that have none. Returns true if anything was wrong.
+-- Corrects what is stored about a client's delayed events, for the sweep: sets their number and the sum of their bytes,
+-- and deletes the fields of topics without delayed events, or with another publisher. Returns true if anything was
+-- wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false
@@ -151,8 +152,8 @@ function delayed.add(call, publisher, topic, events)
 end
 
 -- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events, which take
--- `bytes` together. If another program has written `delayed:held:{token}`, the events are removed all the same, and are
--- not counted. The sweep throws the error of this key.
+-- `bytes` together. If another program has given `delayed:held:{token}` another type, the events are removed all the
+-- same, and the number and the bytes stay as they are. A sweep throws the error of this key.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   bulk.command('ZREM', call.keys.delayed_due(topic), entries)
   bulk.command('HDEL', call.keys.delayed_events(topic), ids)

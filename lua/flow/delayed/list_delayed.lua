@@ -4,7 +4,7 @@ list_delayed: read delayed events of a topic in the order in which they are due.
 
 `client` is the token of the client that asks; without it root asks. The list begins behind the event that is due at
 `after_ms` and has the place `after_place` (the number by which events with the same time are sorted), even if that
-event no longer waits. It ends after `limit` events, or after an event with which their texts reach `max_bytes`.
+event no longer waits. It ends after `limit` events, or after the event with which all texts together reach `max_bytes`.
 `has_more` says whether further events follow.
 ]]
 local delayed = include('flow/delayed/delayed')
@@ -28,7 +28,7 @@ local function rank_behind(due, after_ms, after_place)
   return from
 end
 
--- Adds events to `list` until their texts have `max_bytes`; so far they have `bytes`. Returns the new size.
+-- Adds events to `list`, whose texts have `bytes` so far, until they have `max_bytes`. Returns their new size.
 local function add_events(list, hash, entries, bytes, max_bytes)
   for i = 1, #entries, 2 do
     if bytes >= max_bytes then break end

@@ -5,7 +5,7 @@ publish_delayed: publish delayed events that are due.
 The events are stored for the subscribers that their topics have now, as by publish.lua, and are removed from the
 delayed events in the same step. A call does a bounded amount of work; `is_left` says whether more events are due. While
 memory is exhausted Redis does not run the script (no `allow-oom`), and the events wait. A topic that takes no events
-now, because `max_outbox_bytes` wait for another partition (outboxes.lua), comes again after a second.
+now, because `max_outbox_bytes` wait for another partition (outboxes.lua), is tried again after a second.
 
 Events are published in the order of their time over all topics, until a client has used its part of the call's work.
 All clients with due events have equal parts, so a client with many events does not keep others waiting. When all have
@@ -72,7 +72,7 @@ local function begin_work(progress, client, topic)
 end
 
 -- Takes events from the topic `client.first` up to the time `until_ms`, or until the client has used its part of the
--- call's work. Returns false if no work is left for any client.
+-- call's work. Returns false if the script call must end: too little work is left for this topic, or none at all.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(progress, client, topic) then return false end

@@ -9,8 +9,8 @@ events that other partitions accepted before `moved_until_ms`; nil means that th
 closes at most `max_closed` join keys, the oldest first, and publishes a limited number of copies (an event for one
 subscriber is a copy). If more join keys have expired, the join stays due. `version` is the time at which the join was
 put last, as the caller knows it. If the join was put again since, nothing changes. `expiry_refusal` is the reason if
-the events about the closed join keys could not be published. While their topic takes no events, because an outbox is
-full (outboxes.lua), nothing is closed, and the join comes again after a second.
+the events about the closed join keys could not be published. While the topic for these events takes none, because an
+outbox is full (outboxes.lua), nothing is closed, and the join is tried again after a second.
 ]]
 local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')

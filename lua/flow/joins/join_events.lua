@@ -17,8 +17,8 @@ them are taken, the job is done.
 
 Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
 after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the
-joins of a client have equal parts), the oldest expires early. Events without a join key, and events of topics that are
-no longer sources, are taken and not counted.
+joins of a client have equal parts), the oldest expire early. Events without a join key, and events of topics that are
+no longer sources, leave the batch without being counted.
 
 If the outcome is not `counted`, nothing has changed. `not_held` means that the worker does not hold the job, or that
 the batch has another number of events, because the same call was made before. `changed`: the join has other rules, or
@@ -43,7 +43,8 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open join keys if they are more than `max_keys`, or take more than the join's part of `max_bytes`.
+-- Closes the oldest open join keys if the join has more than `max_keys`, or if its open join keys take more than its
+-- part of `max_bytes`.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))

@@ -36,8 +36,8 @@ end
 
 -- Returns the state of a topic to which the join publishes. Some fields:
 --   texts    the events to publish
---   copies   what one event counts towards the maximum of copies: 1 for each subscriber, and 1 more, so that an event
---            without subscribers counts too
+--   copies   what one event counts towards the maximum of copies: 1 for each subscriber in this partition, and 1 more,
+--            so that an event without subscribers counts too
 --   home     the number of the topic's partition, if it is another one than this
 --   refusal  why the join may not publish to the topic; nil if it may
 local function outlet(call, taken, args, topic, type, home)
@@ -47,8 +47,8 @@ local function outlet(call, taken, args, topic, type, home)
   }
 end
 
--- Returns the text with which the event ids of this script call begin: a hash of how many events the join has published
--- and of the time of its creation. So ids do not repeat, even if a join is removed and made again under the same name.
+-- Returns the text with which the event ids of this script call begin: a hash of the token of the join, the time of its
+-- creation, and how many events it has published. So ids do not repeat, even if a join is removed and made again.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
@@ -102,15 +102,15 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + copies.of(1, #text, to.copies)
 end
 
--- Publishes the event for a complete join key, and takes the events of its sources out of its record.
+-- Publishes the event for a complete join key, and removes the events that completed it from its record.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.complete_outlet, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
   work.completed = work.completed + 1
 end
 
--- Gives up a join key for which events are still missing. If the join has a topic for expired join keys, publishes an
--- event there. `is_early` is true if the key must make room for others before it expires.
+-- Gives up a join key for which events are still missing. If the join has a topic for expired join keys, and may
+-- publish there, publishes an event. `is_early` is true if the key must make room for others before it expires.
 function join_work.expire(work, key, is_early)
   local record, to = open_keys.read(work.open, key), work.expiry_outlet
   if record and to and not to.refusal then

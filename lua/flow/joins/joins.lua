@@ -26,8 +26,8 @@ function joins.outlets(call, token)
 end
 
 -- Makes a topic take events from this join, and from no other. If a join of another client published to the topic until
--- now, it loses the topic for good. If it got the topic back later, joins might then form a loop, and nobody would
--- check this.
+-- now, that join loses the topic until it is put again. If it got the topic back in another way, nobody would check
+-- whether joins then form a loop.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token
@@ -49,7 +49,7 @@ function joins.close_outlets(call, token)
   end
 end
 
--- Deletes everything that Redis stores for a join, except its hash, which the caller deletes next.
+-- Deletes the keys and entries that only a join has. The caller deletes what every subscriber has, such as its hash.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

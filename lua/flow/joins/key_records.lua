@@ -1,9 +1,9 @@
 --[[
 Key records: what a join has counted of an open join key.
 
-A record is stored as MessagePack `[since, url, [topic, events, ids, added], …]`. These are the time (ms) since when the
-join key is open, the URL of its last event, and for each source topic how many of its events are counted, the ids of
-the last of them, and when the topic was added to the join (µs; missing if the join always had it).
+A record is stored as MessagePack `[since, url, [topic, events, ids, added], …]`: the time (ms) at which the join key
+was opened, the URL of its last event, and for each source topic how many of its events are counted, the ids of the last
+of them, and when the topic was added to the join (µs; missing if the join always had it).
 ]]
 local key_records = {}
 
@@ -15,7 +15,7 @@ function key_records.new(call)
 end
 
 -- Leaves out counts of topics that are not in `sources`. `added_at` has the times at which some sources were added:
--- what was counted before that is left out, too.
+-- counts from before the topic's time are left out, too.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }

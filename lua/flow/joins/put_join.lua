@@ -10,11 +10,12 @@ events of `topic`. That is the maximum, since each of these joins gets a copy of
 those of publish and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its
 maximum of joins. A refusal changes nothing.
 
-`sources_here` and `outlets_here` live in this partition. The caller has marked the others (`foreign_sources`) in their
-partitions, and claimed the other outlets (mark_topics, claim_topics). A client has all of its joins in one partition,
-so `has_join` is decided here for all outlets, and `loop` for joins of this client.
+`sources_here` and `outlets_here` live in this partition. Before the call that stores the join, the caller marks the
+other sources (`foreign_sources`) in their partitions, and claims the other outlets in theirs (mark_topics,
+claim_topics). A client has all of its joins in one partition, so `has_join` is decided here for all outlets, and `loop`
+for joins of this client.
 
-With `judges_only`, nothing changes, and the reply is the one that the call would get otherwise.
+With `judges_only`, nothing changes, and the reply is the one that the call would get without it.
 
 If a join is changed, its open join keys keep the counts of the sources that stay. If a source left and comes back, its
 events are counted anew: the counts of a source are stored with the time at which it was added (`added_at`). A join key
@@ -28,8 +29,8 @@ local open_keys = include('flow/joins/open_keys')
 local topics = include('subscribing/topics')
 
 -- A join is stored as a subscriber with these settings. It is `ordered`, so events are counted in the order of
--- acceptance. Its timeout is 0, so batches are ready at once. Its limits are low, so one script call can count a whole
--- batch.
+-- acceptance. Its timeout is 0, so batches are ready at once. Its limits are low, so that a few script calls count a
+-- whole batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
 -- Maximum joins of one client that may count the events of the same topic.

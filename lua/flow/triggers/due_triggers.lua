@@ -1,19 +1,19 @@
 #!lua flags=allow-oom
 --[[
-due_triggers: return some of the triggers that are due, and Redis's time. At most `limit`, or fewer if their definitions
-are long.
+due_triggers: return at most `limit` of the triggers that are due (fewer if their definitions are long), and Redis's
+time.
 
 Clients take turns, so that a client with many overdue triggers does not keep others waiting: the reply has the first
 due trigger of each client, then the second of each, and so on. `turn` says which client begins.
 
 A trigger whose topic takes no events now, because `max_outbox_bytes` wait for another partition (outboxes.lua), is left
-out. It stays due, and comes again after a second.
+out, and is due again after a second.
 
-If the time of an entry in `triggers:due` differs from that of its trigger, the entry is corrected. An entry without a
-readable trigger is removed. Otherwise the scheduler would find such entries due for ever. So is the entry of a trigger
-whose topic cannot be read; a sweep enters it again.
+If the time of an entry in `triggers:due` differs from that of its trigger, the entry is corrected. An entry is removed
+if its trigger is missing or cannot be read, or if the topic of the trigger cannot be read; in the last case, a sweep
+enters the trigger again. If such entries stayed, the scheduler would find them due for ever.
 
-`moving` has triggers that the caller is to bring to the partition of their topic. They come again after a second.
+`moving` has triggers that the caller must bring to the partition of their topic. They are due again after a second.
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')

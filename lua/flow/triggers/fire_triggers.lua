@@ -5,7 +5,7 @@ fire_triggers: publish the events of triggers that are due, and store when each 
 A firing is what the caller wants done with the due times of one trigger. It names the definition that it was
 computed from (`revision`) and the time at which the trigger was due (`due_at`). If the trigger has another
 definition or another due time by now, or is paused, the firing changes nothing and its outcome is `changed`. So
-each due time is settled once, however many processes fire triggers.
+each due time is handled only once, however many processes fire triggers.
 
 `times` are the due times that fire, in this order. Each publishes an event whose `id` is the name of the trigger, `@`
 and the due time, and whose `t` is the due time. `missed` is the number of due times that do not fire. `next_at` is the
@@ -20,9 +20,9 @@ charges in the control partition what each client has `spent`.
 A call does a bounded amount of work. When that is used up, the first of `times` that has not fired is stored as the
 next due time, and firings that were not begun have the outcome `left`. If storing fails for a subscriber, for example
 because of a key of the wrong type, the due times still count as fired: otherwise the other subscribers would get their
-events again and again. If another program has written a key that a firing reads, for example the rate of its client,
-the others fire all the same. Its trigger leaves `triggers:due`, and a sweep enters it again: each call would fail
-otherwise, and the scheduler waits after a call that failed.
+events again and again. If a key that a firing reads, for example the rate of its client, has the wrong type, the other
+triggers fire all the same. The trigger of this firing is removed from `triggers:due`, and a sweep enters it again. If
+it stayed there, each call would fail, and the scheduler waits after a call that failed.
 
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has each topic that got
 events, with their number and bytes, and the subscribers of the topic (storing.lua).

@@ -4,9 +4,9 @@ receive_trigger: store a trigger that comes from another partition, since its ne
 `state` (the fields and values of its hash) are as the other partition stores them. If this partition already has a
 trigger of this name, that one stays as it is, and the reply is `received` too. So a repeat is harmless.
 
-`seen_ms` is a time by the clock of this partition. After it, the caller read the trigger in the other partition. If it
-is more than `max_age_ms` ago, nothing changes and the reply is `late`: since then, another call may have brought the
-trigger here, and its client may have deleted it.
+The caller read the trigger in the other partition after the time `seen_ms`, by the clock of this partition. If this
+time is more than `max_age_ms` ago, nothing changes and the reply is `late`: since then, another call may have brought
+the trigger here, and its client may have deleted it.
 
 The client must exist unless the configuration names it (`is_fixed`); otherwise nothing changes and the reply is
 `client_not_found`. If its scopes do not permit the topic any more, the trigger is paused.

@@ -1,13 +1,13 @@
 --[[
 Triggers: a trigger publishes an event for its client on a schedule.
 
-`triggers:of:{token}` has the definitions of a client's triggers by name. Each definition is a text of lines.
+`triggers:of:{token}` has the definitions of a client's triggers by name. Each definition is a text of six lines.
 `trigger:{token}:{name}` has what changes when a trigger fires. `triggers:due` has all triggers by the time at which
 each fires next (ms). A trigger that is paused, or has no further time, has infinity there. `triggers:bytes` has the
 bytes of the definitions of each client.
 
 A trigger whose new topic is in another partition has the field `moving` until it has been moved to that partition. It
-does not fire. It is due all the time, so that a worker moves it if the call that changed it was cut off.
+does not fire, but is due every second, so that a worker moves it if the call that changed it was cut off.
 ]]
 local agenda = include('flow/agenda')
 local scopes = include('authentication/scopes')

@@ -34,8 +34,8 @@ export class DueEvents {
   }
 
   /**
-   * Publishes delayed events until none is due. Throws StorageFull while memory is short, and StorageUnavailable if
-   * Redis cannot be reached.
+   * Publishes delayed events until none is due, or `signal` is aborted. Throws StorageFull while memory is short, and
+   * StorageUnavailable if Redis cannot be reached.
    */
   async publish(signal: AbortSignal): Promise<void> {
     try {

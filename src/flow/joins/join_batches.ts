@@ -125,7 +125,7 @@ export class JoinBatches {
     return join;
   }
 
-  /** Counts the next events, and publishes for the join keys that are complete then. */
+  /** Counts the next events, and publishes an event for each join key that is then complete. */
   #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
@@ -160,7 +160,7 @@ export class JoinBatches {
     return (await claimTopics(partitions, ownerOf(token), [topic], settings))?.outcome;
   }
 
-  /** Makes a batch a dead letter, because its join may not publish. Its owner can retry it later. */
+  /** Makes a batch a dead letter, because its join may not publish. The client of the join can retry it later. */
   async #refused(
     { batch, atMs }: Work,
     { token, rules }: Join,

@@ -18,7 +18,10 @@ import {
 
 /** Maximum joins whose expired join keys are closed in one call. */
 const MAX_JOINS = 100;
-/** Maximum joins with expired join keys that are read in one call, so that joins of several clients are among them. */
+/**
+ * Maximum joins with expired join keys that are read in one call. It is more than MAX_JOINS, so that joins of several
+ * clients are among them.
+ */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
@@ -36,7 +39,7 @@ interface JoinExpiryParts {
 
 /**
  * Returns a function that closes the expired keys of joins: up to 100 of each of 100 joins in one call. If the join has
- * `on_expiry`, each expired key publishes an event. Several processes may call the function at the same time.
+ * `on_expiry`, publishes an event about each expired key. Several processes may call the function at the same time.
  *
  * If a join fails, the others are still handled, and the first error is thrown at the end. The error is StorageFull if
  * an event must be published while memory is short, and StorageUnavailable if Redis cannot be reached.

@@ -100,7 +100,7 @@ export async function readReport(
   };
 }
 
-/** `next` is the place behind which the next page begins, or undefined on the last one. */
+/** `next` is the place behind which the next page begins; undefined on the last page. */
 export interface OpenKeysPage {
   keys: OpenKey[];
   next: KeyPlace | undefined;
@@ -119,7 +119,7 @@ export async function readOpenKeys(
 ): Promise<OpenKeysPage> {
   const places = await following(redis, keys.open_keys_since(token), limit + 1, after);
   const added = await redis.hget(keys.subscriber(token), 'added_at');
-  // This is a Map and not an object, because a topic may have a name that every object has, such as `constructor`.
+  // This is a Map, because a topic may have the name of a property that every object has, such as `constructor`.
   const addedAt = new Map<string, string>(Object.entries(JSON.parse(added ?? '{}')));
   const shown: OpenKey[] = [];
   let [read, bytes] = [0, 0];
@@ -144,7 +144,7 @@ function openKeyOf(
   addedAt: ReadonlyMap<string, string>,
 ): OpenKey {
   const [, , ...all] = decode(record) as Packed;
-  // Topics that are no longer sources are left out, and what was counted before a topic was added again.
+  // Counts of topics that are no longer sources are left out. So are counts from before a topic was added again.
   const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt.get(topic))] as const);
   return {
     key,

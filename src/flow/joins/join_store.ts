@@ -31,8 +31,8 @@ export interface Join {
    */
   version: string;
   /**
-   * If the score of a batch in the queue (the time of its creation) is at most this, the batch belongs to an earlier
-   * join of the same name. 0 if there was no earlier join.
+   * If the score of a batch in the queue is at most this, the batch belongs to an earlier join of the same name. 0 if
+   * no earlier join left batches.
    */
   countsAfter: number;
 }

@@ -70,7 +70,8 @@ export class Joins {
    * Prepares other partitions for a new or changed join. Returns the reason for a refusal, such as a loop of joins, or
    * undefined.
    *
-   * - First marks the source topics there, so that their events also go to the partition of the join.
+   * - First checks whether the join would be refused. This changes nothing.
+   * - Then marks the source topics there, so that their events also go to the partition of the join.
    * - Then makes the client the publisher of the topics to which the join publishes. This comes last, because a later
    *   refusal would not undo it.
    */

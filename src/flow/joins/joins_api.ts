@@ -39,8 +39,8 @@ interface JoinsParts {
  */
 export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
   /**
-   * Resolves with the token of the join that the request names. `calls` is what the search for a viewer's public name
-   * costs in the rate limit.
+   * Resolves with the token of the join that the request names. A viewer names the client by its public name; `calls`
+   * is what the search for this name costs in the rate limit.
    */
   const meant = async (caller: Caller, name: string, client: string | undefined) => {
     const named = clientNamed(caller, client, 'client', 'your own join is');
@@ -51,7 +51,7 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
     return { token: joinToken(name, token), calls };
   };
   /**
-   * Removes the new join again if its client was removed during the request, or got narrower scopes. The change of the
+   * Removes the stored join if its client was removed during the request, or got narrower scopes. Such a change of the
    * client ends its joins, but misses a join that is stored only afterwards.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {

@@ -37,8 +37,8 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object of the last call, for times up to eight years from `year`. It is kept because the next call is
-   * usually about the same year. croner gets and returns local times as if they were UTC.
+   * The croner object of the last call, for times up to eight years before or after `year`. It is kept because the next
+   * call is usually about the same year. croner gets and returns local times as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 

@@ -1,6 +1,6 @@
 import { DAY_MS, type Zone } from './zone.ts';
 
-/** When an expression matches, in local time: at every combination of these, on the days of `isDay`. */
+/** The local times of an expression: each combination of these numbers, on the days for which `isDay` returns true. */
 export interface DayTimes {
   hours: readonly number[];
   minutes: readonly number[];
@@ -23,7 +23,7 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
   return count;
 }
 
-/** Returns when the offset, which is `offsetMs` at `fromMs`, changes; `upToMs` + 1 if it does not until then. */
+/** Returns when the offset next changes after `fromMs`; `upToMs` + 1 if it is still `offsetMs` at `upToMs`. */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {
     const untilMs = Math.min(at + DAY_MS, upToMs);

@@ -4,7 +4,7 @@ import type { EventContent } from '../../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/** What only the client sets in a trigger. The bus can change `paused`, too. */
+/** What only the client sets in a trigger. `paused` is stored elsewhere, because the bus can change it, too. */
 export interface Definition {
   topic: string;
   event: EventContent;
@@ -49,7 +49,7 @@ export function revisionOf(text: string): string {
   return text.slice(0, text.indexOf('\n'));
 }
 
-/** Returns the JSON of an event of the trigger with this definition. */
+/** Returns the JSON of an event of the trigger with this definition. `nowMs` is the timestamp of the event. */
 export function eventNow(text: string, id: string, nowMs: number): string {
   const [, , , , head, tail] = text.split('\n');
   return `${BEFORE_ID}${id}${head}${nowMs}${tail}`;

@@ -20,11 +20,11 @@ import type { TriggerName } from './stored_trigger.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const FIRED_PER_CALL = 100;
-/** Maximum due times of a script call. The trigger that reaches this number is its last one. */
+/** A script call gets no further trigger once its triggers have this many due times. */
 const MAX_TIMES = 200;
-/** Maximum time for computing due times. Then the triggers fire whose times are computed so far. */
+/** Maximum time for computing due times. After it, the triggers whose times are computed so far fire. */
 const PLAN_MS = 50;
-/** Maximum time for computing due times before other code of this process runs. */
+/** After this time of computing due times, the next trigger waits until other code of this process has run. */
 const TURN_MS = 5;
 /** Minimum time between two log lines about a trigger whose times cannot be computed. Workers try each second. */
 const TELL_EVERY_MS = 3_600_000;

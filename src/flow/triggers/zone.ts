@@ -74,7 +74,7 @@ function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean
   return high * 1000;
 }
 
-/** By the name that `Intl` uses. These are only some hundred. */
+/** The zones in use, by the name that `Intl` uses. There are only a few hundred such names. */
 const zones = new Map<string, Zone>();
 const spellings = new LRUCache<string, Zone>({ max: MAX_SPELLINGS });
 
