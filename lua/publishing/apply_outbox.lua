@@ -12,11 +12,11 @@ New batches get the time of the earliest entry that is applied now, which is whe
 deadlines, ages and the waiting times of joins count from that time, however long the entry was under way. If a join's
 open batch was opened after that time, it is closed first.
 
-`applied` has the number of the last entry that this partition has applied, for each source. `added` has the events of
-each topic and the subscribers here that got them (storing.lua). `published` has the events and bytes of topics that
-live here, to which joins of other partitions publish. `refused` has the topics to which such a join may not publish any
-more, with the reason; the join's events for these topics are dropped. `unused` has topics that live in other partitions
-and have no subscriber in this one; the caller removes their marks.
+`applied` has the number of the last entry that this partition has applied, for each source. `added` has, for each
+topic, the number of events and the subscribers here that got them (storing.lua). `published` has the numbers of events
+and bytes for topics that live here, to which joins of other partitions publish. `refused` has the topics to which such
+a join may not publish any more, with the reason; the join's events for these topics are dropped. `unused` has topics of
+other partitions that seem to have no subscriber in this one; the caller counts again, and corrects their marks.
 ]]
 local copies = include('publishing/copies')
 local intake = include('publishing/intake')
@@ -75,7 +75,7 @@ end
 
 -- Makes the events of this script call count as accepted at the time of an outbox entry, unless they count as older
 -- already. Another partition accepted the events at that time, so their deadlines and ages begin then. The number of
--- the entry is its time in µs, or slightly more (outboxes.lua).
+-- the entry is its time in µs, or more (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)
@@ -87,8 +87,8 @@ local function names_in(set)
   return names
 end
 
--- Applies the outbox entries of one other partition after the number `last`. Returns the number of the last applied
--- entry.
+-- Applies those outbox entries of another partition whose numbers are above `last`. Returns the number of the last
+-- applied entry.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
     if state.copies >= copies.MAX.outbox then break end

@@ -1,5 +1,6 @@
 --[[
-Copies: count the copies that a script call makes. `copies.MAX` has the numbers of src/store/copies.ts.
+Copies: counts the copies that a script call makes. A copy is one event stored for one subscriber. `copies.MAX` has the
+numbers of src/store/copies.ts.
 ]]
 local copies = { MAX = include('store/copies') }
 

@@ -10,8 +10,8 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state of a script call that accepts events. `args` has the limits; a missing one means no limit.
--- The fields of the state:
+-- Creates the working state of a script call that accepts events. `args` has the limits. They may be missing if the
+-- script does not use them; without `max_outbox_bytes`, outboxes have no limit. The fields of the state:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
@@ -20,7 +20,7 @@ local intake = {}
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
 --   outgoing      outbox entries for other partitions (outboxes.lua)
---   quota         the limit on idempotency keys (client_quota.lua), or false as long as no publication has one
+--   quota         the limit on idempotency keys (client_quota.lua), or false as long as no new key was judged
 function intake.begin(args)
   return {
     topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin(), quota = false,

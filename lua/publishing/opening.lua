@@ -14,9 +14,9 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens. If the events of a subscriber would need more, they go into one long
--- batch, which acquire delivers in parts (cutting.lua). Opening a batch takes Redis 13 µs: 10,000 events for a
--- subscriber with max_events 1 blocked Redis for 130 ms.
+-- Maximum batches that one script call opens, not counting one for each subscriber. If the events of a subscriber would
+-- need more, they go into one long batch, which acquire delivers in parts (cutting.lua). Opening a batch takes Redis 13
+-- µs: 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms.
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. The UIDs of all batches that the call opens begin with the 16
@@ -37,7 +37,7 @@ local function collection(call)
   }
 end
 
--- Adds new batches to their subscriber's index, at the end.
+-- Adds new batches to their subscriber's index. For an ordered subscriber, they come after all others.
 local function enter_queue(call, new, token, ordered, bids)
   local score = ordered == '1' and batches.queue_score(call, token, ordered)
   local entries = {}
@@ -68,9 +68,9 @@ local function leave_open(call, new, bid, token, max_events, max_bytes, slice, f
     new.rooms[#new.rooms + 1] = token
     new.rooms[#new.rooms + 1] = value
   end
-  -- The set `batches_current` is part of the common layout; this bus itself looks in `batches:open`. After a takeover
-  -- the set is left alone: a Ruby process that still runs would find the batch there, and append events under a key
-  -- that this bus does not read.
+  -- The set `batches_current` belongs to the layout of the Ruby Routemaster; this bus itself looks in `batches:open`.
+  -- After a takeover the set is left alone: a Ruby process that still runs would find the batch there, and append its
+  -- own events under another key, as a stray (ruby.lua).
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   new.entries[#new.entries + 1] = token
   new.entries[#new.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
@@ -120,7 +120,7 @@ function opening.open(call, opened, token, slice, first)
 end
 
 -- Writes what `open` has collected about the batches since the last call of `enter`: to the indexes, the job queues,
--- and the hashes of open batches.
+-- the hashes of open batches, and the gauge.
 function opening.enter(call, opened)
   local new, keys = opened.new, call.keys
   if not new then return end

@@ -20,7 +20,7 @@ last writes of a partition, the next numbers are still higher than the lost ones
 
 If the clock of the new master is behind the last number that it has, this rule is not enough: the other partition may
 have applied lost entries with the next numbers, and would ignore the new entries. So the first new number is a minute
-after the last one, and numbers are `ahead` of the clock from then on. The same happens after a clock was set back.
+after the last one, and later numbers stay ahead of the clock (by `ahead`). The same happens after a clock was set back.
 ]]
 local bulk = include('store/bulk')
 local calls = include('store/calls')
@@ -89,8 +89,8 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads the number of the last entry in the outbox, the bytes of all its entries, and how far (µs) numbers are ahead of
--- the clock. Reads them once in a script call.
+-- Reads the number of the last entry that was added to the outbox, the bytes of all entries in it, and how far (µs)
+-- numbers are ahead of the clock. Reads them once in a script call.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))

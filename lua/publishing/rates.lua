@@ -9,8 +9,8 @@ read, Redis's clock was set back, and the times of the buckets are set back too.
 ]]
 local rates = {}
 
--- Creates the working state of one script call that limits the rates of clients. A client has a bucket for events and
--- one for bytes. `buckets` has the buckets that were read, by client, and `changed` the buckets to be stored.
+-- Creates the working state of one script call that limits the rates of clients. `buckets` has the buckets that were
+-- read, by client, and `changed` those to be stored.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,

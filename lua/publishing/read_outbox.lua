@@ -50,7 +50,7 @@ return function(call, args)
       -- While a partition has a field in `outboxes:bytes`, it gets no newer entries from `outbox`.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
-      -- Redis was killed, and kept only the first writes of a script.
+      -- The stored sum of bytes is wrong: Redis was killed, and kept only the first writes of a script.
       redis.call('HSET', hash, field, 0)
     end
     ended = args.worker and outboxes.end_job(call, partition, args.worker, args.lease, args.lease_ms)

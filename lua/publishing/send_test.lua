@@ -1,8 +1,8 @@
 #!lua
 --[[
 send_test: queue a batch with one test event for one subscriber, behind its other batches. The batch gets no further
-events, and can be delivered at once. Returns the UID of the batch as `bid`; without a `bid`, there is no such
-subscriber.
+events, and can be delivered at once. Returns the UID of the batch as `bid`. If there is no such subscriber, the
+reply has no `bid`.
 ]]
 local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')

@@ -40,7 +40,7 @@ local function take_room(call, taken, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
--- Returns true if these events must not go into the open batch of a join. A join takes the time of a batch for the time
+-- Returns true if these events must not go into the open batch of a join. A join treats the time of a batch as the time
 -- of its events, but another partition accepted these events before the batch was opened.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
@@ -89,15 +89,15 @@ end
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
 -- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the other subscribers still get their
 -- events. An error while jobs or gauges are written for all subscribers is kept too. The script then goes on: it must
--- still remove the events from where they waited (an outbox, delayed events). Otherwise its repetition would give
+-- still remove the events from where they waited (an outbox, delayed events). Otherwise the next call would give
 -- subscribers the events twice.
 --
 -- The exception is a command that the ACL forbids: some subscribers then lack the events. So this function throws the
 -- error at its end. The events keep waiting, and the caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, taken)
   intake.end_run(taken)
-  -- The open batches are read before anything is written. If they cannot be read, a caller that repeats the script
-  -- would otherwise append the same entries to the outbox each time.
+  -- The open batches are read first. If reading them failed after the outbox was written, a caller that repeats the
+  -- script would append the same entries to the outbox each time.
   local entries = #taken.tokens > 0 and bulk.get_fields(call.keys.batches_open(), taken.tokens)
   for _, topic in ipairs(taken.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
@@ -116,8 +116,8 @@ function storing.store(call, uid_seed, taken)
   if call.failure and calls.is_forbidden(call.failure) then error(call.failure) end
 end
 
--- Returns, for each topic that got events, their number and the tokens of the topic's subscribers. The tokens are one
--- text with a token on each line, which costs Redis less than a list.
+-- Returns, for each topic that got events, their number and the tokens of the topic's subscribers in this partition.
+-- The tokens are one text with a token on each line, which costs Redis less than a list.
 function storing.added(taken)
   local added = {}
   for i, topic in ipairs(taken.accepted) do

@@ -39,7 +39,7 @@ export class Admission {
   readonly #holdings = new Map<string, Holding>();
   /**
    * Reservations whose bodies are still arriving, the one that has gone longest without progress first. Not a Set: V8
-   * links the tables that a Set has outgrown. So with HTTP Digest, finished requests stayed in memory: 1.7 of 24 MB
+   * links the tables that a Set has outgrown. With HTTP Digest, this kept finished requests in memory: 1.7 MB of 24 MB
    * allocated.
    */
   readonly #reading: Reservation[] = [];
@@ -138,7 +138,7 @@ export class Admission {
   }
 }
 
-/** Returns what Content-Length announces, or the largest limit of a body if that is less: no more is kept in memory. */
+/** Returns what Content-Length announces, at most MAX_PUBLISH_BYTES. If more arrives, `grow` reserves the rest. */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);
 }

@@ -71,7 +71,8 @@ const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', 'max-age=31536000');
 
 /**
- * Sets the headers for browsers on answers to GET and HEAD. Other answers, mostly to publishes, lack them to save CPU.
+ * Sets the headers for browsers on answers to GET and HEAD. Other answers, mostly to publishes, lack them to save CPU,
+ * unless they are errors (problems.ts).
  */
 export function setBrowserHeaders(
   { method }: IncomingMessage,

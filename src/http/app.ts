@@ -12,7 +12,7 @@ const TOPICS = '/topics/';
 const CONSOLE = '/console';
 const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
 
-/** The HTTP API. A publish with a plain path does not pass through Express, which adds a fifth to its CPU time. */
+/** The HTTP API. A publish with a plain path does not pass through Express, which would add a fifth to its CPU time. */
 export function createApp(routes: readonly Route[], parts: PipelineParts): RequestListener {
   const pipeline = new Pipeline(parts);
   const app = mount(routes, pipeline, parts.dialect.otherMethod);
@@ -55,8 +55,8 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
   }
   const unknown = notFound(routes);
   app.use((request, response) => refuse(unknown, request, response));
-  // Answers errors of Express itself, such as a path that cannot be decoded. Express knows such a handler by its four
-  // parameters.
+  // Answers errors of Express itself, such as a path that cannot be decoded. Express recognizes an error handler by its
+  // four parameters.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
     const failed = refusing(() => error);
     return refuse(failed, request, response);

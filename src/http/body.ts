@@ -28,7 +28,7 @@ export function checkIsOpen(request: IncomingMessage): void {
 }
 
 /**
- * Reads the whole body of an open request. `watch` is told the length of every chunk, and may refuse the body by
+ * Reads the whole body of an open request. `watch` gets the length of every chunk, and may refuse the body by
  * throwing. Throws bad_body, body_too_large, or an error of `watch`. The rest of a refused body is read and discarded.
  * Otherwise its sender, which is still sending, would not see the answer.
  */

@@ -17,7 +17,7 @@ import { readForm, visitorOf, wrongVisitor } from './forms.ts';
 import { checked } from './validation.ts';
 import type { WorkBudget } from './work_budget.ts';
 
-/** Longer bodies are decoded in several turns of the event loop, so that other requests do not wait. */
+/** A body of more bytes than this is decoded in several turns of the event loop, so that other requests do not wait. */
 const LONG_BODY = 4096;
 /**
  * If it takes longer than this to read and check a body, two checks are repeated: whether Redis still has the data of
@@ -44,7 +44,7 @@ interface CallsParts {
   storageWatch?: { check(): Promise<void> | undefined };
 }
 
-/** Carries out calls whose callers are identified: inputs, body, credentials once more, handler. */
+/** Carries out the call of an identified caller: checks its inputs, reads its body, and runs the handler. */
 export class Calls {
   readonly #parts: CallsParts;
 
@@ -130,7 +130,7 @@ export class Calls {
     }
   }
 
-  /** Calls the handler. Before a change, checks the credentials again; publishes (`isFrequent`) are too many for it. */
+  /** Calls the handler. Before a change other than a publish (there are too many), checks the credentials again. */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return await route.handle(call);
@@ -150,7 +150,7 @@ export class Calls {
     return { ...answer, body: eachIn((make) => this.#inTurn(route, caller, make), body) };
   }
 
-  /** Runs `work` when the caller has its turn (see CallLimits). Callers without a limited rate do not wait. */
+  /** Runs `work` when the caller has its turn (see CallLimits). A caller whose rate is not limited does not wait. */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;
     const counted = countedAs(route, caller);

@@ -107,7 +107,7 @@ export class Connection {
     if (last && !last.headersSent) last.shouldKeepAlive = false;
   }
 
-  /** Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way. */
+  /** Calls `start`, which handles a request: at once, or when enough earlier requests are answered (`#waitForHalf`). */
   begin(response: ServerResponse, start: () => void): void {
     this.#hasTinyChunks = false;
     if (isChunked(response)) this.#watchChunks(response);
@@ -265,7 +265,7 @@ function isChunked(response: ServerResponse | undefined): boolean {
   return response?.req.headers['transfer-encoding'] !== undefined;
 }
 
-/** True if nobody reads the body, and Node's buffer for it is full. Node resumes the socket when somebody does. */
+/** True if nobody reads the body, and Node's buffer for it is full. Node resumes the socket when the body is read. */
 function isFull(request: IncomingMessage | undefined): boolean {
   return request?.complete === false && request.readableLength >= request.readableHighWaterMark;
 }

@@ -6,7 +6,7 @@ import { type ParserError, refuseMalformed } from './problems.ts';
 export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
-/** The socket of an HTTP connection, with its Connection. REFUSED is set once unreadable bytes on it were refused. */
+/** The socket of an HTTP connection, with its Connection. REFUSED is true after the bus refused unreadable bytes. */
 export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**

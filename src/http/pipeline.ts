@@ -42,8 +42,8 @@ export interface PipelineParts {
 }
 
 /**
- * Handles every request from its arrival to its answer. Decides by the headers whether it is accepted, and who sends
- * it; `Calls` does the rest.
+ * Handles every request from its arrival to its answer. Decides by the headers whether the request is accepted, and who
+ * sends it; `Calls` does the rest.
  */
 export class Pipeline {
   readonly #parts: PipelineParts;

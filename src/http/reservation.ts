@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 /** A body stalls if less than STALLED_BYTES of it arrive in STALLED_MS. It is refused if others need its memory. */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
-/** A body is slow if it is incomplete after this time. If memory is short, it holds only what has arrived. */
+/** A body is slow if it is incomplete after this time. If memory is short, a slow body holds only what has arrived. */
 const SLOW_BODY_MS = 250;
 /** Bodies count against PACE (admission.ts) in portions of this size, so shorter ones do not count. */
 const PACED_BYTES = 64 * 1024;
@@ -27,7 +27,7 @@ interface Room {
   free(bytes: number, client: string): void;
 }
 
-/** What one request takes of Admission's limits: one request, and the memory for its body. */
+/** What one request holds of the limits of Admission: one request, and the memory for its body. */
 export class Reservation {
   readonly client: string;
   /**
@@ -50,7 +50,7 @@ export class Reservation {
     this.client = client;
   }
 
-  /** Sets the function to call if Admission ends the reservation early. It must discard the part that has arrived. */
+  /** Admission calls `refuse` if it ends the reservation early. `refuse` must discard what has arrived of the body. */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
   }
@@ -100,7 +100,7 @@ export class Reservation {
     this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));
   }
 
-  /** Ends the reservation. A repeat is harmless. */
+  /** Ends the reservation. Calling this again is harmless. */
   release(): void {
     if (this.isFreed) return;
     this.isFreed = true;

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Input, Wording } from '../routing/route.ts';
 
-/** Returns the value as the schema converts it, or undefined if there is no input. Throws BusError if it is wrong. */
+/** Returns the value as the schema converts it; undefined if there is no schema. Throws BusError for a wrong value. */
 export function checked(input: Input<unknown> | undefined, value: unknown): unknown {
   if (!input) return undefined;
   const read = input.schema.safeParse(value);

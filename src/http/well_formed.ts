@@ -21,7 +21,7 @@ const MAX_HEADERS = 100;
 /**
  * Checks the headers of a request. `isPage` is true for a page of the console and for a public route. Throws a
  * BusError:
- * - if `Host` is missing, a header of SINGLE is doubled, or there are too many headers;
+ * - if `Host` is missing in HTTP/1.1, a header of SINGLE is doubled, or there are too many headers;
  * - for any transfer coding but chunked;
  * - if a page of another site made a browser send the request. With `isPage`, a link on another site may be followed.
  */

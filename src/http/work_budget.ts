@@ -40,7 +40,7 @@ export class WorkBudget {
     this.#endsAtMs ??= this.#beginBudget();
     for (;;) {
       // `#next()?.()` only resolves a promise. The step that awaits this promise runs during the `await` here. Without
-      // it, all steps would start before the time of the first one is known.
+      // the `await`, all steps would start before the time of the first one is known.
       await undefined;
       if (this.#waiting.size === 0 || clock.monotonicMs() >= this.#endsAtMs) break;
       this.#next()?.();

@@ -118,8 +118,8 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // `unused` has topics of other partitions that have a mark, but no subscriber in this one. The removal of the marks
-    // is not awaited here: the partition of such a topic may hang, and the other outboxes must not wait for it.
+    // `unused` has topics of other partitions that seem to have no subscriber in this one. Correcting their marks is
+    // not awaited here: the partition of such a topic may hang, and the other outboxes must not wait for it.
     const marksRemoved = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     marksRemoved.catch((error) => {
       // If Redis was away or full, the next events of the topic cause another try.

@@ -21,7 +21,7 @@ interface Piece {
   text: string;
   /** True if the text is only the beginning of an element, which exceeds the maximum size. */
   isTooLong: boolean;
-  /** True if it `isTooLong`, and nested more deeply than an event may be. Complete elements are checked later. */
+  /** True if the text is too long, and nested more deeply than an event may be. Complete elements are checked later. */
   isTooDeep: boolean;
   isLast: boolean;
 }

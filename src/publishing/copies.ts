@@ -29,7 +29,7 @@ const MAX_TOPICS_REMEMBERED = 10_000;
 /** Limits the copies that one publication makes: events × subscribers of the topic. */
 export class Copies {
   readonly #partitions: Partitions;
-  /** For each topic, how many subscribers it had at its last publication, and when that was. */
+  /** For each topic, its number of subscribers when they were last counted, and when that was. */
   readonly #counts = new LRUCache<string, { subscribers: number; atMs: number }>({
     max: MAX_TOPICS_REMEMBERED,
   });

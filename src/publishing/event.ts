@@ -24,7 +24,7 @@ export interface TimedEvent {
   text: string;
   /**
    * Set if the event has no timestamp yet. In this case `text` is the first part of the event, and `rest` the second.
-   * Redis puts the time of publication between them.
+   * Redis puts the time at which the event is due between them.
    */
   rest?: string;
 }
@@ -40,7 +40,7 @@ export function eventText(event: Event): string {
 
 /**
  * Returns an event that the bus publishes at the time `due.at`, or after `due.delay` ms. If the publisher gave no
- * timestamp, the time of publication becomes the timestamp.
+ * timestamp, the time at which the event is due becomes the timestamp.
  */
 export function timedEvent(
   event: Omit<Event, 'timestamp'>,
@@ -55,8 +55,8 @@ export function timedEvent(
 }
 
 /**
- * Returns the JSON text of an event in two parts, between which the timestamp belongs. The timestamp of a delayed event
- * may be known only when the event is published.
+ * Returns the JSON text of an event in two parts, between which the timestamp belongs. For some events, it becomes
+ * known only in Redis.
  */
 export function aroundTimestamp({
   id,

@@ -16,8 +16,8 @@ export const MAX_DELAY_MS = 31_536_000_000;
 export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
-// Matches the ids `.` and `..`. They are not allowed, because `fetch`, for example, removes them from the path of a
-// URL.
+// Matches the ids `.` and `..`. A timed event must not have them, because its id is a part of a URL's path, from which
+// `fetch`, for example, removes them.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL that has no white space and no control characters.
@@ -148,8 +148,8 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
 }
 
 /**
- * Returns the timestamp that a client of the Ruby Routemaster means. It may send `false` for no timestamp, or a number
- * as text.
+ * Returns the timestamp that a client of the Ruby Routemaster means. It may send `false` for no timestamp, a number as
+ * text, or a number with a fraction, which is cut off.
  */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;

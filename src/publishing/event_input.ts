@@ -168,8 +168,9 @@ function parseLine(line: string, index: number, max: MaxSize): unknown {
 }
 
 /**
- * Throws if the text of an event is too long or too deeply nested, or has too many delimiters: brackets, commas and
- * quotes outside of strings. This is checked before the text is parsed, because parsing takes several times as long.
+ * Throws if JSON text is too long for an event, or if it is longer than SHORT_TEXT and too deeply nested, or has too
+ * many delimiters: brackets, commas and quotes outside of strings. This is checked before the text is parsed, because
+ * parsing takes several times as long.
  */
 function refuseHuge(json: string, max: MaxSize, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= max.length) return;

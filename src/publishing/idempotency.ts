@@ -29,8 +29,8 @@ export function idempotency(client: string, key: string, topic: string, body: st
 }
 
 /**
- * Returns how many idempotency keys of one client Redis may remember at a time: `max`, or fewer if Redis has little
- * memory.
+ * Returns how many idempotency keys a client may use in one burst: `max`, or fewer if Redis has little memory. Redis
+ * remembers up to twice as many (see client_quota.lua).
  */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {
   return clientQuota(max, KEY_BYTES, redisMaxBytes);

@@ -39,8 +39,8 @@ interface OutboxHolder {
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The entries that were read last from an outbox: their number (`count`), their `bytes`, and the number of the `last`
- * one. The next call of the script `read_outbox` removes them.
+ * The entries that were read last from an outbox: how many they are (`count`), their `bytes`, and the number of the
+ * `last` one. The next call of the script `read_outbox` removes them.
  */
 interface Step {
   last: number;
@@ -86,8 +86,8 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions for which entries are set aside, which must be applied first. The entries set aside
-      // for `to` were applied above, but another process may have set aside more since.
+      // `behind` has the partitions for which entries are set aside. Those entries must be applied first. The ones for
+      // `to` were applied above, but another process may have set aside more since.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);

@@ -21,7 +21,7 @@ import type { StorageGuard } from './storage_guard.ts';
 /**
  * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further
  * publishes wait as text: when parsed, 350 KB of tiny events take 12 MB, and a process with 128 such publishes took 1.5
- * GB. A higher limit would not store them sooner, because one script call stores at most 2,000 events.
+ * GB. A higher limit would not store them sooner, because one script call stores 2,000 events, or one publication.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**

@@ -12,7 +12,7 @@ import {
   storePublications,
 } from './publication.ts';
 
-/** Maximum events that one script call stores. 2,000 block Redis for a few ms. */
+/** Maximum events that one script call stores. A longer publication is stored alone. 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
 /** Number of bytes that take Redis as long to store as one short event. A long event counts as several. */
 export const BYTES_PER_EVENT = 1000;
@@ -20,7 +20,7 @@ export const BYTES_PER_EVENT = 1000;
 /** A publication with the sum of its events' bytes, which is computed only once. */
 type Measured = Publication & { bytes: number };
 
-/** An object that is told of each accepted publication, such as the live tail. */
+/** An object that gets each accepted publication, such as the live tail. */
 interface Onlooker {
   note(publication: Publication): void;
 }

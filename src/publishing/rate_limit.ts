@@ -6,7 +6,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Maximum publishes that one script call charges to their clients. 1000 take Redis about 2 ms. */
+/** Maximum charges (see Demand) in one script call. 1000 take Redis about 2 ms. */
 const MAX_DEMANDS_PER_CALL = 1000;
 const MAX_CLIENTS_REMEMBERED = 10_000;
 

@@ -14,8 +14,8 @@ interface Source<T> {
 
 /**
  * A sorted list that this process keeps. It is read again after ten seconds, after `forget`, or if Redis has another
- * number of entries. Within the ten seconds it can miss a change only if other processes have added as many entries as
- * they have removed.
+ * number of entries. Within the ten seconds it can miss a change that another process has made without changing the
+ * number of entries, such as a new name.
  */
 export class KeptList<T> {
   readonly #source: Source<T>;

@@ -80,8 +80,8 @@ export class Pages {
   }
 
   /**
-   * Returns a page of `all`, or undefined if the query asks for no pages. If `all` is sorted by `placeOf` already,
-   * finds the page by binary search.
+   * Returns a page of `all`, or undefined if the query asks for no pages. With `isSorted`, `all` must be sorted by
+   * `placeOf`, and a binary search finds the page.
    */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,

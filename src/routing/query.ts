@@ -38,7 +38,8 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 
 /**
  * Returns the client that a call is about. A client asks about itself, and must not send the parameter `field`. For
- * root and viewers, returns `given`, the value of this parameter. `own` says in the message what belongs to a client.
+ * root and viewers, returns `given`, the value of this parameter. `own` is a part of the error message, such as `your
+ * own triggers are`.
  */
 export function clientNamed(
   caller: Caller,

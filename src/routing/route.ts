@@ -126,7 +126,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** The schema of a form's fields, without `form_token`, which is checked before. */
   form?: Input<Body>;
   answers: A;
-  /** The name under which the audit records the call. Every route that changes something has one, except publishing. */
+  /** The name under which the audit records the call. Every change has one, except publishing, login and logout. */
   action?: Action;
   /** The codes of errors that this route can cause, besides those of every route. */
   errors?: readonly ErrorCode[];
