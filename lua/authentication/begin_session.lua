@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-begin_session: store a session of the console for `lifetime_ms`. An owner who has `max` sessions already loses the
-oldest one. The script runs even when memory is exhausted (`allow-oom`), so that operators can log in then.
+begin_session: store a session of the console for `lifetime_ms`. An owner who has begun `max` sessions within that time
+loses the oldest one. The script runs even when memory is exhausted (`allow-oom`), so that operators can log in then.
 ]]
 return function(call, args)
   local keys = call.keys

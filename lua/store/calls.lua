@@ -3,9 +3,9 @@ Calls: the state of one run of a script.
 
 A call is a table that is made when a script starts and is passed to every function that needs it. It holds the
 partition's `keys`, the time by Redis's clock (`now_us`, `now_ms`), and in `wakes` the announcements to publish when the
-script ends, which wake other processes. `accepted_us` and `accepted_ms` are the time at which the events that the call
-stores were accepted, from which their batches count: now, or earlier if they come from another partition. No state
-outlives a call.
+script ends, which wake other processes. `accepted_us` and `accepted_ms` are the time at which the bus accepted the
+events that the call stores: now, or earlier if they come from another partition. Batches that are opened for these
+events count as created at this time. No state outlives a call.
 ]]
 local calls = {}
 

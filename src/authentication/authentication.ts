@@ -84,7 +84,7 @@ export class Authentication {
     throw await this.#unauthenticated(roles, verdict);
   }
 
-  /** Resolves with the error for a caller whose role may not make the call. `roles` may. */
+  /** Resolves with the error for a caller whose role may not make the call. `roles` are the roles that may. */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
     // In compatibility mode `code` is `unauthenticated`, as the Ruby Routemaster answered. It had no viewers, so a
     // viewer gets `forbidden` in both modes.

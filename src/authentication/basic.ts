@@ -30,7 +30,8 @@ export class Basic extends BasicStrategy {
   /**
    * The last correct credentials of each client. If a request has the same credentials, their hash is not computed
    * again, which would take a twelfth of the CPU of a publish. The keys are the Client objects in the cache of
-   * `ClientDirectory`, which makes a new object after a second. So an entry is used for a second at most.
+   * `ClientDirectory`, which reads a client from Redis again after a second. So an entry is used for a second at most.
+   * Only a client of ROUTEMASTER_CLIENTS, which never changes, keeps its object and its entry.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

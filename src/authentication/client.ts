@@ -79,8 +79,8 @@ export class Clients {
 
   /**
    * Registers a client without a secret, or gives an existing one this name and these scopes. Ends its subscriptions
-   * and joins that the scopes do not permit; `ended` has the tokens of these joins. Returns `has_secret` and changes
-   * nothing if a client with a secret has the token.
+   * and joins, and pauses its triggers, if the scopes do not permit them. `ended` has the tokens of the ended joins.
+   * Returns `has_secret` and changes nothing if a client with a secret has the token.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const client = { token, name, scopes };
@@ -92,8 +92,8 @@ export class Clients {
   }
 
   /**
-   * Replaces the scopes of a client. Ends its subscriptions and joins that the scopes do not permit; `ended` has the
-   * tokens of these joins. Resolves with undefined if there is no such client. A repeat is harmless.
+   * Replaces the scopes of a client, and ends or pauses what they do not permit, as `register` does. Resolves with
+   * undefined if there is no such client. A repeat is harmless.
    */
   async limit(token: string, scopes: Scopes): Promise<{ name: string; ended: string[] } | undefined> {
     const { name, ended } = await this.#control.run('limit_client', { token, scopes: scopeList(scopes) });

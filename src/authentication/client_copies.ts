@@ -8,7 +8,7 @@ import { readScopes, scopeList } from './scope.ts';
 /** About how many clients `repairCopies` compares at a time. Reading 300 takes Redis about 1 ms. */
 const CLIENTS_PER_SCAN = 300;
 
-/** What is copied of a client to every partition but `control`. The scripts there judge the client's triggers by it. */
+/** The fields of a client that each other partition has a copy of. Scripts there check triggers against the copy. */
 interface KnownClient {
   token: string;
   name: string;
@@ -29,9 +29,9 @@ export function registerIn(
 }
 
 /**
- * Makes the copies of clients in the partition `other` equal to the clients in the control partition. A client with a
- * key of another type, as another program may have written it, is skipped; `error` is the first error about such a key.
- * `ended` has the tokens of the joins that ended, because the scopes of their client do not permit them.
+ * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Skips a client if
+ * another program has written one of its keys with another type; `error` is the first error about such a key. `ended`
+ * has the tokens of the joins that ended, because the scopes of their client do not permit them.
  */
 export async function repairCopies(
   control: Partition,

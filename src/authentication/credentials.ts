@@ -60,12 +60,12 @@ export class Credentials {
     return this.#keyHolders.length > 1;
   }
 
-  /** True for the user names and the keys of root and viewer. No client may have one of these as its token. */
+  /** True for the user name and key of root, and of viewer if it has a key. No client may have one as its token. */
   isReserved(text: string): boolean {
     return this.#keyHolders.some(({ user }) => user === text) || this.#holderOf(text) !== undefined;
   }
 
-  /** Checks Basic, where the user may also be a key. Throws StorageUnavailable if the client cannot be looked up. */
+  /** Checks Basic. `user` is a client's token or a key. Throws StorageUnavailable if the client cannot be looked up. */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
@@ -76,7 +76,7 @@ export class Credentials {
     return holder ? { role: holder.user } : this.#clients.findNow(user).then(judge);
   }
 
-  /** Checks a login form: `root` or `viewer` with its key, or a client's token and secret. */
+  /** Checks a login form: `root` or `viewer` with its key, or whatever `checkPassword` accepts. */
   checkLogin(user: string, password: string): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (!holder) return this.checkPassword(user, password);

@@ -26,7 +26,7 @@ const MAX_USES_PER_CALL = 1000;
  */
 const MAX_TURNS = 4;
 
-/** Bytes of Redis for a unit of the quota: a nonce takes one at first, and one for each further 512 values of `nc`. */
+/** Bytes of Redis for a unit of the quota. A nonce takes one unit for each 512 values of `nc`, and at least one. */
 const NONCE_BYTES = 300;
 /**
  * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, there are fewer

@@ -8,7 +8,7 @@ const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/** The characters of a nonce before its signature. They identify the nonce in Redis. */
+/** Number of characters at the start of a nonce that have its time and random bytes, and identify it in Redis. */
 const ID_CHARACTERS = 19;
 
 type Keys = Pick<NonceKeys, 'nowMs' | 'current' | 'find' | 'load' | 'refresh'>;
@@ -33,7 +33,7 @@ export class Nonces {
     this.#uses = uses;
   }
 
-  /** Fetches the keys that sign nonces, unless they are here. Throws StorageUnavailable. */
+  /** Fetches the keys that sign nonces, unless this process has the current one. Throws StorageUnavailable. */
   async prepare(): Promise<void> {
     if (!this.#keys.current()) await this.#keys.load();
   }

@@ -29,8 +29,8 @@ export class PublicNames {
 
   /**
    * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
-   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. A client cannot be read if
-   * another program has overwritten its key in Redis. It is named in the same way. Throws StorageUnavailable.
+   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. A client whose key in
+   * Redis another program has overwritten cannot be read, and is named in the same way. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -79,10 +79,10 @@ export class PublicNames {
   }
 
   /**
-   * Returns the `token` of the client or join that a caller names. A viewer gives a public name, which is searched
-   * among all `tokens`, which may repeat. `token` is undefined if none has this name. Root and clients give a token,
-   * which is returned unchecked. So the route must refuse a client that gives another client's token. `calls` is what
-   * the search costs in the caller's rate limit.
+   * Returns the `token` of the client or join that a caller names. A viewer gives a public name. It is searched among
+   * `tokens`, which may have a token twice, and `token` is undefined if none has this name. Root and clients give a
+   * token, which is returned unchecked. So the route must refuse a client that gives another client's token. `calls` is
+   * what the search costs in the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,

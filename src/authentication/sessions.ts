@@ -9,7 +9,7 @@ const COOKIE = 'routemaster_session';
 const COOKIE_PATH = '/console';
 /** Maximum duration of a session, however much it is used. */
 const LIFETIME_MS = 12 * 3_600_000;
-/** Maximum sessions of one client, of root, or of all viewers. A login beyond that ends the oldest session. */
+/** Maximum logins of one client, of root, or of all viewers within LIFETIME_MS. Another one ends the oldest session. */
 const MAX_SESSIONS = 20;
 const ID_LENGTH = 32;
 
@@ -24,7 +24,7 @@ interface Stored {
 /** A valid session, as handlers see it: who is logged in to the console. */
 export interface Session {
   caller: Caller;
-  /** A text that forms of the console must contain: an HMAC of the session's id, which other sites cannot know. */
+  /** A text that forms of the console must contain: an HMAC made from the session's id. Other sites cannot know it. */
   formToken: string;
 }
 

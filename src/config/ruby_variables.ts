@@ -18,8 +18,8 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the name of the variable that gives a setting its value: the setting's own or, if only that one is set, its
- * former name in the Ruby Routemaster. An empty variable counts as unset.
+ * Returns the name of the variable that gives a setting its value: the variable of the setting. If that is unset and
+ * its former name in the Ruby Routemaster is set, returns the former name. An empty variable counts as unset.
  */
 export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string {
   const former = FORMER_NAMES[variable];

@@ -69,7 +69,7 @@ export class DeliveryParts {
     this.#redis.once('ready', begin);
   }
 
-  /** Closes all connections, after the workers have stopped. */
+  /** Closes all connections. Call this after the workers have stopped. */
   async close(): Promise<void> {
     await this.#delivery.close();
     await this.#counters.stop();

@@ -70,7 +70,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 /**
  * Returns a second connection to Redis, and partitions on it. Their scripts resolve only when ROUTEMASTER_MIN_REPLICAS
  * replicas have confirmed the writes. Returns undefined if the setting is 0. Waiting for replicas (WAIT) delays all
- * later commands on a connection, so other commands use the first one.
+ * later commands on a connection, so other commands use the first connection.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

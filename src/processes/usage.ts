@@ -17,8 +17,8 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
 
 /**
  * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. The
- * configuration requires a root key, which the commands do not use, so a placeholder is given. NODE_ENV and RACK_ENV
- * are left out, because production refuses the placeholder.
+ * configuration requires a root key, which the commands do not use. So a placeholder is given if no key is set.
+ * NODE_ENV and RACK_ENV are left out, because production refuses the placeholder.
  */
 export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;

@@ -1,4 +1,7 @@
-/** Maximum per cent of Redis's memory that the keys (idempotency keys or nonces) of one client may take. */
+/**
+ * Maximum per cent of Redis's memory that each of these kinds of data of one client may take: its idempotency keys, its
+ * nonces, its triggers, and the open keys of its joins.
+ */
 const MAX_PERCENT = 5;
 
 /** Returns `percent` per cent of `redisMaxBytes`, or a number that means no limit if `redisMaxBytes` is 0. */
@@ -6,7 +9,7 @@ export function shareOfBytes(percent: number, redisMaxBytes: number): number {
   return redisMaxBytes === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((redisMaxBytes * percent) / 100);
 }
 
-/** Returns how many bytes of Redis a client may take. `redisMaxBytes` is the memory limit of Redis, 0 for none. */
+/** Returns MAX_PERCENT of the memory limit of Redis (`redisMaxBytes`), or a number that means no limit if that is 0. */
 export function clientBytes(redisMaxBytes: number): number {
   return shareOfBytes(MAX_PERCENT, redisMaxBytes);
 }

@@ -5,10 +5,10 @@
 export const BYTES_PER_COPY = 400;
 
 /**
- * Maximum copies that one script call makes. 100,000 copies block Redis for 25 to 30 ms, and take 40 MB at most. The
- * maximum also bounds the memory of a script, because Redis does not interrupt a script when memory runs out. A call
- * that reaches its maximum leaves the remaining events or outbox entries to a later call. A publication is not divided
- * in this way, but refused.
+ * Maximum copies of one publication, or of one script call for an outbox, a join or triggers. 100,000 copies block
+ * Redis for 25 to 30 ms, and take 40 MB at most. The maximum also bounds the memory of a script, because Redis does not
+ * interrupt a script when memory runs out. A call that reaches its maximum leaves the remaining events or outbox
+ * entries to a later call. A publication is not divided in this way, but refused.
  */
 export const MAX_COPIES = {
   /** For one publication. It is refused if it makes more, unless it is a single event. */

@@ -30,7 +30,7 @@ const BY_HEAD = Map.groupBy(
   ({ head }) => head,
 );
 
-/** Finds the key of LAYOUT that a Redis key matches. Undefined if it is none of the bus with this prefix. */
+/** Finds the key of LAYOUT that a Redis key matches. Returns undefined if no bus with this prefix has such a key. */
 export function foundKey(key: string, prefix: string): FoundKey | undefined {
   if (!key.startsWith(prefix)) return undefined;
   const rest = key.slice(prefix.length);

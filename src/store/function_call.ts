@@ -3,14 +3,14 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * A text longer than this is converted to bytes in parts. V8 gives a string of more than 128 KiB memory of its own, and
- * converting 240 KB at once took twice as long.
+ * The text of a command that is longer than this is converted to bytes in parts. V8 gives a string of more than 128 KiB
+ * memory of its own, and converting 240 KB at once took twice as long.
  */
 const PART_LENGTH = 65_536;
 
 /**
- * `FCALL` for a function with one key. Its reply has Buffers in place of texts. The command is built as one string and
- * converted to bytes once; ioredis would convert or copy each argument separately.
+ * `FCALL` for a function with one key. Its reply has Buffers in place of texts. All arguments are joined to one string,
+ * which is converted to bytes at once, or in parts if it is long. ioredis would convert or copy them one by one.
  */
 export class FunctionCall extends Command {
   readonly #name: string;

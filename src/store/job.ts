@@ -25,13 +25,13 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** What every packed job that delivers a batch begins with, one character a byte. The UID of the batch follows. */
+/** The beginning of every packed job that delivers a batch, one character a byte. The UID of the batch follows. */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/** Returns the UID of the batch that a packed job delivers; undefined for other jobs, and forms not from `packJob`. */
+/** Returns the UID of the batch that a job delivers; undefined for other jobs, or if `packJob` did not pack it. */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;
@@ -50,7 +50,7 @@ export function unpackJob(packed: Packed): Job | undefined {
   }
 }
 
-/** Returns the UID of the batch that a packed job delivers. Returns an empty text for other jobs. */
+/** Returns the UID of the batch that a job delivers, whatever program packed it. Returns '' for other jobs. */
 export function deliveredBy(packed: Buffer): string {
   const job = unpackJob(Packed.of(packed));
   return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : '';

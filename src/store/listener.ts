@@ -36,7 +36,7 @@ export class Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping: NodeJS.Timeout;
 
-  /** `connection` is that for the commands of this process. It says where Redis is. */
+  /** `connection` is the one for the commands of this process. It says where Redis is. */
   constructor(connection: Connection) {
     this.#connection = connection;
     // If a ping gets no reply, the option `socketTimeout` closes the connection.
@@ -46,7 +46,7 @@ export class Listener {
     }, PING_EVERY_MS);
   }
 
-  /** Begins to listen. Returns a function that ends it. The last end closes the connections. */
+  /** Begins to listen. Returns a function that stops it. When no audience is left, the connections are closed. */
   listen(audience: Audience): () => void {
     const ending = new AbortController();
     this.#audiences.add(audience);
@@ -119,7 +119,7 @@ async function listenOn(redis: Redis, audience: Audience): Promise<void> {
     audience.listens();
     await lost;
   } finally {
-    // Many tries may use the same connection.
+    // Other tries may use the same connection, and handlers of ended tries would pile up on it.
     for (const event of ['end', 'moved']) redis.off(event, resolve);
   }
 }

@@ -30,7 +30,7 @@ const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 /** Matches the error of WAIT if Redis has become a replica just before. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
-/** How often each connection has been made since the first Master for it. When this grows, Redis may have lost data. */
+/** How often each connection has become ready since it got a Master. When this grows, Redis may have lost data. */
 const made = new WeakMap<Redis, { count: number }>();
 
 /** The Redis that has a key: on a cluster, the present master of the key's slot. */
@@ -89,8 +89,9 @@ export class Master {
   /**
    * Calls `act` with the connection to the master, and returns its result. If the key's slot has moved to another
    * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all. Throws StorageFull if Redis
-   * is out of memory, StorageForbidden if the ACL forbids a command, StorageUnavailable if Redis cannot be reached or
-   * is not ready, and any other error unchanged.
+   * is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable if Redis is not ready or
+   * cannot be reached. Any error that is not a reply of Redis counts as the latter. Other error replies are thrown
+   * without their `command`.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

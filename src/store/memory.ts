@@ -57,7 +57,7 @@ export async function staysAbove(
   return false;
 }
 
-/** Reads the memory of the fullest Redis, and which partitions are away. Throws if all are. */
+/** Reads the memory of the fullest Redis. `missing` has the partitions that cannot be reached. Throws if none can. */
 export async function readFullestMemory(
   partitions: Partitions,
   limits: MemoryLimits,

@@ -41,8 +41,8 @@ export async function settlePartitionCount(
 }
 
 /**
- * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. With several
- * partitions keys have other names, so the bus would never deliver that data.
+ * Throws BootError if this Redis has the data of a bus whose keys have no hash tags: one with a single partition, or a
+ * Ruby Routemaster. A bus with hash tags has other keys, so it would never deliver that data.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

@@ -65,7 +65,7 @@ export class Partitions {
     return reached;
   }
 
-  /** Returns the partitions of each Redis, for what concerns a whole Redis, such as its memory. */
+  /** Returns the partitions, grouped by their Redis. Partitions in one Redis share its memory, for example. */
   byRedis(): [Partition, ...Partition[]][] {
     const groups = Map.groupBy(this.all, ({ master }) => master.address);
     return [...groups.values()] as [Partition, ...Partition[]][];

@@ -35,7 +35,7 @@ export async function countProcesses(control: Partition): Promise<ProcessCounts 
   }
 }
 
-/** Number of workers that live, and the time since the latest sign of life of any of them. */
+/** Number of workers that live, and the time since the latest sign of life of any of them; Infinity if none lives. */
 export interface LivingWorkers {
   count: number;
   silentMs: number;

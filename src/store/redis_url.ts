@@ -29,7 +29,7 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 
 /**
  * Reads the URL of Redis: `redis://`, `unix:///path/of/the.sock`, `redis+sentinel://` or `redis+cluster://`, with
- * `rediss` for TLS. Throws BootError, without secret parts of the URL, for any other.
+ * `rediss` for TLS. Throws BootError for any other. Its message has no secret parts of the URL.
  */
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);

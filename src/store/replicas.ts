@@ -24,7 +24,7 @@ export async function countReplicas(redis: Redis): Promise<number> {
   return [...info.matchAll(/^slave\d+:.*state=online/gm)].length;
 }
 
-/** Waits until replicas have what was written on a connection, which runs no other command meanwhile. */
+/** Waits until replicas have what was written on a connection. Meanwhile the connection runs no other command. */
 export class Replicas {
   readonly #min: number;
   readonly #master: Pick<Master, 'name' | 'address'>;

@@ -3,7 +3,7 @@ const SLOTS = 16_384;
 
 /**
  * Returns the hash tags of `count` partitions: short texts, in the order of their slots, which are spread evenly over a
- * cluster. With the tags `0`, `1` and `2` instead, the first of three masters would get two partitions and the second
+ * cluster. With the tags `0`, `1` and `2` instead, the second of three masters would get two partitions and the first
  * none. The same count must always give the same tags, because keys contain them.
  */
 export function hashTags(count: number): string[] {

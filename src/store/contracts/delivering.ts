@@ -15,7 +15,8 @@ const deliveryLog = 'number';
  * - `job`: the packed job. Usually missing if there is a `bid`, from which the script can make the job. Given for a job
  *   that a Ruby Routemaster has packed, because its bytes may differ.
  * - `heal`: the health points that the subscriber gains.
- * - `record`: what the delivery log keeps of an accepted batch, or undefined if the log is off.
+ * - `record`: what the delivery log keeps of an accepted batch. Undefined if the log is off, or if the batch was not
+ *   sent, because its subscriber had left.
  */
 const finished = {
   worker: 'text',
@@ -29,8 +30,8 @@ const finished = {
 
 /**
  * Arguments about lanes. The lane of a subscriber limits how many of its deliveries may be in flight: `max_in_flight`
- * if it has set that, otherwise `laneLimit`, and never more than `laneLimitMax`. A delivery that takes longer than
- * `slowMs` makes its subscriber slow.
+ * if it has set that, otherwise `laneLimit`, and never more than `laneLimitMax`. lua/delivering/lanes.lua has further
+ * limits. An accepted delivery that took longer than `slowMs` makes its subscriber slow.
  */
 export const lanes = {
   q,
@@ -46,14 +47,15 @@ const client = 'text?';
 
 /**
  * The arguments of one script call of a bulk, which is the retry or purge of many dead letters. The call looks at up to
- * `max` of them. A bulk for certain subscribers has a list of these, and `token` is the one at the index `queue`. A
- * bulk for all subscribers has no `token`, and `queue` is 0.
+ * `max` letters. A bulk for certain subscribers has a list of their tokens, and `token` is the one at the index
+ * `queue`. In a bulk for all subscribers, `token` is undefined and `queue` is 0.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', max: 'number' } as const;
 /**
  * The result of one script call of a bulk:
  *
- * - `lost`: nothing has changed, because another worker has made the same call, or the bulk was cancelled;
+ * - `lost`: nothing has changed, because another worker has finished this subscriber, or the bulk has ended, was
+ *   cancelled, or was replaced by another one;
  * - `going`: the subscriber (or all of them together, in a bulk for all) has more dead letters;
  * - `next`: the next call is for the next subscriber in the list;
  * - `over`: no dead letters are left to look at.

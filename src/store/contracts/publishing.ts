@@ -1,6 +1,6 @@
 import type { Contract } from '../contract.ts';
 
-/** The limits on the topics and idempotency keys of publications. */
+/** The limits on topics, idempotency keys and outboxes that a script checks for publications. */
 export const LIMITS = {
   idempotencyWindowMs: 'number',
   maxTopics: 'number',
