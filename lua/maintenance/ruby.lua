@@ -59,8 +59,9 @@ local function add_header(call, bid)
   return uid, token, now
 end
 
--- Adopts a stray, a batch that a Ruby process stored after the takeover: makes it a closed batch of this bus, with a
--- job. Returns true, or false if the stray cannot be adopted, or nothing if there is no stray.
+-- Makes a batch of the Ruby Routemaster a closed batch of this bus, with a job. The takeover adopts all batches that it
+-- finds in `batches:index`. Acquire and sweeps adopt strays, and batches that the takeover missed. Returns true, or
+-- false if the batch cannot be adopted, or nothing if there is no such batch.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end

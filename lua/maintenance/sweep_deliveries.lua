@@ -3,9 +3,9 @@
 sweep_deliveries: correct the stored number of records in each delivery log; without `names`, correct the stored total
 of all logs. Returns the findings.
 
-The script also deletes records that are older than a day, such entries of trails (the lists that tell which logs were
-written when), and the logs of subscribers that no longer exist (a process of an earlier release leaves the logs of a
-subscriber that it removes). These deletions are not reported as findings. `names` are names of logs, as
+The script also deletes records that are older than a day, equally old entries of trails (the lists that tell which
+logs were written when), and the logs of subscribers that no longer exist (a process of an earlier release leaves the
+logs of a subscriber that it removes). These deletions are not reported as findings. `names` are names of logs, as
 `deliveries:logs` has them.
 ]]
 local delivery_log = include('records/delivery_log')

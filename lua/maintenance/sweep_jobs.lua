@@ -56,7 +56,7 @@ local function trim(list, job, times, copies_found)
 end
 
 -- Removes all copies of a job but one. If a worker holds the job, the copy in that worker's list stays. Returns the
--- former number of copies. 0 means that the job was lost: not held, ready, scheduled or waiting.
+-- former number of copies. 0 means that the job was lost: not held, instant, scheduled or waiting.
 local function keep_one(call, q, suspect, holders)
   local job, copies_found = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do

@@ -4,9 +4,9 @@ sweep_joins: repair joins and their open join keys. Returns the findings.
 
 Four rules hold. Every join is a subscriber, and is in the set of all joins and in the set of its client's joins. Every
 entry about a join, such as an entry in `joins:into`, names a join that exists. Every open join key has a record, and is
-in the sorted set of open join keys with the time since when it is open. A join is in `joins:expiring` while it has open
-join keys. As in sweep_batches, the script checks and repairs in one script call. It is not an error if a name no longer
-exists.
+in the sorted set of open join keys with the time at which it was opened. A join is in `joins:expiring` while it has
+open join keys. As in sweep_batches, the script checks and repairs in one script call. It is not an error if a name no
+longer exists.
 
 `where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it: the names are
 tokens of joins, names of joins of the client `token` (joins_of), topics (joins_into), or join keys of the join `token`

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[
-report: record the counts up to which counters were sent to the metric service. Returns how many it recorded.
+report: record the counts of counters that were sent to the metric service. Returns how many counts it recorded.
 
-`to` is the count that was sent; `from` is the count recorded before, or 0 if there is none. A counter whose
-recorded count is not `from` stays unchanged, because another worker has recorded it meanwhile. So repeating a
-call changes nothing. The script runs even when memory is exhausted (`allow-oom`). Otherwise the same counts
+`to` is the count that was sent; `from` is the count recorded before, or 0 if there is none. A recorded count
+that is not `from` stays unchanged, because another worker has recorded it meanwhile. So repeating a call
+changes nothing. The script runs even when memory is exhausted (`allow-oom`). Otherwise the same counts
 would be sent again and again.
 ]]
 return function(call, args)

@@ -114,7 +114,7 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // If a cut is spent, nothing more can be dropped, perhaps because workers deliver all batches that are left.
+      // A spent cut can drop nothing more, perhaps because workers deliver all batches that are left.
       const dropped = cuts.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;

@@ -73,7 +73,7 @@ export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], 
   return first;
 }
 
-/** Returns a plan without what was dropped: of each cut, `dropped` at the same index. */
+/** Returns what is left of a plan. `dropped` has, at the index of each cut, the number that was dropped for it. */
 export function withoutDropped<C extends { maxDeleted: number }>(
   plan: readonly C[],
   dropped: readonly number[],

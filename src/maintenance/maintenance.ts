@@ -41,7 +41,7 @@ export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
-  /** Undefined if the bus has several partitions: only one with a single partition takes over a Ruby Routemaster. */
+  /** Undefined if the bus has several partitions, because only a bus with one takes over a Ruby Routemaster. */
   readonly #watchRuby: (() => Promise<void>) | undefined;
   #watching: Promise<void> | undefined;
   readonly #queue: Queue;
@@ -135,7 +135,7 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
   };
 }
 
-/** If the ACL of Redis forbids what a job needs, logs that: the job runs again. Throws any other error. */
+/** If the ACL of Redis forbids what a job needs, logs it: the next tick queues the job again. Throws other errors. */
 function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
   if (!(error instanceof StorageForbidden)) throw error;
   log.error(

@@ -18,7 +18,10 @@ export interface PeriodicJob {
   everyMs: number;
   /** True if a starting process queues the job in all partitions at once, and not in one after the other. */
   isUrgent?: boolean;
-  /** Does the work once, and ends soon if `signal` is aborted. If it throws, it runs again at its interval. */
+  /**
+   * Does the work once, and ends soon if `signal` is aborted. If it throws, it runs again: soon if Redis was away or
+   * full, and at its interval after any other error.
+   */
   run: (signal: AbortSignal) => Promise<void>;
 }
 
@@ -77,7 +80,7 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
   if (errors.length > 0) throw errors[0];
 }
 
-/** Copies clients from the control partition. Ends joins that their scopes forbid, with their dead letters. */
+/** Copies clients from the control partition. Ends joins that client scopes forbid, and purges their dead letters. */
 async function repairClients(
   { partition, partitions, config }: JobParts,
   signal: AbortSignal,

@@ -26,7 +26,10 @@ const COUNTERS_PER_TURN = 2000;
 
 type Sample = Arguments<'sample'>['samples'][number];
 
-/** The `sample` job: appends the present figures of the bus and of the busiest subjects to their histories. */
+/**
+ * The `sample` job: appends the present figures of the bus, and of the busiest topics and subscribers, to their
+ * histories. Also stores the standings, which are the figures of all subscribers.
+ */
 export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
   const { config, partitions, log } = parts;
   const steps = {

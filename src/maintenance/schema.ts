@@ -80,6 +80,7 @@ async function upgrade(partition: Partition, from: string, leaseMs: number, log:
   log.info({ from: Number(from), to: SCHEMA }, 'upgraded the data in Redis');
 }
 
+/** Throws BootError if Redis is too old, or if its `maxmemory-policy` lets it delete events. */
 export async function checkServer(partition: Partition, log: Log): Promise<void> {
   const info = await partition.command((redis) => redis.info());
   const version = infoField(info, 'redis_version') ?? 'unknown';
@@ -92,7 +93,7 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
   if (problem !== undefined) throw new BootError(problem);
 }
 
-/** Says what is wrong with the `maxmemory-policy` of Redis; undefined if nothing is known to be. */
+/** Says what is wrong with the `maxmemory-policy` of Redis. Undefined if the policy is right, or not known. */
 export function policyProblem(policy: string | undefined): string | undefined {
   if (policy === undefined || policy === 'noeviction') return undefined;
   const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;

@@ -68,9 +68,9 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of `all` entries that wait for other partitions. `moving` are those for partitions of this Redis
- * (`there`): what is set aside for them because they did not apply it in time, and the whole outbox. The outbox may
- * have entries for further partitions too, but only one sum is stored for it.
+ * Returns the bytes of `all` entries that wait for other partitions, and the bytes that are `moving` to partitions of
+ * this Redis (`there`): the entries that were set aside for these partitions, and the whole outbox. The outbox may have
+ * entries for further partitions too, but only one sum is stored for it.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -87,10 +87,10 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data. It depends on the data that cannot be
- * dropped now. If that has
+ * Returns the size (bytes) to which autodrop should reduce the stored data. It depends on the size of the data that
+ * cannot be dropped now (`otherBytes`). If `otherBytes` is
  * - at most `lowMark`: `lowMark`;
- * - less than `highMark`: halfway from that to `highMark`;
+ * - less than `highMark`: halfway from `otherBytes` to `highMark`;
  * - less than `highMark` only without `movingBytes` (events on their way to other partitions, which become batches
  *   there): halfway from `highMark` to `max`;
  * - more: undefined, because dropping would not help.

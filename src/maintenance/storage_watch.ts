@@ -32,7 +32,7 @@ export class StorageWatch {
   #looking: Promise<unknown> | undefined;
   #isAwaited = false;
 
-  /** `partitions` has those of all connections of this process: after an outage any may be the first to work. */
+  /** A web process with two connections to Redis passes the partitions of both: either may be the first to work. */
   constructor(partitions: readonly Partition[], log: Log) {
     this.#partitions = partitions;
     this.#log = log;

@@ -17,7 +17,7 @@ interface CrossingParts {
  *   to that partition. It must have no other marks.
  * - An outbox that is not empty must have a job.
  *
- * These repairs are not reported as findings. A change of subscriptions that was cut off may leave a mark too many, and
+ * These repairs are not reported as findings. A change of subscriptions that was cut off may leave a needless mark, and
  * the other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
@@ -59,7 +59,7 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/** Corrects the marks of these topics; one by one if a key is unreadable, and then without those topics. */
+/** Corrects the marks of these topics. If a key is unreadable, corrects each topic alone, and skips those that fail. */
 async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topics: string[]): Promise<void> {
   const refreshed = await walk.skippable(marks.refresh(partition, topics).then(() => true));
   if (refreshed || topics.length === 1) return;

@@ -18,7 +18,7 @@ export interface Count {
   name: string;
   tags: Tags;
   value: number;
-  /** The field in the hash `counters`: name and tags, packed, which identify the counter. */
+  /** Name and tags as `packField` packs them. A field that a Ruby Routemaster stored may be packed differently. */
   field: Buffer;
   partition: Partition;
 }

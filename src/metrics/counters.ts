@@ -80,7 +80,8 @@ export class Counters {
   }
 
   /**
-   * Ends the flushes. Tries a last one for up to `limitMs`, and then logs the counts that may be lost. Never throws.
+   * Ends the periodic flushes, and flushes once more. If no attempt succeeds within `limitMs`, logs the counts that may
+   * be lost. Never throws.
    */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     clearInterval(this.#timer);
@@ -134,7 +135,7 @@ export class Counters {
     }
   }
 
-  /** Sends the unsent flushes of a partition, then its counts in memory. If the former fail, the latter stay there. */
+  /** Sends the unsent flushes of a partition, then its counts in memory. If a flush fails, newer counts stay there. */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);
     for (const [id] of counted) this.#cells.delete(id);

@@ -14,8 +14,8 @@ const SERIES_PER_TURN = 1000;
 const EVENT_LOOP_SAMPLE_MS = 100;
 
 /**
- * Time in which the lag of the event loop is surely sampled at least once. Each reading of it discards the samples
- * before, and without a sample prom-client would show a minimal lag of 292 years.
+ * Time in which the lag of the event loop is surely sampled at least once. Each reading of the lag discards the earlier
+ * samples, and without a sample prom-client would show a minimal lag of 292 years.
  */
 const SAMPLED_MS = 3 * EVENT_LOOP_SAMPLE_MS;
 
@@ -69,8 +69,8 @@ async function textOf(shown: Shown): Promise<string> {
 }
 
 /**
- * Makes one series of each figure. Figures with the same labels are added up, because Prometheus would refuse them. For
- * example, each partition has a figure with the total of removed topics.
+ * Makes a series of each figure. Figures with the same labels are added up to one series, because Prometheus refuses
+ * two such series. For example, each partition has a figure with the total of removed topics.
  */
 async function showFamily(family: Family, figures: readonly Figure[]): Promise<Shown> {
   const { name, help, type, perUnit } = family;

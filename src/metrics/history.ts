@@ -103,7 +103,7 @@ export class History {
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
   }
 
-  /** Returns the history of the bus, a topic or a subscriber: the values of `metric`, or of all metrics that it has. */
+  /** Returns the history of the bus, a topic or a subscriber: the values of `metric`, or of all its metrics. */
   async read(kind: SubjectKind, name: string, range: RangeName, metric?: MetricName): Promise<Shown> {
     const { step, points } = RANGES[range];
     const { ms, kept } = STEPS[step];
@@ -158,9 +158,9 @@ interface Change {
 }
 
 /**
- * Returns how figures changed from each sample of the bus to the next, by the slot of the later one: its time in steps
- * since the Unix epoch. A sample writes entries only for the busiest topics and subscribers. Without an entry, the
- * figures count as unchanged; a change then shows at the next entry.
+ * Returns, by the slot of each sample of the bus, how figures changed since the sample before. `sampled` has the slots:
+ * the times of the samples in steps since the Unix epoch. A sample writes entries only for the busiest topics and
+ * subscribers. Without an entry, the figures count as unchanged; a change then shows at the next entry.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -11,8 +11,8 @@ export function metricsApi(parts: FigureParts): Route[] {
 }
 
 /**
- * Returns a function that answers with the counters, gauges and histograms of the bus and of this process. The first
- * answer loads prom-client, so that processes that nobody asks start without it.
+ * Returns a function that answers with the counters, gauges and histograms of the bus and of this process. prom-client
+ * is loaded only for the first answer, so that processes start without it.
  */
 export function metricsPage(parts: FigureParts) {
   const text = new SharedReading(async () => (await import('./exposition.ts')).exposition(parts));

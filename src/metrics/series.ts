@@ -17,7 +17,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   reason: ['max_attempts', 'max_age', 'failed_in_bus', 'killed_worker', 'join_refused'],
 };
 
-/** Returns what has a counter of this name: each topic, each subscriber, or (undefined) only the bus as a whole. */
+/** Tells whether each topic or each subscriber has a counter of this name. Undefined if only the whole bus has one. */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
   if (type !== 'counter') return undefined;

@@ -41,8 +41,8 @@ export interface Standings {
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
   /**
-   * Size of the set `subscribers` in Redis, which has joins too. If that size has changed since the sample, subscribers
-   * have come or gone.
+   * Number of subscribers that the sample found, with joins. If the sets `subscribers` of all partitions have another
+   * size now, subscribers have come or gone.
    */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };

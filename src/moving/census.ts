@@ -5,7 +5,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { LENGTH } from './groups.ts';
 import { scanned } from './scanning.ts';
 
-/** The number of all keys of a bus and, for each name in COUNTED, of its keys and their elements. */
+/** About how many keys a bus has, and exactly how many keys and elements each name in COUNTED has. */
 export interface Census {
   keys: number;
   counts: Map<KeyName, { keys: number; elements: number }>;

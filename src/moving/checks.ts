@@ -55,7 +55,7 @@ export async function runningProcesses(source: Partition): Promise<string | unde
   return web + worker > 0 ? `${web} web and ${worker} worker processes` : undefined;
 }
 
-/** Returns the addresses of connections that ran a script or WAIT last, perhaps of web processes. */
+/** Returns the addresses of connections whose last command was a script call or WAIT. They may be web processes. */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);
   return others.flatMap(({ addr = '', cmd = '' }) =>
@@ -82,7 +82,7 @@ export async function refuseSecondRun({ control: source }: Partitions): Promise<
     );
 }
 
-/** Returns the fields of CLIENT LIST of other connections; none if it fails, as the ACL may forbid it. */
+/** Returns what CLIENT LIST says of each other connection. Returns none if it fails, perhaps because of the ACL. */
 async function otherConnections(source: Partition): Promise<Partial<Record<string, string>>[]> {
   const all = source.command(async (redis) => ({
     own: await redis.client('ID'),
@@ -158,7 +158,7 @@ export async function readCount({
   return (await partitions.control.master.forKey(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
-/** Returns the `run_id` of Redis. With another one, cursors of scans are no longer valid. */
+/** Returns the `run_id` of Redis. The cursors of a scan are valid only while the `run_id` stays the same. */
 export async function runIdOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

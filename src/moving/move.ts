@@ -171,7 +171,8 @@ function compare(source: Census, target: Census): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start as soon as the number of partitions is stored, so this comes last.
+ * Lets processes start on the target. They can start as soon as the number of partitions is stored, so all that they
+ * need is stored before.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   await storeMove(source.partitions.control, { ...stored, cursor: COPIED });

@@ -26,7 +26,10 @@ export class Mover {
     this.#whereabouts = new Whereabouts(source, partitions);
   }
 
-  /** Copies the keys from the cursor `from` on. Yields how many each time, and the cursor for an interrupted move. */
+  /**
+   * Copies the keys from the cursor `from` on, in groups. Yields the number of keys in each group, and the cursor at
+   * which another run can go on after this group.
+   */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
     for await (const { keys, cursor } of scanned([this.#source], from)) {
       const copied: FoundKey[] = [];
@@ -70,7 +73,7 @@ export class Mover {
     );
   }
 
-  /** Returns the commands that delete lists and streams in the target: copied again, they would be doubled. */
+  /** Returns commands that delete lists and streams in the target, as a second copy would double their elements. */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
     for (const [index, { reading }] of group.entries())

@@ -97,8 +97,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The Redis key of an idempotency key contains only a digest, from which the topic cannot be told. So every partition
-  // gets all idempotency keys, and also the quota of each client.
+  // The Redis key of an idempotency key has only a digest, which does not show the topic. So every partition gets all
+  // idempotency keys, and also the quota of each client.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

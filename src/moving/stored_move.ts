@@ -47,7 +47,7 @@ export async function storeMove(
   await source.command((redis, keys) => redis.hset(keys.move(), fields));
 }
 
-/** Throws BootError if this bus was or is being moved: the new one would not have what this one accepts. */
+/** Throws BootError if this bus was or is being moved, because events published here would not reach the target. */
 export async function refuseMoved(partition: Partition): Promise<void> {
   const stored = await readMove(partition);
   if (!stored) return;

@@ -33,7 +33,7 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
   }
 }
 
-/** Enters texts of delayed events that have no entry in `delayed:due:{topic}`. */
+/** Adds the missing entries in `delayed:due:{topic}`: those of delayed events that have only a text. */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('delayed_events', topic))
     for (const slice of slicesOf(ids, TEXTS)) await walk.repair('sweep_delayed_texts', { topic, ids: slice });

@@ -60,7 +60,7 @@ export interface Finding {
   kind: FindingKind;
   /**
    * Names the wrong data, for example by the id of a batch (see FINDING_KINDS). A delayed event is named by its topic
-   * and its id, a trigger by its name and the token of its client.
+   * and its id, a trigger by its name and the token of its client, and the job of a batch by the id of the batch.
    */
   name: string;
 }

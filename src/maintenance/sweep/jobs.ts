@@ -70,7 +70,7 @@ export class JobSweep {
     return this.#parts === 1 || crc32(job) % this.#parts === this.#part;
   }
 
-  /** Counts in how many places each job of `known` is, and adds the jobs that it lacks to `unindexed`. */
+  /** Counts in how many places each job of `known` is. Adds the other jobs in these places to `unindexed`, if given. */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
       for (const job of place.jobs.map(textOf)) {

@@ -1,7 +1,7 @@
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Corrects the number of records of each log that exists or is listed, and then the sum of these numbers. */
+/** Corrects the stored number of records of each delivery log, and then the stored sum of these numbers. */
 export async function sweepRecords(walk: Walk, seen: Seen): Promise<void> {
   const taken = Array.from(seen.of('deliveries_taken'), (token) => `taken ${token}`);
   const dropped = Array.from(seen.of('deliveries_dropped'), (token) => `dropped ${token}`);

@@ -88,7 +88,7 @@ export class Walk {
       zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
       hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
     };
-    // Redis sends a score after each member of a sorted set, and a value after each field of a hash. Skips these.
+    // Redis sends a score after each member of a sorted set, and a value after each field of a hash. Both are skipped.
     const step = type === 'set' ? 1 : 2;
     for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
   }
