@@ -3,9 +3,9 @@
 give_topic: make a client the publisher of an existing topic, in place of its present publisher, if it has one.
 
 Subscriptions and delayed events stay. The delayed events count as those of the new publisher from then on. If the
-client is the publisher already, nothing changes. Otherwise these refusals change nothing: `topic_not_found`;
-`owns_too_many` if the client owns `max_client_topics` already; `too_many_delayed` and `too_much_delayed` if the client
-would have more delayed events than delay.lua lets it have.
+client is the publisher already, nothing changes. A refusal changes nothing either: `topic_not_found`; `owns_too_many`
+if the client owns `max_client_topics` already; `too_many_delayed` and `too_much_delayed` if the client would have more
+delayed events than delay.lua lets it have.
 ]]
 local delayed = include('flow/delayed/delayed')
 local topics = include('subscribing/topics')

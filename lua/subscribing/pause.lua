@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[
 pause: deliver nothing more to a subscriber until it is resumed. Its jobs wait; deliveries in flight go on. `by` says
-who pauses it. If the subscriber is paused already, an operator's pause replaces any other, and the subscriber's own
-pause replaces one because its callback is gone. Otherwise nothing changes.
+who pauses it. If the subscriber is paused already, an operator's pause replaces any other cause, and the subscriber's
+own pause replaces the cause "callback gone" (410). In all other cases, a pause of a paused subscriber changes nothing.
 ]]
 local pausing = include('subscribing/pausing')
 

@@ -4,9 +4,9 @@ remove_topic: delete a topic and its delayed events, and end its subscriptions. 
 delivered. `delayed` is the number of its delayed events.
 
 `client` is the token of the client that asks; without it root asks. A client may only remove a topic of which it is the
-publisher; otherwise the reply is `forbidden`. If there is no such topic, the reply is `topic_not_found`. `partitions`
-has the numbers of the other partitions with subscriptions to the topic; these end when the partitions apply the outbox
-entry that this script adds. The counters of the topic (`series`) are added to the totals in the same step.
+publisher; otherwise `outcome` is `forbidden`, or `topic_not_found` if there is no such topic. `partitions` has the
+numbers of the other partitions with subscriptions to the topic. These end when the partitions apply the outbox entry
+that this script adds. The counters of the topic (`series`) are added to the totals in the same step.
 ]]
 local counters = include('metrics/counters')
 local topics = include('subscribing/topics')

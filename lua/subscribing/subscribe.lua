@@ -7,11 +7,11 @@ live in other partitions, where the caller has marked them before (mark_topics).
 keeps its stored value; a new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`,
 it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
 
-The batch that is open already gets the new max_events, and the new timeout if that is shorter; a new max_bytes
-closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a subscriber that an
-operator paused stays paused. If `ordered` or max_in_flight changed, waiting jobs of the lane return to the queue.
-After a new signing key, the older keys sign for at most another `signing_overlap_ms`. The signing key `none` ends
-signing.
+The batch that is open already gets the new max_events, and is due at the latest when the new timeout, counted from now,
+is over; a new max_bytes closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a
+subscriber that an operator paused stays paused. If `ordered` or max_in_flight changed, waiting jobs of the lane return
+to the queue. After a new signing key, the older keys sign for at most another `signing_overlap_ms`. The signing key
+`none` ends signing.
 ]]
 local batches = include('delivering/batches')
 local defaults = include('store/defaults')
@@ -26,8 +26,8 @@ local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
 }
 
--- True if the subscriber is new, and there are already `max` subscribers. Joins have a limit of their own, and do not
--- count here.
+-- True if the subscriber is new, and there are already `max` subscribers. Joins, which have a limit of their own, do
+-- not count.
 local function has_no_room_for_it(call, token, max)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.subscribers(), token) == 1 then return false end
@@ -59,8 +59,8 @@ end
 -- Applies new settings to the open batch, the one that takes the subscriber's new events:
 --   timeout     the batch is due this long from now, or earlier if it was due earlier
 --   max_events  the batch is closed if it has this many events already
---   max_bytes   if the value has changed, the batch is closed. Its bytes may not be known, because with the default
---               limits, small events are not counted
+--   max_bytes   if the value has changed, the batch is closed: its bytes may be unknown, because the bytes of small
+--               events are not counted while max_bytes is the default
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)

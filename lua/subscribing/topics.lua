@@ -1,5 +1,5 @@
 --[[
-Topics: deletes topics, gives them to other clients, and keeps the list of the topics that each client owns.
+Topics: gives and deletes topics, begins and ends subscriptions, and keeps the list of the topics that a client owns.
 ]]
 local bulk = include('store/bulk')
 local delayed = include('flow/delayed/delayed')
@@ -45,8 +45,8 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Tells other partitions to end their subscriptions to a topic. `marks` has the partitions with subscribers of the
--- topic (elsewhere.lua).
+-- Adds an outbox entry that tells other partitions to end their subscriptions to a topic. `marks` has the partitions
+-- with subscribers of the topic (elsewhere.lua).
 local function end_elsewhere(call, topic, marks)
   local outgoing = outboxes.begin()
   outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)
@@ -59,8 +59,8 @@ end
 -- each such partition (elsewhere.lua), and stays until the partition has ended its subscriptions. Returns the number of
 -- deleted delayed events, and the partitions that must end subscriptions.
 --
--- The messages to these partitions are stored before the topic's hash, with the marks, is deleted. If Redis is killed
--- and keeps only the first writes, the caller repeats the removal, and the marks are still there.
+-- The outbox entry for these partitions is stored before the topic's hash, with the marks, is deleted. If Redis is
+-- killed and keeps only the first writes, the caller repeats the removal, and the marks are still there.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))

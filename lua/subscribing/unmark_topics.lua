@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-unmark_topics: remove the marks of topics that say that another partition has subscribers of them (elsewhere.lua). The
-caller found no such subscriber there.
+unmark_topics: remove the marks of topics for one partition, in which the caller found no subscribers of them
+(elsewhere.lua). Returns the number of removed marks.
 
 `marked_us` is when the mark was set, as the caller read it. If the mark was set again since, it stays, because there
 may be a subscriber again. A topic that is left without publisher and subscriptions is deleted.

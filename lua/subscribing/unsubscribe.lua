@@ -3,8 +3,8 @@
 unsubscribe: end the subscription of one subscriber to one topic. Queued events are still delivered.
 
 A topic without a publisher is deleted with its last subscription. If the subscriber, the topic or the subscription does
-not exist, the reply says which. A topic that `is_foreign` lives in another partition, so this script cannot say that it
-does not exist; the caller asks there.
+not exist, the reply says which. With `is_foreign`, the topic lives in another partition, and the caller checks there
+whether it exists.
 ]]
 local topics = include('subscribing/topics')
 
@@ -13,8 +13,8 @@ return function(call, args)
   if redis.call('SISMEMBER', keys.subscribers(), token) == 0 then return 'subscriber_not_found' end
   if not args.is_foreign and redis.call('SISMEMBER', keys.topics(), topic) == 0 then return 'topic_not_found' end
   local is_subscribed = redis.call('SISMEMBER', keys.subscriber_topics(token), topic) == 1
-  -- This is called in any case. If Redis was killed and kept only the first writes of a deletion of the topic, the list
-  -- of the topic alone still has the subscription.
+  -- Called even if the list of the subscriber lacks the topic. If Redis was killed and kept only the first writes of a
+  -- deletion of the topic, the list of the topic still has the subscription.
   topics.unsubscribe_from(call, token, { topic })
   return is_subscribed and 'ok' or 'not_subscribed'
 end

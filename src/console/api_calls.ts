@@ -23,7 +23,7 @@ interface ApiInput {
   keep?: (entry: never) => unknown;
   /**
    * Set for a call whose answer ends with a list of events, which can have hundreds of megabytes. The answer is cut off
-   * after MAX_READ characters. Then `ending`, such as `]}`, is appended, so that the rest is valid JSON.
+   * after MAX_READ characters. Then `ending`, such as `]}`, is appended, so that the text is valid JSON.
    */
   ending?: string;
 }
@@ -35,7 +35,7 @@ const MAX_READ = 131_072;
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
-/** Returns how many calls a visit to a page or form costs in the rate limit, besides the one for itself. */
+/** Returns how many calls a visit to a page or form costs in the rate limit. The visit itself costs one more. */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
 }

@@ -167,7 +167,7 @@ function filter({ subscriber, join, reason, since, until }: Query): Html {
 
 type Query = Record<string, string | undefined>;
 
-/** A form that retries or purges all that match, also on other pages. They are counted first, and one must confirm. */
+/** A form that retries or purges all matching dead letters, on all pages. They are counted before a person confirms. */
 function all(call: PageCall, { subscriber, join, reason, since, until }: Query): Html {
   const fields = hidden({ subscriber, join, reason, since, until });
   return html`<h2>All that match, on this page and on others</h2>

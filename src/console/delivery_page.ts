@@ -73,7 +73,7 @@ export function deliveryPage(api: ApiCalls): Route[] {
     }),
   ];
 
-  /** Resolves with the subscriber of a batch that has events, unless it belongs to a join or cannot be read. */
+  /** Resolves with a batch's subscriber; undefined if it is a join or cannot be read, or if the events are gone. */
   async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;
     const asked = { params: { token: subscriber } };

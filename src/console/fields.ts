@@ -38,7 +38,7 @@ export function readableJson(value: unknown): string {
   return isPlain ? text : JSON.stringify(value, null, 2);
 }
 
-/** Characters that `html` replaces in every page, because they could hide parts of a text. */
+/** Characters that `html` replaces, since they could hide text, and that JSON.stringify does not escape. */
 const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
 
 /**

@@ -39,7 +39,7 @@ export class FormFields {
 ${this.#typed(name)[0] ?? value}</textarea>`;
   }
 
-  /** Returns the error of a refused form. Called after the fields: it has the focus if none of them is wrong. */
+  /** Returns the error of a refused form. To be called after the fields: if none is wrong, the error gets focus. */
   problem(): Content {
     return this.#refusal && problem(this.#refusal.error, this.#isMarked);
   }

@@ -60,7 +60,7 @@ export function past(ms: number): string {
   return Math.round(ms) < 1 ? 'now' : `${duration(ms)} ago`;
 }
 
-/** Returns a text such as "4 min ago". Its tooltip has the exact time, in the reader's time zone if scripts run. */
+/** Returns "4 min ago" or "in 4 min". The tooltip has the exact time, in the reader's time zone if scripts run. */
 export function ago(atMs: number | null | undefined, nowMs: number): Html {
   if (atMs === null || atMs === undefined) return html`<span class="none">never</span>`;
   const iso = new Date(atMs).toISOString();

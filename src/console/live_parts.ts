@@ -5,7 +5,7 @@ import { isRefresh } from './layout.ts';
 
 /**
  * How long browser tabs share the answer to a refresh: a little less than the time between two refreshes of a tab, so
- * that no tab gets one twice. Answers are deleted then, because 100 long ones take 50 MB.
+ * that no tab gets the same answer twice. After this time it is deleted, because 100 long ones take 50 MB.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
@@ -25,7 +25,7 @@ export class LiveParts {
     perf: { now: () => clock.monotonicMs() },
   });
 
-  /** Wraps a route of the console. Tabs then share its answers to refreshes. A form discards all shared answers. */
+  /** Wraps a route of the console. Tabs then share its answers to refreshes. The route of a form discards them all. */
   share(route: Route): Route {
     const { method, handle } = route;
     if (method !== 'GET') return { ...route, handle: (call) => this.#after(handle(call)) };

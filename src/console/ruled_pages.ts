@@ -192,7 +192,7 @@ function naming({ caller }: PageCall, fields: FormFields): Html {
   return html`<input type="hidden" name="is_new" value="yes">${owner}<label>Name <input ${fields.input('name')} required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>`;
 }
 
-/** `naming` returns the fields that say which trigger or join it is. */
+/** Returns the form that makes or, with `name`, changes a trigger or join. `naming` makes the fields that name it. */
 function rulesForm(
   call: PageCall,
   what: What,

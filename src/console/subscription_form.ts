@@ -42,8 +42,8 @@ function settingsOf(report: SubscriberReport) {
 }
 
 /**
- * Makes the route of the form. The API requires the subscription's `uuid`. The form does not show it, so the route
- * sends the present one.
+ * Makes the route of the form. The form does not show the `uuid`. The route sends the present one, because the API
+ * empties a `uuid` that is left out.
  */
 export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {

@@ -9,7 +9,7 @@ interface Chapter {
   texts: Texts;
 }
 
-/** The chapters of the documentation, which together say something of every route, except of aliases. */
+/** The chapters of the documentation. Together they have a text for every route, except for aliases. */
 export const CHAPTERS: readonly Chapter[] = [
   { name: 'Publishing', description: 'Events enter the bus.', texts: PUBLISHING },
   { name: 'Topics', description: 'What there is to subscribe to.', texts: TOPICS },

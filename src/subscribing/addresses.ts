@@ -70,7 +70,7 @@ export class Addresses {
 
   /**
    * Classifies the IPv4 address inside an ISATAP address, to which a router of such a tunnel sends. Other routers send
-   * to the whole address, so that is classified too. Returns `public` if the address is not ISATAP.
+   * to the whole address, which `#standing` classifies as well. Returns `public` if the address is not ISATAP.
    */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {
     const bytes = Buffer.from(address.toByteArray());

@@ -14,7 +14,7 @@ export interface AskedSubscribersParts {
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
 
-/** The query parameters that select subscribers. `what` is the word for what is listed, such as `batches`. */
+/** The query parameters that select subscribers. `what` is the word for the listed things, such as `batches`. */
 export const askedFields = (what: string) => ({
   subscriber: whose(what),
   join: z.string(ONCE).regex(TOPIC_NAME, JOIN_RULE).optional().describe('Of one join, by its name.'),
@@ -39,7 +39,7 @@ export async function subscribersOf(
  * - `tokens` is undefined for all subscribers. It is empty if nobody has the given public name.
  * - `calls` is the cost in the rate limit. It is 0, unless a viewer gives a public name: all subscribers are searched
  *   for it.
- * Throws bad_query if a parameter is not allowed. `what` is the word for the listed things in the message.
+ * Throws bad_query if a parameter is not allowed, or missing. `what` is the word for the listed things in the message.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,

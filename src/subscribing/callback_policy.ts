@@ -43,8 +43,8 @@ export class CallbackRefused extends Error {
 
 /**
  * Decides which callbacks the bus may call: https to public addresses, and https or http to addresses that the operator
- * allows. `refusal` checks a callback when a client subscribes. `addresses` checks every connection, because the
- * addresses of a host name can change.
+ * allows. `refusal` checks a callback when a client subscribes. `refusalUnresolved` and `addresses` check every
+ * connection, because the addresses of a host name can change.
  */
 export class CallbackPolicy {
   readonly #addresses: Addresses;
@@ -86,7 +86,7 @@ export class CallbackPolicy {
     return this.#ports.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(', ');
   }
 
-  /** Checks the port of a URL, and its host if that is an address. Returns the reason for a refusal, or undefined. */
+  /** Returns why the port, the IP address or the protocol of a URL is refused, or undefined. Looks up no host name. */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last)) {
@@ -105,8 +105,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns the addresses of a host to which the bus may connect. Throws CallbackRefused if there is none, and the
-   * resolver's error if the name cannot be resolved.
+   * Returns those addresses of a host to which the bus may connect. Throws CallbackRefused if all its addresses are
+   * refused, and another error if the name cannot be resolved or has no address.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);

@@ -81,8 +81,8 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 const MAX_FORECAST_MS = 30 * 86_400_000;
 
 /**
- * Returns the ms after which a queue will be empty if it goes on shrinking at this rate. Returns undefined if it does
- * not shrink, or would take longer than a month.
+ * Returns the ms after which a queue will be empty if it goes on shrinking at this rate. Returns undefined if the queue
+ * does not shrink by deliveries, or would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
   // A queue without deliveries shrinks only because batches become dead letters or are dropped, so there is no
@@ -97,7 +97,8 @@ function soon(ms: number): number | undefined {
 /**
  * Returns the field `lately` of a report, from the last sample. `rate` is how many events are delivered a second, and
  * `success` the fraction of the attempted events that was accepted. `drained_at` forecasts when the queue will be
- * empty. If there is no such forecast, `dropped_at` forecasts when Redis will be so full that data is dropped.
+ * empty. If events wait without such a forecast, `dropped_at` forecasts when memory will be so full that data is
+ * dropped.
  */
 export function latelyOf(
   standing: Standing,

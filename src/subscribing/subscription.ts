@@ -18,7 +18,7 @@ const DROPPED_AT_ONCE = 500;
 /** Time for which a replaced signing key still signs deliveries, beside the new one. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
-/** The settings that a client asks for. One that is undefined stays as it is or, at first, gets its default. */
+/** The settings that a client asks for. An undefined one keeps its value; a new subscriber gets its default. */
 export interface Subscription {
   topics: string[];
   callback: string;
@@ -44,7 +44,7 @@ export class Subscriptions {
   readonly #marks: TopicMarks;
   readonly #outbox: Flushing | undefined;
 
-  /** `outbox` is needed for several partitions: it moves what waits in another one before a subscription ends. */
+  /** Several partitions need an `outbox`: it moves waiting events before a subscription begins or ends. */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#marks = new TopicMarks(partitions);
@@ -115,7 +115,7 @@ export class Subscriptions {
     for (const home of homes) if (home !== partition) await this.#outbox?.flush(partition, home);
   }
 
-  /** Stops deliveries to a subscriber until it is resumed. A repeat changes nothing. */
+  /** Stops deliveries to a subscriber until it is resumed. A repeat by the same caller changes nothing. */
   pause(token: string, by: Arguments<'pause'>['by']): Promise<Reply<'pause'>> {
     return this.#partitions.ofSubscriber(token).run('pause', { token, by });
   }

@@ -44,9 +44,9 @@ export function subscriptionsApi({
   policy,
 }: SubscriptionsParts): Route[] {
   /**
-   * Undoes a request to subscribe if its client was removed meanwhile, or got scopes that do not permit these topics.
-   * Otherwise the subscriber of a removed client could stay. A client that is removed only after this check takes its
-   * subscriber with it, because the removal deletes the client first, and then its subscribers.
+   * Undoes a request to subscribe if its client was removed meanwhile, and ends the subscriptions that new scopes of
+   * the client do not permit. Otherwise the subscriber of a removed client could stay. If the client is removed only
+   * after this check, the removal finds the subscriber: it deletes the client first, and then its subscribers.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -119,7 +119,7 @@ function badCallback(rule: string): BusError {
   return new BusError('bad_callback', `callback: ${rule}`, { members: { field: 'callback' } });
 }
 
-/** Returns the signing key that a request asks for and, if the bus makes it, the answer that shows it this once. */
+/** Returns the key that a request asks for and, if the bus makes it, the answer with its secret or its public key. */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };
   if (asked === true) {

@@ -49,7 +49,7 @@ export class Topics {
   readonly #outbox: Flushing | undefined;
   readonly #list: KeptList<string>;
 
-  /** `outbox` is needed for several partitions: when a topic is removed, it moves the events that still wait. */
+  /** Several partitions need an `outbox`: it tells other partitions of a removal, after the events that still wait. */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#outbox = outbox;

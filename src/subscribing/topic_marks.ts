@@ -56,7 +56,7 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // Earlier turns of this loop have set marks in other partitions. `refresh` removes them again.
+        // Earlier passes of this loop have set marks in other partitions. `refresh` removes these marks again.
         await this.refresh(partition, topics);
         return undefined;
       }

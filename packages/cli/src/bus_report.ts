@@ -47,8 +47,8 @@ export interface BusReport extends WorkerCounts {
 }
 
 /**
- * Returns a report of the bus, with rates computed from the difference to `earlier`. Subscribers whose deliveries fail
- * come first, then those whose events have waited longest.
+ * Returns a report of the bus, with rates computed from the difference to `earlier`. Subscribers with the lowest health
+ * come first; among equals, those whose events have waited longest.
  */
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];

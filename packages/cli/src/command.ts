@@ -8,7 +8,7 @@ export interface Option {
   help: string;
 }
 
-/** What a command gets when it is called: its arguments and options, and functions to reach the bus and the user. */
+/** The arguments and options that a command is called with, and functions by which it reaches the bus and the user. */
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;

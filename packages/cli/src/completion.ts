@@ -29,7 +29,7 @@ function optionsOf({ options = {} }: Command, common: readonly string[]): string
   return [...Object.keys(options), ...common].map((name) => `--${name}`).join(' ');
 }
 
-/** Returns the cases of a shell's `case`: what may have been typed, and the command that sets what may follow. */
+/** Returns the branches of a shell's `case`: each matches the typed words, and sets the words that may follow. */
 function cases(commands: Commands, common: readonly string[], set: (words: string) => string): string {
   const options = commands.map((each) => `    '${each.name} '*) ${set(optionsOf(each, common))} ;;`);
   const words = [...followers(commands)].map(([typed, after]) => `    '${typed}') ${set(after)} ;;`);

@@ -45,7 +45,7 @@ function idOrAll({ args, options }: Call): string[] {
   return args;
 }
 
-/** Makes a call about all dead letters. If root has named no subscriber, the error says which option to give. */
+/** Makes a call about all dead letters of a subscriber. If root names none, the error says which option to give. */
 async function ofOne<Answer>(
   call: Call,
   ask: (whose: { subscriber: string | undefined }) => Promise<Answer>,

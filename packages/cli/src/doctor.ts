@@ -17,7 +17,7 @@ import { bytes } from './top_lines.ts';
 import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
-/** Maximum clock difference that is fine. The header Date has whole seconds, and an answer takes time. */
+/** A larger clock difference is reported. The header Date has whole seconds, and an answer takes time. */
 const MAX_SKEW_MS = 10_000;
 
 /** Checks from this machine whether the bus works. Prints each finding. Throws Failure if one is bad. */
@@ -125,9 +125,8 @@ function clockFinding({ busMs, hereMs }: NonNullable<Reached['date']>): Finding 
 }
 
 /**
- * Reads the metrics of the bus. Returns the finding, and the figures. The figures are undefined if the bus refuses the
- * credentials, or cannot reach any partition. (`GET /pulse` would not do: it fails if the bus cannot reach one of
- * several partitions.)
+ * Reads the metrics of the bus. Returns the finding and the figures, or only the finding if the call fails, for example
+ * with wrong credentials. `GET /pulse` is not used, because it fails if only one of several partitions is away.
  */
 async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?: Figures]> {
   try {
@@ -157,7 +156,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/** Errors of `GET /jobs` for a client. A bus in compatibility mode answers unauthenticated, others forbidden. */
+/** Errors of `GET /jobs` for a client: forbidden, unauthenticated (compatibility mode), not_found (version 1.0.0). */
 const REFUSALS = [ForbiddenError, UnauthenticatedError, NotFoundError];
 
 /**

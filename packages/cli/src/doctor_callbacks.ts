@@ -8,7 +8,7 @@ type Shown = Calls['GET /subscriptions']['answer'][number];
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
-/** The role of the caller: a client, which sees only its own subscription, or a watcher (root or a viewer). */
+/** The role of the caller: a client, or a watcher (root or a viewer), which sees all subscriptions in full. */
 export type Role = 'client' | 'watcher';
 
 /**
@@ -25,7 +25,7 @@ const MAX_EXAMINED = 20;
 
 /**
  * Yields how the deliveries of each subscriber go, and whether this machine reaches its callback. Of several
- * subscribers, only those that are paused or fail are examined.
+ * subscribers, only those that are paused or have lost health are examined, and at most MAX_EXAMINED.
  */
 export async function* callbackFindings(
   bus: Routemaster,
@@ -62,7 +62,7 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   return bad('callback', found, advice);
 }
 
-/** Whether the bus has delivered to a subscriber lately. An old release, which does not tell, is believed to. */
+/** True if the bus has delivered to a subscriber lately, or cannot say: old releases have no `GET /deliveries`. */
 async function isDeliveredLately(
   bus: Routemaster,
   { subscriber, health_points, last_attempted_at }: Subscription,
@@ -83,7 +83,7 @@ function stateOf({ events, health_points, last_attempted_at }: Subscription): st
   return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';
 }
 
-/** Says what to do if deliveries to a subscriber fail, or have become dead letters; otherwise undefined. */
+/** Returns what to do if deliveries to a subscriber fail or have become dead letters, or undefined if neither is so. */
 async function adviceWhenFailing(
   bus: Routemaster,
   { subscriber, health_points, events, dead_letters }: Subscription,

@@ -54,7 +54,7 @@ export async function certificateFinding(url: string): Promise<Finding> {
   return days >= MIN_LEFT_DAYS ? good('tls', detail) : bad('tls', detail, 'Renew the certificate.');
 }
 
-/** Connects to a server, but sends nothing. Resolves with undefined, or with a text that says what went wrong. */
+/** Connects to a server, but sends no request. Resolves with undefined, or with a text that says what went wrong. */
 export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string | undefined> {
   if (!URL.canParse(url)) return 'no URL';
   const connection = new Connection(new URL(url));
@@ -76,8 +76,8 @@ export async function tlsInstead(url: string, timeoutMs: number): Promise<string
 }
 
 /**
- * A connection to the server of a URL, on which nothing is sent. It belongs to an HTTP request that is never finished,
- * because Node's requests know how to connect through a proxy.
+ * A connection to the server of a URL, on which no request is sent. It belongs to an HTTP request that is never
+ * finished, because Node's requests know how to connect through a proxy.
  */
 class Connection {
   socket: Socket | undefined;

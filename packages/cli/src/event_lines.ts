@@ -3,7 +3,7 @@ import { Failure } from './command.ts';
 
 /** Maximum events of a request, as the bus allows. With half as many, publishing costs 6 % more CPU time in all. */
 export const MAX_LINES = 10_000;
-/** Bytes at which a request is sent, less than half of what the bus accepts, so that none occupies it for long. */
+/** Bytes at which a request is sent: under half of what the bus accepts, to occupy the bus only for a short time. */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
 const MAX_LINE_LENGTH = 5 * 1024 * 1024;

@@ -3,8 +3,8 @@ import { reach, tlsInstead } from './doctor_connections.ts';
 const SILENT_MS = 1000;
 
 /**
- * If the bus cannot be reached after a second, says so on stderr. Otherwise the user would see nothing while calls are
- * repeated for up to `timeoutMs`. The line is written even if stderr is no terminal, for the log of a CI job.
+ * Writes a line on stderr if the bus cannot be reached after a second. Without this line, the user would see nothing
+ * while calls are repeated for up to `timeoutMs`. It is written even if stderr is no terminal, for the log of a CI job.
  */
 export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
   setTimeout(async () => {

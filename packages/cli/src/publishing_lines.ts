@@ -122,13 +122,13 @@ function failureOf(error: unknown, stored: number): unknown {
   return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
 }
 
-/** Returns why the bus has refused a request, with the line to blame if the bus has told which it is. */
+/** Returns why the bus has refused a request, with the number of the line at fault if that is known. */
 function refusalOf(problem: ProblemError, numbers: readonly number[]): string {
   // A request that is refused as too large (413) is sent again in halves, unless it has a single line. So this one has
   // a single line, which is at fault.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
   if (line === undefined) return problem.detail;
-  // The bus counts the events of the request, from 0, which would be a second number beside that of the line.
+  // The detail begins with the event's number in the request, which would confuse beside the number of the line.
   return `line ${line}: ${problem.detail.replace(/^event \d+: /, '')}`;
 }

@@ -38,7 +38,7 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Writes a time in ms. No date can be as far from 1970 as the time of an event, which is then written as a number. */
+/** Writes a time (ms) as a date or, if it is too large for a date (events may have such times), as a number. */
 export function timeOf(ms: number): string {
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();

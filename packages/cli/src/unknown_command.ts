@@ -1,6 +1,6 @@
 import { COMMANDS } from './commands.ts';
 
-/** A suggested command may differ by one character for each three: by one of five, by two of six. */
+/** A suggested command may differ in a third of the typed characters: in one of five, or in two of six. */
 const LETTERS_PER_ERROR = 3;
 
 /** Commands that users know from other tools, each with the command of rtm that does the same. */
@@ -32,7 +32,7 @@ function noSuch(given: string, names: readonly string[]): string {
   return `There is no command ${given}.${meant} ${HELP}`;
 }
 
-/** Returns the name that is most like `given`, or undefined. */
+/** Returns the name that is most like `given`, or undefined if none is similar enough. */
 export function nearest(given: string, names: readonly string[]): string | undefined {
   const last = (text: string) => text.split(' ').at(-1) ?? '';
   const close = names

@@ -29,9 +29,9 @@ function isBusy() {
 }
 
 /**
- * Returns true if a part may be replaced: nothing on the page is in use, and the part is not paused. It has no opened
- * details, which are being read, and whose text would move. The focus of a keyboard is on no row of a list, because
- * another row would move there, and Enter would open that.
+ * Returns true if a part may be replaced: the page is not busy, and the part is not paused. In the part, no details are
+ * open, whose text would move while somebody reads it. The keyboard focus is on no row of a table, because another row
+ * could move there, and Enter would open that one.
  */
 function mayChange(part) {
   if (isBusy() || part.matches('[data-paused]')) return false;

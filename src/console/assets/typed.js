@@ -1,22 +1,22 @@
-// A session can end while somebody fills in a form. This script keeps what was typed during the login, in this tab, and
-// fills in the form again. It does so too if the form is refused because there was another login meanwhile.
+// A session can end while somebody fills in a form. This script keeps the typed text in this tab, and fills in the form
+// again after the login. It does the same if the form is refused because there was another login meanwhile.
 
 const FORMS = 'main form[method=post]:not(.login)';
 const REFUSED = 403;
 const KEPT = 'routemaster_typed';
 const typed = new Set();
 
-/** Keeps a field, and the digest of what the person has seen: after the login the page may show other values. */
+/** Keeps a field, and `was`, the digest of the values that the person saw: the page may show others after the login. */
 function keep(field) {
   typed.add(field);
   const { was } = field.form?.elements ?? {};
   if (was) typed.add(was);
 }
 document.addEventListener('input', ({ target }) => keep(target));
-// What was typed into a form that was refused stands in it again.
+// A refused form is shown again with the typed text, so its fields are kept.
 for (const form of document.querySelectorAll(`${FORMS}:has(.problem)`))
   for (const field of form.elements) if (field.name && field.type !== 'hidden') keep(field);
-// Who logs out wants to leave nothing behind.
+// A person who logs out wants to leave nothing behind.
 document.addEventListener('submit', ({ target }) => target.matches('header form') && typed.clear());
 
 /** Identifies a form of a user on all pages. Forms with the same action differ in their hidden fields. */
@@ -44,7 +44,7 @@ function fillIn({ key, name, value, checked }) {
 
 const { isLost, fields = [] } = JSON.parse(sessionStorage.getItem(KEPT)) ?? {};
 const [{ responseStatus }] = performance.getEntriesByType('navigation');
-// 403 and no form: the session or the form's token was refused. If the content of a form is refused, it is shown again.
+// 403 and no form: the session or the form's token was refused. After other refusals, the page has the form again.
 const isRefused = responseStatus === REFUSED && !document.querySelector(FORMS);
 const isLogin = document.querySelector('form.login') !== null || isRefused;
 if (isLogin) sessionStorage.setItem(KEPT, JSON.stringify({ isLost: true, fields }));
