@@ -16,7 +16,7 @@ const MINUTE_MS = 60_000;
 export interface HandlerSettings extends Partial<BatchSettings> {
   deliveryTimeoutMs?: number;
   maxBackoffMs?: number;
-  /** Counts what the handler does; by default nobody reads it. */
+  /** Counts what the handler does. By default nobody reads the counts. */
   recorder?: Recorder;
 }
 

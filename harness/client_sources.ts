@@ -29,7 +29,7 @@ const EVENT_WORDS = EVENT_TYPES.map(quoted).join(' | ');
 /** The fields of the types that have a name. */
 const named = new Map<string, string[]>();
 
-/** Returns the files of packages/client/src/generated/, by name: types and errors that the client shares with the bus. */
+/** Returns the files of packages/client/src/generated/ by name: types and errors that client and bus share. */
 export function clientSources(): Record<string, string> {
   return { 'calls.ts': formatted(calls()), 'problems.ts': formatted(problems()) };
 }
@@ -181,7 +181,7 @@ function braced(fields: readonly string[]): string {
   return `{ ${fields.join(' ')} }`;
 }
 
-/** Returns a union type. Each object in it gets the fields of the others as undefined, so that all fields can be read. */
+/** Returns a union type. Each object in it gets the fields of the others as undefined, so that all can be read. */
 function unionOf(members: readonly Schema[]): string {
   const names = new Set(members.flatMap(({ properties = {} }) => Object.keys(properties)));
   const whole = members.map((member) => {

@@ -1,7 +1,7 @@
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 
-/** A reporter of Node's test runner: the paths of the test files of which a test failed, one a line. */
+/** A reporter of Node's test runner. Yields the paths of the test files with a failed test, one a line. */
 // biome-ignore lint/style/noDefaultExport: node takes the default export of a reporter.
 export default async function* failedFiles(events: AsyncIterable<TestEvent>) {
   const files = new Set<string>();

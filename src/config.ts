@@ -123,7 +123,7 @@ function refuseWeak(variable: string, key: string): void {
     );
 }
 
-/** `value` is the URL of Redis, or the name of the variable that has it, as add-ons of Heroku set it. */
+/** Returns the URL of Redis. `value` is this URL, or the name of the variable with it, which a Heroku add-on sets. */
 function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;
   const named = env[value];

@@ -112,7 +112,7 @@ export class StorageUnavailable extends BusError {
 
 /**
  * Thrown if the ACL of Redis does not let the bus run a command. The call may have stored a part of what it does. Such
- * a call is tried again as if Redis was away, since an operator can give the permission back.
+ * a call is tried again as if Redis were away, because an operator can give the permission back.
  */
 export class StorageForbidden extends StorageUnavailable {
   constructor(cause: Error, redis: string, address: string) {

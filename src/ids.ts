@@ -58,7 +58,7 @@ export function isJoinToken(token: string): boolean {
   return token.startsWith('join:');
 }
 
-/** Returns the client of a subscriber: that of a join, or the subscriber itself. */
+/** Returns the client of a subscriber: the owner of a join, or the subscriber itself. */
 export function ownerOf(token: string): string {
   return readJoinToken(token)?.client ?? token;
 }

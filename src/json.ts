@@ -42,7 +42,7 @@ class Unfaithful extends Error {}
  */
 const LONG_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
 const LONG_EXPONENT = /\d[eE]\+?\d{3}/;
-/** Matches a quote, or the whole text of a number that has a part which LONG_DIGITS or LONG_EXPONENT matches. */
+/** Matches a quote, or the whole text of a number with at least 16 digits at its start, or three in its exponent. */
 const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
 /** Prefix of strings that stand for long numbers while JSON is parsed. It is random, so no caller can send it. */
 const MARK = randomUUID();
@@ -59,7 +59,8 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 /**
  * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
  * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable. The detail of this error begins
- * with `where`, the part of the request from which the text is. The problem document of the error gets the `members`.
+ * with `where`, which names the part of the request that has the text. The problem document of the error gets the
+ * `members`.
  */
 export function parseJson(
   text: string,
@@ -158,7 +159,7 @@ function isEscaped(text: string, at: number): boolean {
  * megabyte of numbers of one digit.
  */
 function parseLongNumbers(text: string, keepsDigits: (number: string) => boolean): unknown {
-  const parsed: unknown = JSON.parse(text); // throws if `text` is no JSON; with the marks below it might be
+  const parsed: unknown = JSON.parse(text); // throws if `text` is not JSON, which the marks below could hide
   let [marked, from] = ['', 0];
   QUOTE_OR_LONG.lastIndex = 0;
   for (let found = QUOTE_OR_LONG.exec(text); found; found = QUOTE_OR_LONG.exec(text)) {

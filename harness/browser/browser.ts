@@ -38,7 +38,7 @@ export class TestBrowser {
       // bus.
       args: [
         ...['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
-        // A spare renderer is started for every page, and hardly ever used.
+        // By default a spare renderer is started for every page, and hardly ever used.
         '--disable-features=SpareRendererForSitePerProcess',
         // No test goes back to an earlier page. With this cache, each page gets a new renderer, which takes as much CPU
         // as the page itself.
@@ -72,7 +72,7 @@ export class TestBrowser {
   }
 }
 
-/** Makes a page as if it had just been opened, except for its URL. */
+/** Resets a page as if it had just been opened, except for its URL. */
 async function empty(page: Page): Promise<void> {
   for (const event of ['pageerror', 'console', 'request'] as const) page.removeAllListeners(event);
   // An answer of the same bus makes the browser keep the renderer. With `about:blank` instead, two of nine runs found a
@@ -129,8 +129,8 @@ export class TestPage {
 
   /**
    * Throws if the browser complained, if the page is not accessible (axe), or if it is wider than the window. `rules`
-   * names the rules of axe, by default all. A page that has passed all rules in its other colour scheme needs only those
-   * about colours.
+   * names the rules of axe, by default all. A page that has passed all rules in its other colour scheme needs only
+   * those about colours.
    */
   async assertSound(what = 'the page', rules?: readonly string[]): Promise<void> {
     assert.deepEqual(this.complaints, [], what);

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 
 const APT = 'apt-get -y -qq -o Dpkg::Use-Pty=0 install --no-install-recommends'.split(' ');
-/** Chromium without windows. It takes 50 s of CPU for the tests of the console, Chromium 80 s. Debian has this package. */
+/** Chromium without windows. The tests of the console take 50 s of CPU with it, not 80 s. Debian has this package. */
 const SHELL = 'chromium-headless-shell';
 
 /** The path of a browser of the Chromium family, from CHROMIUM or where packages put it; undefined if there is none. */

@@ -4,8 +4,8 @@ import { churnTopics, spendKeys, takeNames } from './attacks/names.ts';
 import { holdBodies, holdRoom, pipelineReads, sendNonsense } from './attacks/requests.ts';
 
 /**
- * The attacks of the fault scenario `hostile-clients`, where each is made by a client of its own, all at once. An attack
- * goes on until it is stopped, also while its requests are refused.
+ * The attacks of the fault scenario `hostile-clients`. There they run all at once, each by a client of its own. An
+ * attack goes on until it is stopped, even while its requests are refused.
  */
 export const ATTACKS = {
   'hold workers': holdWorkers,

@@ -12,8 +12,8 @@ const [QUIET_MS, ATTACK_MS] = [1000, 1500];
 const ENDS_WITHIN_MS = 20_000;
 
 /**
- * Attacks until `signal` is aborted, or until it is done, and then undoes what would affect the next round.
- * Refusals are expected. If the attack throws, the test fails.
+ * Attacks until `signal` is aborted or the attack is done, and then undoes what would affect the next round. Refusals
+ * are expected. If the attack throws, the test fails.
  */
 type Attack = (signal: AbortSignal) => Promise<unknown>;
 
@@ -29,14 +29,14 @@ interface Comparison {
  * a broken fence always does.
  *
  * A test file has one `busWithDefaultLimits` and one `Victim.forTests`, or those of
- * `test/security/fences/default_limits.ts` if it needs no settings. Rounds last 1 to 2 s, because all fences
- * together have 75 s of `bin/test`. What an attack needs is set up before the call.
+ * `test/security/fences/default_limits.ts` if it needs no settings. A measurement should last 1 to 2 s, because
+ * `npm run fences` runs all fences one after another. What an attack needs is set up before the call.
  *
  *     const bus = busWithDefaultLimits();
  *     const victim = Victim.forTests(bus);
  *     test('…', async (t) => {
  *       const attacker = await Attacker.start(bus, t);
- *       await besideAttack(victim, (signal) => floodOfMetrics(attacker, signal));
+ *       await besideAttack(victim, (signal) => pipelineReads(attacker, signal));
  *     });
  */
 export async function besideAttack(victim: Victim, attack: Attack, ms = ATTACK_MS): Promise<Comparison> {

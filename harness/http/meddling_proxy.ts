@@ -79,7 +79,7 @@ export class MeddlingProxy {
     from.on('error', () => {});
     from.on('close', () => {
       this.#sockets.delete(from);
-      // Pieces that were received before are passed on first, as a network does.
+      // Pieces that were received before are passed on first, as in a network.
       void passed.then(() => to.destroy());
     });
   }

@@ -32,7 +32,7 @@ export interface Delivery {
   attempt: number;
   /** The time of its arrival, by `performance.now()`. */
   atMs: number;
-  /** True if the answer was a 2xx. */
+  /** True if the delivery was answered 2xx. */
   readonly taken: boolean;
 }
 

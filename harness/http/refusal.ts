@@ -25,8 +25,8 @@ export async function assertRefused(api: Api, call: () => Promise<Answer>, expec
 }
 
 /**
- * Returns all that is stored, except the times at which clients were last seen. A process stores these seconds after
- * calls, even if the calls were refused.
+ * Returns a `snapshot`, without the times at which clients were last seen. A web process stores such a time some
+ * seconds after a call, even after a refused one.
  */
 export async function stored({ store }: Pick<Api, 'store'>): Promise<Record<string, string>> {
   const { redis, keys } = store;

@@ -59,7 +59,7 @@ function close(directory: string, names: string[]): void {
   for (const name of names.filter((each) => isOurs(directory, each))) closeEntry(join(directory, name));
 }
 
-/** Others may have a directory `demo` too. It is one of bin/start if nothing else is in it. */
+/** Another program may have made a directory `demo`. It counts as ours only if nothing else is in it. */
 function isOurs(directory: string, name: string): boolean {
   if (name !== 'demo') return OURS.test(name);
   const path = join(directory, name);

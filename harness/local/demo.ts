@@ -9,7 +9,7 @@ import { freeTopics } from './demo_repair.ts';
 import { keptClient } from './kept_client.ts';
 import { Receiver } from './sample_receiver.ts';
 
-/** The clients of an earlier start. They are kept: the publisher owns topics, and batches wait for the subscriber. */
+/** The clients of an earlier start, kept because the publisher owns topics, and batches wait for the subscriber. */
 interface Kept {
   publisher: Credentials;
   subscriber: Credentials;
@@ -120,7 +120,7 @@ export class Demo {
     for (const { name, path, subscription, isPaused } of PATIENTS) {
       const client = new BusClient(busUrl, credentials[name] as Credentials);
       const callback = `http://127.0.0.1:${this.#receiver?.port}${path}`;
-      // A new subscription ends a pause. Until the next pause a delivery could tell the drop notice.
+      // A new subscription would end the pause, and a delivery before the next pause would carry the drop notice.
       if (isPaused && (await this.#waits(client))) continue;
       await client.call('POST', '/subscription', { ...subscription, callback, uuid: 'demo' });
       if (isPaused) await client.call('POST', '/subscriber/pause');
@@ -136,7 +136,7 @@ export class Demo {
     return typeof report?.paused_at === 'number' && report.topics.length > 0;
   }
 
-  /** Has the paused subscriber lose a batch, unless it has before, so that there is a drop notice. */
+  /** Makes the paused subscriber lose a batch, unless it has lost one before, so that there is a drop notice. */
   async #loseSome(busUrl: string, redisUrl: string, publisher: BusClient, { patients }: Kept): Promise<void> {
     const [loser] = PATIENTS.filter(({ isPaused }) => isPaused);
     const credentials = loser && patients?.[loser.name];
@@ -187,7 +187,7 @@ export class Demo {
   }
 }
 
-/** The publisher was removed, or a topic is another client's: the next event would be refused too. */
+/** True if the publisher was removed, or a topic is another client's. Then the next event would be refused too. */
 const isRefused = (error: unknown) => error instanceof BusAnswerError && [401, 403].includes(error.status);
 
 async function publish(

@@ -38,7 +38,7 @@ export const PATIENTS: readonly Patient[] = [
   },
 ];
 
-/** A join of the demo's subscriber: an event for each customer of whom there is news, and who has ordered three times. */
+/** A join of the demo's subscriber. It publishes an event when a customer has changed and has ordered three times. */
 export const JOIN = {
   name: 'demo_regulars',
   body: {

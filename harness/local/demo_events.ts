@@ -7,7 +7,7 @@ interface DemoEvent {
 
 const types = ['create', 'update', 'update', 'noop', 'delete'] as const;
 
-/** Customers whose orders the sample publisher tells of. */
+/** Number of customers in the sample events. */
 const CUSTOMERS = 8;
 /** Number of events in a row that are about the same customer. */
 const EVENTS_IN_A_ROW = 6;

@@ -64,7 +64,7 @@ export class Launcher {
     const { failure, status } = await this.#stop.promise;
     this.#stoppingSinceMs ??= performance.now();
     if (failure) console.error(`start: ${failure}`);
-    await starting; // otherwise a process that it is about to start would stay behind
+    await starting; // otherwise a process that is just being started would stay behind
     await this.#stopAll();
     return status;
   }

@@ -9,7 +9,7 @@ import { callRedis } from '../redis/redis_call.ts';
 import { quote } from './welcome.ts';
 
 const LOOK_EVERY_MS = 500;
-/** Time after which a node that ended is started again. It leaves its replica time to take over. */
+/** Time after which a node that ended is started again. Until then its replica has time to take over. */
 const AWAY_MS = 10_000;
 
 /** A node of the cluster, as it was when it was last looked at. */

@@ -35,8 +35,8 @@ export async function startOwnRedis(dir: string): Promise<OwnRedis> {
 }
 
 /**
- * The locks of this process. Any other lock with the id of this process is from a dead one that had the same id, as is
- * usual in containers.
+ * The locks of this process. Any other lock with the id of this process is left by a dead process that had the same id,
+ * as is usual in containers.
  */
 const locks = new Set<string>();
 

@@ -33,8 +33,8 @@ export class Receiver {
   readonly #server: Server;
 
   /**
-   * Listens on `port`, or on any free one if that is 0. `answers` has the paths at which batches are answered
-   * otherwise. Throws the server's error, such as EADDRINUSE.
+   * Listens on `port`, or on any free one if that is 0. A batch that comes to a path in `answers` gets the answer given
+   * there, and is not shown. Throws the server's error, such as EADDRINUSE.
    */
   static async start(
     port: number,

@@ -9,7 +9,7 @@ import { HTTPS_PORT, RECEIVER_PORT } from './sample_receiver.ts';
 
 const LOOPBACK = '127.0.0.1';
 const WEB_PORT = 3000;
-/** Ports after a taken one that are tried before any other, so that the next start finds the same port. */
+/** Number of ports after a taken one that are tried before any other, so that the next start finds the same port. */
 const NEAR_PORTS = 10;
 const DEMO_PREFIX = 'demo:';
 
@@ -31,8 +31,8 @@ export interface Settings {
   /** The Redis to use; undefined for a private one. */
   redisUrl: string | undefined;
   /**
-   * The prefix of all keys. The demo has its own prefix, so its bus is apart from one without a prefix in the same
-   * `redisUrl`.
+   * The prefix of all keys. If the environment names a Redis but no prefix, the demo has its own prefix, so its bus is
+   * apart from the one there.
    */
   redisPrefix: string;
 }
@@ -114,9 +114,9 @@ export function childEnvironment(
 }
 
 /**
- * Allows callbacks only to the ports of the sample receivers and of https, unless the environment says
- * otherwise. Clients of the bus could reach whatever else listens on this machine. The receiver of the demo is allowed
- * whatever the environment says.
+ * Allows callbacks only to the ports of the sample receivers and of https, unless the environment allows others:
+ * clients of the bus could reach whatever else listens on this machine. The receiver of the demo is allowed whatever
+ * the environment says.
  */
 function callbacks(demoPort?: number): NodeJS.ProcessEnv {
   const { ROUTEMASTER_CALLBACK_ALLOW: allow, ROUTEMASTER_CALLBACK_PORTS: ports } = process.env;

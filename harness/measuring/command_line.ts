@@ -12,7 +12,7 @@ export function readCommandLine<T extends ParseArgsOptionsConfig>(args: string[]
   }
 }
 
-/** A whole number above 0. Throws UsageError. */
+/** Returns a whole number above 0. Throws UsageError for any other text. */
 export function readCount(option: string, text: string): number {
   if (/^[1-9]\d{0,9}$/.test(text)) return Number(text);
   throw new UsageError(`${option} must be a whole number above 0`);

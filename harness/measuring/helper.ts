@@ -54,7 +54,7 @@ export class HelperProcess<C extends Calls> {
   /** Rejects when the process has ended. */
   readonly #lost: Promise<never>;
 
-  /** With `last`, the process runs only when no other process wants the CPU. */
+  /** With `last`, the process has the lowest priority, so it takes hardly any CPU from other processes. */
   constructor(owner: Owner, file: URL, { last = false } = {}) {
     const child = fork(file, { serialization: 'advanced', detached: true });
     if (last && child.pid) setPriority(child.pid, constants.priority.PRIORITY_LOW);

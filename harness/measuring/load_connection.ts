@@ -44,7 +44,7 @@ export class LoadConnection {
     return this.#ended === undefined && !/\r\nconnection: *close/i.test(this.#lastText);
   }
 
-  /** Sends a request. Calls `answered` exactly once, even if the connection ends. */
+  /** Sends a request. Calls `answered` exactly once, even if the connection ends, unless `close` is called before. */
   send(request: string, answered: (answer: LoadAnswer) => void): void {
     this.#answered = answered;
     if (this.#ended === undefined) this.#socket.write(request, 'latin1');

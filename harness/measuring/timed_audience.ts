@@ -88,8 +88,8 @@ interface Sent {
 }
 
 /**
- * Publishes events at a fixed pace, whether or not answers arrive. Then waits until every receiver has every
- * accepted event.
+ * Publishes events at a fixed pace, whether or not answers arrive. Then waits until each receiver has every accepted
+ * event of its topic, or until the time for that is over.
  */
 async function measure(pace: Pace): Promise<Timing> {
   const others = publishBeside(pace);

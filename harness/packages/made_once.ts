@@ -7,7 +7,7 @@ const MAKES_WITHIN_MS = 100_000;
 
 /**
  * Resolves when `make` has filled the folder, in this process or another: test files run at the same time, and share
- * the folder that one of them makes. A folder that exists is taken as it is.
+ * the folder that one of them makes. A folder that exists is used as it is.
  */
 export async function madeOnce(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
   await mkdir(dirname(folder), { recursive: true });
@@ -30,7 +30,7 @@ export async function madeOnce(folder: string, make: (folder: string) => Promise
   }
 }
 
-/** Returns true if it could take the lock, a link to the id of this process. Removes the lock of a process that died. */
+/** Takes the lock, a link to the id of this process. Returns false if held. Removes the lock of a dead process. */
 async function locked(lock: string): Promise<boolean> {
   try {
     await symlink(String(process.pid), lock);

@@ -20,10 +20,10 @@ export interface BusRedisSettings {
 
 /** The Redis of a running bus, with a connection for tests to look into it. */
 export class BusRedis {
-  /** The key prefix of the bus. It is empty with several partitions, or on a cluster: there the bus adds hash tags. */
+  /** The key prefix of the bus. It is empty on a cluster, and if the settings have ROUTEMASTER_PARTITIONS. */
   readonly prefix: string;
   readonly url: string;
-  /** The partitions of the bus. Their number is ROUTEMASTER_PARTITIONS in its settings, or one. */
+  /** The partitions of the bus. Their number is ROUTEMASTER_PARTITIONS in its settings, by default PARTITIONS. */
   readonly partitions: Partitions;
   readonly #server: PrivateRedis | SentinelTrio | PrivateCluster;
   readonly #connection: Connection;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Partition } from '../../src/store/partition.ts';
 import type { PrivateRedis } from './private_redis.ts';
 
-/** Encloses the writes of a script, or precedes them. */
+/** Matches the commands that enclose or precede the writes of a script. */
 const FRAME = /^(select|multi|exec)$/i;
 
 /** Resolves with the writes that `work` makes, as a Redis with `appendonly` has them in its file. */

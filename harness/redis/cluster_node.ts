@@ -33,7 +33,7 @@ export async function startNode({ config = {}, password = '' }: NodeOptions): Pr
       // By default the bus port is the port + 10,000, which may be taken or be no valid port.
       'cluster-port': String(busPort),
       'cluster-node-timeout': String(NODE_TIMEOUT_MS),
-      // A node learns its own address when it meets another. A cluster of one node would never tell it.
+      // A node learns its own address when it meets another node, so the only node of a cluster would never learn it.
       'cluster-announce-ip': '127.0.0.1',
       'cluster-require-full-coverage': 'no',
       'repl-diskless-sync-delay': '0',

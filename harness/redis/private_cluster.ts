@@ -69,7 +69,7 @@ export class PrivateCluster {
     return this.nodes.filter((_, index) => (roles[index] as RedisReply[])[0] === 'master');
   }
 
-  /** Resolves with a replica of a master, once the master takes one for well: it may have just come back. */
+  /** Resolves with a replica of a master, once the master reports a healthy one. A replica may have just come back. */
   async replicaOf(master: PrivateRedis): Promise<PrivateRedis> {
     const { id } = this.#node(master);
     return until(
@@ -118,8 +118,8 @@ export class PrivateCluster {
   }
 
   /**
-   * Kills the master of a hash tag. For `aloneMs` before that, its replica is stopped, so the replica lacks all writes of
-   * this time. Resolves with the killed master.
+   * Kills the master of a hash tag. For `aloneMs` before that, its replica is stopped, so the replica lacks all writes
+   * of this time. Resolves with the killed master.
    */
   async crash(tag: string, aloneMs: number): Promise<PrivateRedis> {
     const master = await this.masterOf(tag);
@@ -176,7 +176,8 @@ export class PrivateCluster {
     const width = SLOTS / masters;
     for (const [index, node] of this.#nodes.entries()) {
       const call = callerOf(node);
-      // Gives each node its own epoch. Otherwise the nodes would first have to agree on different epochs, which takes time.
+      // Gives each node its own epoch. Otherwise the nodes would first have to agree on different epochs, which takes
+      // time.
       await call('CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1));
       if (index > 0) await call('CLUSTER', 'MEET', '127.0.0.1', String(first.port), String(first.busPort));
       const [from, to] = [Math.ceil(index * width), Math.ceil((index + 1) * width) - 1];

@@ -105,7 +105,7 @@ export class PrivateRedis {
     await this.#launch();
   }
 
-  /** Stops the server, with its AOF written, and removes its temporary directory. A repeat is harmless. */
+  /** Ends the server: writes its AOF or, if its directory is temporary, removes that. A repeat is harmless. */
   async stop(): Promise<void> {
     // A test may have suspended the server, to imitate a Redis that hangs.
     this.#process?.kill('SIGCONT');

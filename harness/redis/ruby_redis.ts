@@ -7,7 +7,7 @@ export const RUBY_EVENT = Buffer.from(
     'a175b968747470733a2f2f612e6578616d706c652e636f6d2f772f31a164c0',
   'hex',
 );
-/** A stored event of type `update` for the same URL, with the data `{"color":"teal","n":1,"f":1.5,"z":null,"b":true}`. */
+/** A stored `update` event for the same URL, with the data `{"color":"teal","n":1,"f":1.5,"z":null,"b":true}`. */
 export const RUBY_EVENT_WITH_DATA = Buffer.from(
   '92a16585a174cf000001a1f849444ca16fa777696467657473a179a6757064617465' +
     'a175b968747470733a2f2f612e6578616d706c652e636f6d2f772f31' +
@@ -18,8 +18,8 @@ export const RUBY_EVENT_WITH_DATA = Buffer.from(
 export const RUBY_JOB = Buffer.from('92a5626174636891b47648464141474258305545786250414b7149446c', 'hex');
 
 /**
- * Fills a Redis as the Ruby Routemaster leaves it: a ready batch (`vHFA…`, tried twice) with an instant job, a current batch
- * (`…B`) with a scheduled job, a batch without a job (`…C`), and an index entry without a batch (`…D`).
+ * Fills a Redis as the Ruby Routemaster leaves it: a ready batch (`vHFA…`, tried twice) with an instant job, a current
+ * batch (`…B`) with a scheduled job, a batch without a job (`…C`), and an index entry without a batch (`…D`).
  */
 export async function writeRubyRedis(redis: Commands): Promise<void> {
   const bid = 'vHFAAGBX0UExbPAKqIDl';

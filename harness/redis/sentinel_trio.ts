@@ -48,7 +48,7 @@ export class SentinelTrio {
     this.#masterPort = masterPort;
   }
 
-  /** The URL of the master, by the sentinels. */
+  /** The URL for a bus. It names the sentinels, which tell where the master is. */
   get url(): string {
     const hosts = this.#sentinels.map(({ port }) => `127.0.0.1:${port}`);
     return `redis+sentinel://${hosts.join(',')}/${NAME}`;
@@ -125,7 +125,7 @@ export class SentinelTrio {
     await until(follow, { ...timing, what: 'all follow the master, and the sentinels know them' });
   }
 
-  /** Resolves with true if all sentinels name the same master. On a busy machine they may promote one without a fault. */
+  /** Resolves with true if all sentinels name one master, and notes it: they may have replaced one that is well. */
   async #agree(): Promise<boolean> {
     const [port = 0, ...others] = await this.#masterPorts();
     if (others.some((other) => other !== port)) return false;

@@ -19,9 +19,9 @@ export const [A3, B1] = [packNamed('a3'), packNamed('b1')];
 export const [a3, b1, c1] = [longName('a3'), longName('b1'), longName('c1')];
 
 /**
- * Fills Redis with a batch or a job in every state. alice: a1, a2 in flight with w1, w2; a3, a4 wait in the lane.
- * bob: b1 is open, scheduled. carol: c1 is a dead letter, c2 is instant. dave, on trial: d1 in flight with
- * w3, d2 waits in the lane. erin has taken e1. aux: scrub is instant, x1 has monitor.
+ * Fills Redis with a batch or a job in every state. alice: a1, a2 in flight with w1, w2; a3, a4 wait in the lane. bob:
+ * b1 is open, scheduled. carol: c1 is a dead letter, cc1 is instant. dave, on trial: d1 in flight with w3, d2 waits in
+ * the lane. erin has accepted e1. aux: scrub is instant, x1 has monitor.
  */
 async function fill(): Promise<void> {
   await bus.subscribe('alice', { max: 1 });

@@ -80,7 +80,7 @@ export class Bus extends WorkerCalls {
     const reply = await this.store.run('publish', {
       uidSeed: seedOf(seed),
       ...PUBLISH_LIMITS,
-      // A small quota, so that a client's used keys stay stored for longer than a test takes.
+      // With this quota a used key counts for a minute, longer than a test takes. With ROOM it would count for 60 ms.
       maxClientKeys: 10,
       publications: publications.map(([topic, client, events, key]) => ({ topic, client, ...key, events })),
     });
@@ -117,7 +117,7 @@ export class Bus extends WorkerCalls {
     return { outcome, index, added: Object.fromEntries(added.flatMap(addedBySubscriber)) };
   }
 
-  /** Publishes events that are due, in one call. Returns their ids by topic, and whether more events are due. */
+  /** Publishes events that are due, in one call. Returns their number by topic, and whether more events are due. */
   async publishDelayed(seed: string, turn = 0) {
     const { maxOutboxBytes } = PUBLISH_LIMITS;
     const reply = await this.store.run('publish_delayed', { uidSeed: seedOf(seed), turn, maxOutboxBytes });
@@ -169,8 +169,8 @@ export class Bus extends WorkerCalls {
   }
 
   /**
-   * Runs one call of autodrop. Also returns how many of the dropped events were in batches. `before` is the `begun` that
-   * the previous call returned.
+   * Runs one call of autodrop. Also returns how many of the dropped events were in batches, not in dead letters.
+   * `before` is the `begun` that the previous call returned.
    */
   async autodropStep(
     n: number,

@@ -21,7 +21,7 @@ export type Published = [
   idempotency?: { digest: string; fingerprint: string } | undefined,
 ];
 
-/** A delayed event: due at `at`, or after `delay` (ms), or without both at once. */
+/** A delayed event: due at `at`, or after `delay` (ms), or, without both, at once. */
 export interface Timed {
   id: string;
   at?: number;
@@ -38,7 +38,7 @@ export interface Delaying {
   limits?: Partial<typeof DELAY_LIMITS>;
 }
 
-/** The batch that a call of `autodrop` began to count. */
+/** The batch whose events a call of `autodrop` has begun to count. */
 export type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 /** A limit that no test reaches. */

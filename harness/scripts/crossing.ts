@@ -10,9 +10,9 @@ export function nameIn(partitions: Partitions, index: number, stem: string): str
 }
 
 /**
- * Checks each partition by itself, and that partitions agree. A topic must be listed only in its home, the partition where
- * it lives. There it must have a mark, with the right number of subscribers, for each other partition that has some.
- * Outboxes (events on their way to other partitions) must be empty.
+ * Checks each partition by itself, and that partitions agree. A topic must be listed only in its home, the partition
+ * where it lives. There it must have a mark, with the right number of subscribers, for each other partition that has
+ * some. Outboxes (events on their way to other partitions) must be empty.
  */
 export async function assertPartitionsConsistent(partitions: Partitions): Promise<void> {
   for (const partition of partitions.all) {

@@ -38,8 +38,8 @@ const OVERHEAD_BYTES = 250;
 const OUTBOX_WAIT_MS = 1000;
 
 /**
- * Checks that each delayed event is whole and its topic exists, that topics are listed at the time of their first event,
- * and that the sums of the clients are right.
+ * Checks that each delayed event is whole and its topic exists, that topics are listed at the time of their first
+ * event, and that the sums of the clients are right.
  */
 export async function assertDelayed(store: Readable): Promise<void> {
   const { redis, keys } = store;

@@ -163,8 +163,8 @@ function assertQueue(queue: QueueState, waiting: string[]): void {
 }
 
 /**
- * Asserts that only a job of a dropped batch may be instant, or wait for room in a share, without being indexed.
- * Acquire will remove such a job.
+ * Asserts that a job which is instant, suspect or waiting for a share is indexed, or that its batch was dropped.
+ * Acquire will remove the job of a dropped batch.
  */
 async function assertLeftovers({ redis, keys }: Readable, { main, batches }: State): Promise<void> {
   const shares = SHARES.map((share) => keys.share_jobs(share));

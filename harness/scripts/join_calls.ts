@@ -122,7 +122,7 @@ export class JoinCalls {
     });
   }
 
-  /** Batches that the nth call opens are named `jaa1` and so on. */
+  /** Batches that the first call opens are named `jaa1` and so on, those of the second call `jab1`. */
   #arguments(join: Join) {
     const partitions = new Partitions(this.#bus.store);
     return {
@@ -131,7 +131,7 @@ export class JoinCalls {
     };
   }
 
-  /** Gives the next batch of joins to a worker, and counts it. */
+  /** Gives the next batch of joins to a worker, and counts its events. */
   async work(name: string, worker = 'w1', counting: Counting = {}): Promise<Reply<'join_events'>> {
     const { grants } = await this.#bus.acquire([worker]);
     const [grant] = grants;

@@ -31,12 +31,12 @@ export async function assertJoins({ redis, keys }: Readable): Promise<void> {
       assert.ok(tokens.includes(key.slice(prefix.length)), `${key} is of a join`);
 }
 
-/** Resolves with whether the join has open keys. */
+/** Checks a join. Resolves with true if it has open keys. */
 async function assertJoin({ redis, keys }: Readable, token: string): Promise<boolean> {
   const { callback, join, into } = await redis.hgetall(keys.subscriber(token));
   assert.equal(callback, 'join', `${token} has no callback`);
   const rules = JSON.parse(join ?? '') as JoinRules;
-  // A join may have lost topics to joins of the clients to which they were given.
+  // A join loses a topic that is given to another client when a join of that client publishes to it.
   for (const topic of into?.match(/\S+/g) ?? [])
     assert.ok(outletsOf(rules).includes(topic), `${token} publishes to ${topic}`);
   assert.deepEqual(

@@ -77,7 +77,10 @@ export async function assertRecords(store: Readable, { batches, main, queued }: 
   }
 }
 
-/** Checks the trails: each record that is newer than the oldest script call there is of a log that its call names. */
+/**
+ * Checks the trails, which list by script call the logs that it wrote. Each record must be in a log of its call, unless
+ * it is as old as the oldest call there, of which entries may be missing.
+ */
 async function assertTrails(store: Readable): Promise<void> {
   const { redis, keys } = store;
   const records = [...(await readRecords(store))];

@@ -20,7 +20,7 @@ export interface QueueState {
   pendingIndex: string[];
 }
 
-/** Keyed by subscriber. */
+/** The lanes. `waiting` and `inFlight` are keyed by subscriber, `held` by worker. */
 interface LaneState {
   /** The jobs that wait outside the queue. The one that has waited longest comes first. */
   waiting: Record<string, string[]>;

@@ -69,8 +69,8 @@ export function fireTriggers(
 }
 
 /**
- * Checks the triggers: each has a definition that can be read, its counts, and an entry in `triggers:due`. The entry has
- * the time at which it fires next, infinity if it does not fire. There is no other entry.
+ * Checks the triggers: each has a definition that can be read, its counts, and an entry in `triggers:due`. The entry
+ * has the time at which the trigger fires next, or infinity if it does not fire. There is no other entry.
  */
 export async function assertTriggers({ redis, keys }: Readable): Promise<void> {
   const entries = await redis.zrange(keys.triggers_due(), '0', '-1', 'WITHSCORES');

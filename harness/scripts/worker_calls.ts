@@ -67,7 +67,7 @@ export const LANE_LIMIT_MAX = 100;
 const LEASE_MS = 30_000;
 /** Maximum records of the delivery log: more than any test makes. */
 export const DELIVERY_LOG = 100_000;
-/** A worker's record of a batch that was taken at once: created, events, attempts, topics, bytes, attempt. */
+/** A worker's record of a batch accepted at the first attempt: created, events, attempts, topics, bytes, attempt. */
 export const RECORD = '1600000000000,1,1,{"widgets":1},9,1600000000001,200,5';
 
 /** Calls the scripts that workers call for their jobs. */

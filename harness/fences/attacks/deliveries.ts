@@ -5,7 +5,7 @@ import type { Attacker } from '../attacker.ts';
 const ALMOST_SLOW_MS = 900;
 const DATA = 'x'.repeat(60_000);
 
-/** Asks for all workers, with many small batches that are answered just in time. */
+/** Tries to occupy all workers, by many small batches that are answered just before they count as slow. */
 export async function holdWorkers(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const callback = await attacker.sink({ afterMs: ALMOST_SLOW_MS });
   const wanted = { callback, uuid: 'evil', max: 1, timeout: 0, max_in_flight: 64 };

@@ -4,7 +4,7 @@ const CALLS_AT_A_TIME = 4;
 /** Maximum topics of a subscription. */
 const TOPICS_EACH = 1000;
 
-/** Makes topics and deletes them, each with figures of its own. */
+/** Makes topics and deletes them. Each topic has metrics of its own. */
 export async function churnTopics(attacker: Attacker, signal: AbortSignal): Promise<void> {
   await inParallel(signal, async (lane, n) => {
     const topic = `${attacker.topic}_${lane}_${n}`;

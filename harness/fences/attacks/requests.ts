@@ -50,7 +50,7 @@ export function holdRoom(attacker: Attacker, signal: AbortSignal): Promise<void>
   return holdOpen(attacker, signal, `/topics/${attacker.topic}`, 26);
 }
 
-/** Announces a long publish, and sends 100 kB of it a second: with less than 64 KiB its body would lose its room. */
+/** Announces a long publish, and sends 100 kB of it a second. Below 64 KiB a second the body would count as stalled. */
 export async function dripBody(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const headers = { 'content-length': String(MAX_BODY_BYTES) };
   const connection = await attacker.connect();

@@ -12,7 +12,7 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and from the bus: another server, such as the login page of a network, may answer
+ * Returns true if the answer is 2xx and from the bus. Another server, such as the login portal of a network, may answer
  * 200 to everything. The bus answers a publish with 204 (200 in compatibility mode) and an empty body. It answers with
  * a web page only to `GET /docs`.
  */

@@ -14,16 +14,16 @@ export interface CallOptions {
 }
 
 /**
- * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten minutes. If the events of a
- * request were sent again after that, they would be stored twice.
+ * Maximum time limit of a call: nine minutes. By default the bus remembers an idempotency key for ten minutes. If the
+ * events of a request were sent again after that, they would be stored twice.
  */
 export const MAX_TIMEOUT_MS = 540_000;
 
 /**
  * What is known about a call when its caller gives it up:
  * - `mayBeDone`: true if the bus may have done it, such as stored the event.
- * - `lastFailure`: the last failed attempt, if there is one. For an event, it is that of the topic's running request,
- *   which has the event, or must end before the event is sent.
+ * - `lastFailure`: the last failed attempt, if there is one. For an event, it is the last failed attempt of the topic's
+ *   running request, which either contains the event or must end before the event is sent.
  */
 export interface Progress {
   readonly mayBeDone: boolean;

@@ -43,7 +43,7 @@ export class Pending {
   #resolve!: () => void;
   #reject!: (error: unknown) => void;
 
-  /** When the time limit or the signal ends the publish, `giveUp` returns what is known. Throws as Deadline does. */
+  /** If its time limit or signal ends the publish, `giveUp` returns what is known about it. Throws as Deadline does. */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
     this.#event = parts.event;

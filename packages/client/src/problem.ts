@@ -61,7 +61,7 @@ interface ConnectionFailure {
 
 /**
  * Thrown if there is no answer: a connection could not be made, it ended before the answer, or the answer did not come
- * in time.
+ * in time. Also thrown if the next page of a listing is on another server.
  */
 export class ConnectionError extends RoutemasterError {
   /** False if another attempt would fail too, for example because the certificate is not trusted. */

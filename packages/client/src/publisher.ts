@@ -14,8 +14,8 @@ interface Flush {
 }
 
 /**
- * Publishes events in groups: while a request for a topic is running, further events of the topic are collected for its
- * next one. To bound memory, only MAX_BUFFERED waiting events are converted to JSON in advance.
+ * Publishes events in groups: while a request for a topic is running, further events of the topic are collected for the
+ * next request. To bound memory, only MAX_BUFFERED events are held as JSON, waiting or being sent.
  */
 export class Publisher {
   readonly #transport: Transport;

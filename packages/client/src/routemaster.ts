@@ -44,7 +44,7 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   readonly #timeoutMs: number;
   #isClosed = false;
 
-  /** Throws TypeError if `url` is no URL, or `token` is missing. */
+  /** Throws TypeError for a wrong `url` or a missing `token`, and RangeError for a wrong `attemptTimeoutMs`. */
   constructor({ url, token, secret = '', digest = false, ...times }: RoutemasterOptions) {
     if (!token) throw new TypeError('the token is missing; is its variable set in the environment?');
     const { timeoutMs = CALL_TIMEOUT_MS, attemptTimeoutMs = ATTEMPT_TIMEOUT_MS } = times;
@@ -56,8 +56,8 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes an event. Resolves when it is stored for every subscriber; until then its object must not change. Events
-   * of one topic are stored in the order of the calls, several by one request.
+   * Publishes an event. Resolves when it is stored for every subscriber (a delayed one: for later); until then its
+   * object must not change. Events of one topic are stored in the order of the calls, several by one request.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,

@@ -19,7 +19,7 @@ const MAX_CHARACTERS = 1_048_576;
  */
 const GROWTH = 1.25;
 
-/** Codes of errors about one event of a request. The bus stores nothing of it, so the others must be sent again. */
+/** Codes of errors about one event of a request. The bus stores none of its events, so the others are sent again. */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
 /** The events that the bus refused, and the error. The other events of the request go back to the queue. */
@@ -53,7 +53,7 @@ export class TopicQueue {
     return this.#underWay?.attempts.lastFailure;
   }
 
-  /** Removes an event that its caller has given up. */
+  /** Removes an event that its caller has given up, unless it is being sent. Returns what is known about the event. */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
     if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };

@@ -28,7 +28,7 @@ const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
 
 /** Sends requests by `fetch`, which keeps connections alive. */
 export class Transport {
-  /** The origin of the bus, and below it the path of the bus, without a slash at its end. */
+  /** The origin of the bus. `#base` is the whole URL of the bus, without a slash at its end. */
   readonly #origin: string;
   readonly #base: string;
   readonly #credentials: Credentials;

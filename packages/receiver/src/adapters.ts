@@ -1,7 +1,7 @@
 import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
 
-// The interfaces below describe only the parts of Node and the frameworks that are used here. So programs need not
-// install their types.
+// The interfaces below describe only the parts of Node and the frameworks that are used here. So a program need not
+// install the types of frameworks that it does not use.
 
 /**
  * The parts of a request of `node:http` or Express that this package uses. A framework may have read the body already,
@@ -93,7 +93,7 @@ class Arrived {
   }
 }
 
-/** Resolves with the body, or with `cut` if the connection is closed before its end. */
+/** Resolves with the body, or with `cut` if the connection is closed before the end of the body. */
 async function bodyOf(
   request: NodeRequest,
   maxBytes: number,

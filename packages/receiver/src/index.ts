@@ -30,8 +30,8 @@ export interface Receiver {
 }
 
 /**
- * Makes a receiver of deliveries. `Topics` gives the type of an event's `data` by topic, as in `createReceiver<{
- * orders: Order }>(…)`. Throws TypeError if the options are not valid.
+ * Makes a receiver of deliveries. `Topics` gives the type of an event's `data` by topic:
+ * `createReceiver<{ orders: Order }>(…)`. Throws TypeError if the options are not valid.
  */
 export function createReceiver<Topics = Record<string, unknown>>(
   options: ReceiverOptions<NoInfer<Topics>>,

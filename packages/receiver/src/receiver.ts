@@ -25,8 +25,8 @@ export type Handlers<Topics> = string extends keyof Topics
 
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /**
-   * The `uuid` with which the service has subscribed: the user name of each delivery. Deliveries without it are
-   * refused. Several may be given while it is being changed.
+   * The `uuid` with which the service has subscribed. The bus sends it with each delivery as the user name of HTTP
+   * Basic. Deliveries without it are refused. Several may be given while it is being changed.
    */
   uuid?: string | readonly string[];
   /**

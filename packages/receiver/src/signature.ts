@@ -31,7 +31,7 @@ type Check = (signature: Buffer) => boolean;
 
 interface Verifier {
   version: string;
-  /** Returns a check for signatures of `content`. A long content is hashed once, not for each signature. */
+  /** Returns a check for signatures of `content`. A secret hashes the content once, a public key for each signature. */
   checkOf: (content: Buffer) => Check;
 }
 
