@@ -2,7 +2,7 @@
 Leaving: ends a subscriber, its subscriptions, its drop notices and the records of its batches. Its batches and dead
 letters stay: the caller has them deleted next. If the caller dies before that, the workers that acquire the jobs of
 these batches find no subscriber, and delete one batch each. If the subscriber was paused, no worker could acquire its
-jobs, because all of them wait outside the queue. So one job is brought back here, and the end of each job brings back
+jobs, because all of them wait for the end of the pause. So one job is brought back here, and the end of each job brings back
 the next.
 ]]
 local delivery_log = include('records/delivery_log')
