@@ -7,9 +7,11 @@ import type { Refusal, Verdict } from './verdict.ts';
 
 export type Proof = (digests: Digests) => boolean;
 
+const KEY_USERS = ['root', 'viewer'] as const;
+
 /** Holder of the root or viewer key. The user name is the key itself with Basic, and `user` with Digest. */
 interface KeyHolder {
-  user: 'root' | 'viewer';
+  user: (typeof KEY_USERS)[number];
   keyDigest: string;
   digests: Digests;
 }
@@ -60,9 +62,12 @@ export class Credentials {
     return this.#keyHolders.length > 1;
   }
 
-  /** True for the user name and key of root, and of viewer if it has a key. No client may have one as its token. */
+  /**
+   * True for `root` and `viewer`, and for their keys. No new client may have one as its token. `viewer` is reserved even
+   * if it has no key yet: with one, a client of this name could not log in to the console.
+   */
   isReserved(text: string): boolean {
-    return this.#keyHolders.some(({ user }) => user === text) || this.#holderOf(text) !== undefined;
+    return KEY_USERS.some((user) => user === text) || this.#holderOf(text) !== undefined;
   }
 
   /** Checks Basic. `user` is a client's token or a key. Throws StorageUnavailable if the client cannot be looked up. */

@@ -143,6 +143,7 @@ describe('/api_tokens', () => {
       [{ name: 'pub', token: 'a'.repeat(65) }, 'token', /1 to 64/],
       [{ name: 'pub', token: 7 }, 'token', /must be a string/],
       [{ name: 'pub', token: 'root' }, 'token', /reserved/],
+      [{ name: 'pub', token: 'viewer' }, 'token', /reserved/],
       [{ name: 'pub', token: ROOT_KEY }, 'token', /reserved/],
       [{ name: 'pub', token: 'fixed', publish: [] }, 'token', /ROUTEMASTER_CLIENTS sets this/],
       [{ name: 'pub', token: 'fixed', subscribe: ['a'] }, 'token', /ROUTEMASTER_CLIENTS sets this/],
