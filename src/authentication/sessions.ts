@@ -55,21 +55,34 @@ export class Sessions {
 
   /** Resolves with the session that the cookie names, or with undefined if it has ended or never existed. */
   async of(headers: IncomingHttpHeaders): Promise<Session | undefined> {
-    const id = idIn(headers);
-    if (id === undefined) return undefined;
-    const text = await this.#control.command((redis, keys) => redis.get(keys.session(digestOf(id))));
-    if (text === null) return undefined;
-    const { role, token, proof } = JSON.parse(text) as Stored;
+    const found = await this.#find(headers);
+    if (!found) return undefined;
+    const { id, role, token, proof } = found;
     const caller = await this.#credentials.callerWith(role, token, proof);
     return caller && { caller, formToken: formTokenOf(id) };
   }
 
   /** Ends the session that the cookie names. Resolves with a `Set-Cookie` header that deletes the cookie. */
   async end(headers: IncomingHttpHeaders, isHttps: boolean): Promise<string> {
-    const id = idIn(headers);
-    if (id !== undefined)
-      await this.#control.command((redis, keys) => redis.unlink(keys.session(digestOf(id))));
+    const found = await this.#find(headers);
+    if (found) {
+      const { id, role, token } = found;
+      await this.#control.command((redis, keys) =>
+        Promise.all([
+          redis.unlink(keys.session(digestOf(id))),
+          // Otherwise ended sessions would count among MAX_SESSIONS, and later logins would end valid ones.
+          redis.zrem(keys.sessions(token ?? role), digestOf(id)),
+        ]),
+      );
+    }
     return cookie('', 0, isHttps);
+  }
+
+  async #find(headers: IncomingHttpHeaders): Promise<(Stored & { id: string }) | undefined> {
+    const id = idIn(headers);
+    if (id === undefined) return undefined;
+    const text = await this.#control.command((redis, keys) => redis.get(keys.session(digestOf(id))));
+    return text === null ? undefined : { id, ...(JSON.parse(text) as Stored) };
   }
 }
 

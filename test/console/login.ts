@@ -304,6 +304,16 @@ describe('a session', () => {
     );
   });
 
+  test('does not count among the twenty after its log-out', async () => {
+    const client = await bus.client('shop');
+    const cookie = await login(client.token, client.secret);
+    for (let n = 0; n < 20; n++) {
+      const other = await login(client.token, client.secret);
+      await send('/console/logout', { cookie: other, fields: { form_token: await formToken(other) } });
+    }
+    assert.equal(await isIn(cookie), true);
+  });
+
   test('does nothing for a form of another site, without its token, or with that of another session', async () => {
     const cookie = await login('root', ROOT_KEY);
     const stolen = await formToken(await login('root', ROOT_KEY));
