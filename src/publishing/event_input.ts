@@ -37,8 +37,11 @@ export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
  */
 export function readEvents(body: EventBody): ReadEvent[] {
   const max = maxSizeIn(body);
-  if (body.isNdjson) return readAll([...parseLines(body.text, max)].flat(), [], body);
-  const value = parseBody(body.text, max);
+  const { text, isNdjson } = body;
+  if (isNdjson) return readAll([...parseLines(text, max)].flat(), [], body);
+  // `max` bounds one event. An array may be longer, so its events are looked at one by one.
+  if (text.length > max.length && isArray(text)) return readAll([...parsePieces(text, max)].flat(), [], body);
+  const value = parseBody(text, max);
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
 }
 

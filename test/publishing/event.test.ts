@@ -131,6 +131,21 @@ test('64-bit whole numbers anywhere in the data come out equal', () => {
   }
 });
 
+test('many small events may be longer than one event may be', () => {
+  const limits = { ...LIMITS, maxEventDataBytes: 64 };
+  const read = (text: string) =>
+    readEvents({ text, isNdjson: false, topic: 'widgets', nowMs: NOW_MS, limits }).length;
+  const small = `{"type":"noop","url":"${url}","data":"${'a'.repeat(62)}"}`;
+  const huge = `{"type":"noop","url":"${url}","data":"${'a'.repeat(17_000)}"}`;
+  assert.equal(read(` [${Array(150).fill(small)}] `), 150);
+  const tooLong = {
+    code: 'bad_event',
+    members: { field: 'data', index: 1 },
+    message: /more than 16768 characters/,
+  };
+  assert.throws(() => read(`[${small},${huge}]`), tooLong);
+});
+
 describe('data may be nested', () => {
   const nested = (levels: number, inner: string) => '['.repeat(levels) + inner + ']'.repeat(levels);
 
