@@ -30,6 +30,9 @@ const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 /** Matches the error of WAIT if Redis has become a replica just before. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
+/** The errors of mistakes in the bus itself. ioredis and the network have other ones. */
+const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
+
 /** How often each connection has become ready since it got a Master. When this grows, Redis may have lost data. */
 const made = new WeakMap<Redis, { count: number }>();
 
@@ -90,8 +93,8 @@ export class Master {
    * Calls `act` with the connection to the master, and returns its result. If the key's slot has moved to another
    * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all. Throws StorageFull if Redis
    * is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable if Redis is not ready or
-   * cannot be reached. Any error that is not a reply of Redis counts as the latter. Other error replies are thrown
-   * without their `command`.
+   * cannot be reached. Any error that is not a reply of Redis counts as the latter, except mistakes of the bus itself
+   * (MISTAKES), which are thrown unchanged. Other error replies are thrown without their `command`.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -110,7 +113,7 @@ export class Master {
   #ownError(error: unknown): unknown {
     const unavailable = (cause: unknown, what = 'does not answer') =>
       new StorageUnavailable(cause, `${this.name} ${what}`, this.address ?? this.name);
-    if (error instanceof StorageUnavailable) return error;
+    if (error instanceof StorageUnavailable || MISTAKES.some((each) => error instanceof each)) return error;
     if (!(error instanceof ReplyError)) return unavailable(error);
     // ioredis adds the command to the error. It is removed here, because errors are logged, and a command may have
     // secrets.

@@ -45,6 +45,14 @@ describe('an error of Redis', () => {
   });
 });
 
+test('a mistake of the bus itself is thrown unchanged', async () => {
+  for (const mistake of [new TypeError('undefined is no function'), new SyntaxError('no JSON')])
+    await assert.rejects(
+      redis.store.command(() => Promise.reject(mistake)),
+      (error) => error === mistake,
+    );
+});
+
 test('scripts do not replace commands of the same name', async () => {
   assert.equal(await redis.store.redis.publish('a channel', 'a message'), 0);
 });
