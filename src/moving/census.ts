@@ -11,12 +11,12 @@ export interface Census {
   counts: Map<KeyName, { keys: number; elements: number }>;
 }
 
-type Unit = 'keys' | 'elements' | 'events';
+type Unit = 'keys' | 'elements' | 'events' | 'records';
 
 /**
  * The numbers that a move compares between source and target. A row has a text for the operator, a key name, and what
- * is counted: the keys of this name, their elements, or the events in them. Data that may expire during the move has no
- * row.
+ * is counted: the keys of this name, their elements, or the events or records in them. Data that may expire during the
+ * move has no row.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -40,8 +40,8 @@ const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] =
   ['joins', 'joins', 'elements'],
   ['open keys of joins', 'open_keys', 'elements'],
   ['drop notices', 'drop_notice', 'keys'],
-  ['records of taken batches', 'deliveries_taken', 'elements'],
-  ['records of dropped batches', 'deliveries_dropped', 'elements'],
+  ['records of taken batches', 'deliveries_taken', 'records'],
+  ['records of dropped batches', 'deliveries_dropped', 'records'],
   ['counters', 'counters', 'elements'],
   ['calls in the audit', 'audit', 'elements'],
 ];
@@ -79,13 +79,14 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 
 /**
  * Returns the number for each row of COUNTED, by the text of the row. A batch or dead letter is a list of events after
- * HEADER_LENGTH other elements, which are subtracted.
+ * HEADER_LENGTH other elements, which are subtracted. A delivery log has two elements for each record.
  */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(
     COUNTED.map(([what, name, unit]) => {
       const { keys, elements } = counts.get(name) ?? { keys: 0, elements: 0 };
-      return [what, { keys, elements, events: elements - HEADER_LENGTH * keys }[unit]];
+      const events = elements - HEADER_LENGTH * keys;
+      return [what, { keys, elements, events, records: elements / 2 }[unit]];
     }),
   );
 }

@@ -131,6 +131,19 @@ describe('a move', () => {
     await refused(refuseMoved(redis.store), /was moved/);
   });
 
+  test('counts what became of each batch once', async () => {
+    await bus.subscribe('shop', { topics: ['orders'], max: 1 });
+    await bus.publish('seed', 'orders', ['a', 'b', 'c']);
+    const { grants } = await bus.acquire(['w1', 'w2']);
+    for (const { worker, job } of grants) await bus.ack(worker, job);
+    await bus.dropQueue('shop');
+    await bus.scrub(-1);
+    const comparison = await move(parts());
+    const counted = (what: string) => comparison.find((each) => each.what === what);
+    assert.equal(counted('records of taken batches')?.target, 2);
+    assert.equal(counted('records of dropped batches')?.target, 1);
+  });
+
   test('goes on where it was cut off; until it has ended nobody starts on the target, and nobody on the source', async () => {
     await fillBus(redis.store, SIZES);
     const boot = (partitions: number) =>
