@@ -71,7 +71,13 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
 export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
   // The name is set before the list is read. So of two runs that begin at the same moment, at least one sees the other.
-  await source.command((redis) => redis.client('SETNAME', name)).catch(() => {});
+  await source
+    .command((redis) => {
+      // ioredis sets this name again when it has connected again.
+      redis.options.connectionName = name;
+      return redis.client('SETNAME', name);
+    })
+    .catch(() => {});
   const runs = (await otherConnections(source)).filter(
     (each) => each.name === name && each.db === String(source.redis.options.db ?? 0),
   );

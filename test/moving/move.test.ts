@@ -12,6 +12,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { until } from '../../harness/until.ts';
 import { BootError } from '../../src/errors.ts';
+import { refuseSecondRun } from '../../src/moving/checks.ts';
 import { deleteMoved } from '../../src/moving/deleting.ts';
 import { move } from '../../src/moving/move.ts';
 import { ROWS } from '../../src/moving/rows.ts';
@@ -20,6 +21,7 @@ import { refuseMoved } from '../../src/moving/stored_move.ts';
 import { foundKey } from '../../src/store/found_key.ts';
 import { fixedText, LAYOUT } from '../../src/store/keys.ts';
 import { settlePartitionCount } from '../../src/store/partition_count.ts';
+import type { Partitions } from '../../src/store/partitions.ts';
 import { contentOf, differences } from './content.ts';
 import { fillBus } from './filled_bus.ts';
 
@@ -306,6 +308,17 @@ describe('a move is refused', () => {
     assert.ok(refusals.length > 0);
     await Promise.all(refusals);
     await assertMoved(target);
+  });
+
+  test('while another run moves the same bus, also after its connection was cut', async (t) => {
+    const sides = [await open(1, 'cut:'), await open(1, 'cut:')];
+    t.after(() => sides.map((side) => side.redis.disconnect()));
+    const [first, second] = sides.map(({ partitions }) => partitions) as [Partitions, Partitions];
+    await refuseSecondRun(first);
+    const { connections } = first.control;
+    await redis.store.redis.client('KILL', 'ID', await first.control.redis.client('ID'));
+    await until(() => first.control.connections > connections);
+    await refused(refuseSecondRun(second), /^Another bin\/move of this bus runs/);
   });
 
   test('into a bus, into what another move has begun, and into a Redis that deletes', async (t) => {
