@@ -29,7 +29,7 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 
 /**
  * Reads the URL of Redis: `redis://`, `unix:///path/of/the.sock`, `redis+sentinel://` or `redis+cluster://`, with
- * `rediss` for TLS. Throws BootError for any other. Its message has no secret parts of the URL.
+ * `rediss` for TLS. Throws BootError for any other. That error has no secret parts of the URL.
  */
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
@@ -40,12 +40,9 @@ export function addressOf(url: string): Address {
   // For `unix://user@/path`, which has a user but no host, `URL` would throw, and the error would only say that this is
   // no URL.
   if (/^unix:\/\/[^/]*@/i.test(url)) refuseBesideSocket();
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-  } catch (cause) {
-    throw new BootError(`ROUTEMASTER_REDIS_URL is not a URL: write ${EXAMPLES}`, { cause });
-  }
+  // Not `new URL`: its error has the whole text, with the password.
+  const parsed = URL.parse(url);
+  if (parsed === null) throw new BootError(`ROUTEMASTER_REDIS_URL is not a URL: write ${EXAMPLES}`);
   if (parsed.protocol === 'unix:') return atSocket(parsed);
   if (parsed.protocol === 'redis:' || parsed.protocol === 'rediss:') return atPort(url, parsed);
   throw new BootError(

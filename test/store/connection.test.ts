@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import dns, { type LookupOptions } from 'node:dns';
 import { createServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
+import { inspect } from 'node:util';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { freePort } from '../../harness/processes/ports.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
@@ -41,6 +42,13 @@ describe('ROUTEMASTER_REDIS_URL', () => {
       );
     });
   }
+
+  test('is refused without its password, also in the cause of the error', () => {
+    assert.throws(
+      () => connectOne('redis://bus:secret@localhost:no-port', silent),
+      (error: Error) => error instanceof BootError && !inspect(error).includes('secret'),
+    );
+  });
 
   test('may be a port with a password and a database', async () => {
     const redis = await PrivateRedis.start({ port: 0, password: 'secret' });
