@@ -148,11 +148,13 @@ export class Tail {
 
 /**
  * Returns the events of the last second for a watched topic. If nobody watched it when the second began, returns its
- * events in the entry ALL_TOPICS.
+ * events in the entry ALL_TOPICS. Their `skipped` is 0, because that entry counts the events of all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
+  const own = notes.get(watch)?.noted;
+  if (own) return own;
   const all = notes.get(ALL_TOPICS)?.noted ?? [];
-  return notes.get(watch)?.noted ?? all.filter(({ topic }) => topic === watch);
+  return all.filter(({ topic }) => topic === watch).map((noted) => ({ ...noted, skipped: 0 }));
 }
 
 /**

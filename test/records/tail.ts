@@ -76,6 +76,17 @@ describe('the live tail', () => {
     assert.ok(newest.bytes > 3000);
   });
 
+  test('says nothing of other topics to somebody who begins to watch one', async () => {
+    await api.token('pub');
+    await look();
+    await publish('others', `[${Array(60).fill(EVENT).join(',')}]`);
+    await when('', 25);
+    await look('?topic=widgets');
+    await publish('widgets', EVENT);
+    const [entry] = await when('?topic=widgets', 1);
+    assert.equal(entry?.skipped, 0);
+  });
+
   test('costs nothing while nobody looks', async () => {
     await api.token('pub');
     await publish('widgets', EVENT);
