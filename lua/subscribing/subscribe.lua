@@ -97,7 +97,7 @@ return function(call, args)
 
   local resumes = pausing.paused_by(call, token) ~= 'operator' and pausing.lift(call, token)
   local moved = callback and callback ~= args.callback
-  local lane_changed = args.ordered and args.ordered ~= ordered
+  local lane_changed = args.ordered and args.ordered ~= (ordered or '0')
     or args.max_in_flight and args.max_in_flight ~= max_in_flight
   if resumes or moved then
     pausing.try_at_once(call, token, args.lane_limit_max)

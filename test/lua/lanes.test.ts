@@ -42,6 +42,13 @@ describe('a lane', () => {
     });
   });
 
+  test('keeps its waiting jobs if the subscriber says again that it is not ordered', async () => {
+    await publishForBoth(['a', 'b', 'c', 'd']);
+    await acquire('w1', 'w2', 'w3');
+    await bus.subscribe('alice', { max: 1, ordered: 0 });
+    assert.deepEqual((await lanes()).waiting, { alice: ['c1', 'd1'] });
+  });
+
   test('continues with the job that waited longest when a delivery is accepted', async () => {
     await publishForBoth(['a', 'b', 'c', 'd']);
     await acquire('w1', 'w2', 'w3');
