@@ -50,7 +50,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly #signal: AbortSignal;
   #timer: NodeJS.Timeout;
   readonly #onAbort = () =>
-    this.#cancel({ accepted: false, reason: 'the worker is stopping', aborted: true });
+    this.#cancel({ accepted: false, reason: 'the worker is stopping, or has lost its lease', aborted: true });
   readonly #outcome = Promise.withResolvers<DeliveryOutcome>();
   #controller: Dispatcher.DispatchController | undefined;
   #over = false;
