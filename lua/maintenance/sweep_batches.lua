@@ -176,10 +176,13 @@ function check.batches_open(call, token, found)
   findings.add(found, 'entry_without_batch', bid)
 end
 
--- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists.
+-- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists. The finding names the batch
+-- of the entry: the token may be a credential, and findings of this kind are logged with their name as it is.
 function check.batches_room(call, token, found)
-  if exists(call.keys.subscriber(token)) then return end
-  remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')
+  local room = redis.call('HGET', call.keys.batches_room(), token)
+  if not room or exists(call.keys.subscriber(token)) then return end
+  redis.call('HDEL', call.keys.batches_room(), token)
+  findings.add(found, 'entry_without_batch', (open_batches.read_entry(room)))
 end
 
 -- Deletes the time at which a batch was closed, if neither the batch nor its dead letter exists any more.

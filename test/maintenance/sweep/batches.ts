@@ -107,6 +107,12 @@ describe('batches', () => {
   );
 
   breaks(
+    'of a subscriber that is gone have no room, and are named by themselves, not by its token',
+    ({ redis, keys }) => redis.hset(keys.batches_room(), 'nobody', `${longName('zz1')}5`),
+    'entry_without_batch zz1',
+  );
+
+  breaks(
     'that are current are open',
     ({ redis, keys }) => redis.hdel(keys.batches_open(), 'bob'),
     'entry_without_batch b1',
