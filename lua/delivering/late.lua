@@ -2,7 +2,7 @@
 Late deliveries: deliveries in flight for longer than `slow_ms`, the time after which an accepted delivery counts as
 slow. Long before the first delivery to a subscriber times out, late deliveries show that the subscriber hangs.
 
-The number of a lease is the time (µs) at which it was given, so leases tell how old deliveries are.
+The number of a lease is the time (µs) at which it was given (leases.lua), so leases tell how old deliveries are.
 ]]
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
@@ -15,9 +15,9 @@ local LOOK_EVERY_US = 250000
 -- Returns the workers whose delivery is late (in flight for more than `slow_ms`), each with the token of the
 -- subscriber. Workers with other jobs are left out.
 local function late_lanes(call, slow_ms)
-  local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
+  local numbers, now, found = redis.call('HGETALL', call.keys.leases()), leases.now(call), {}
   for i = 1, #numbers, 2 do
-    if call.now_us - (tonumber(numbers[i + 1]) or call.now_us) > slow_ms * 1000 then
+    if now - (tonumber(numbers[i + 1]) or now) > slow_ms * 1000 then
       found[numbers[i]] = redis.call('HGET', call.keys.lanes_held(), numbers[i]) or nil
     end
   end
@@ -29,7 +29,7 @@ end
 function late.notice(call, slow_ms)
   -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if the newest
   -- lease was given in the present interval, a search was made in it too.
-  if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
+  if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)
     local subscriber = call.keys.subscriber(token)

@@ -1,10 +1,16 @@
 --[[
 Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
 
-The number of a lease is the time (µs) at which it was given. If this is not above all earlier numbers, for example
-because Redis's clock was set back, the number is one more than the newest.
+The number of a lease is the time (µs) at which it was given, or one more than the newest number, if that is higher. If
+Redis's clock is set back, the numbers are ahead of it: `leases:ahead` has by how much, and the numbers go on from there
+at the pace of the clock, so they still tell how old a lease is. The key expires when the clock has caught up with the
+newest number.
 ]]
 local leases = {}
+
+-- Numbers may be ahead of the clock by as much without a reason: a call that gives several leases draws one number after
+-- the other. It also leaves out small corrections of the clock.
+local MAX_AHEAD_US = 1000000
 
 -- Returns the number of the newest lease, or 0 if no lease was given yet.
 function leases.last(call)
@@ -12,11 +18,25 @@ function leases.last(call)
   return call.last_lease
 end
 
+-- Returns the present time (µs) as the numbers of leases have it: ahead of Redis's clock if that was set back.
+function leases.now(call)
+  if not call.leases_ahead then
+    local ahead = leases.last(call) - call.now_us
+    call.leases_ahead = ahead > MAX_AHEAD_US
+        and math.max(ahead, tonumber(redis.call('GET', call.keys.leases_ahead())) or 0) or 0
+  end
+  return call.now_us + call.leases_ahead
+end
+
 -- Draws the numbers of `count` new leases. Returns the first number. Each further number is higher by one.
 function leases.draw(call, count)
-  local first = math.max(leases.last(call) + 1, call.now_us)
+  local first = math.max(leases.last(call) + 1, leases.now(call))
   call.last_lease = first + count - 1
   redis.call('SET', call.keys.leases_last(), string.format('%d', call.last_lease))
+  if call.leases_ahead > 0 then
+    local ahead, expires_ms = call.leases_ahead, math.ceil((call.last_lease - call.now_us) / 1000)
+    redis.call('SET', call.keys.leases_ahead(), string.format('%d', ahead), 'PX', string.format('%d', expires_ms))
+  end
   return first
 end
 

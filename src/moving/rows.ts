@@ -134,6 +134,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   share_workers: byWorker,
   leases: byWorker,
   leases_last: toAll,
+  leases_ahead: toAll,
   workers_main: byWorker,
   workers_aux: passing,
   workers: byWorker,

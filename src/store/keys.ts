@@ -72,6 +72,7 @@ export const LAYOUT = {
   share_workers: { pattern: 'shares:workers:{share}', type: 'set' },
   leases: { pattern: 'leases', type: 'hash' },
   leases_last: { pattern: 'leases:last', type: 'string' },
+  leases_ahead: { pattern: 'leases:ahead', type: 'string' },
   workers_main: { pattern: 'workers:main', type: 'set' },
   workers_aux: { pattern: 'workers:aux', type: 'set' },
   workers: { pattern: 'workers', type: 'hash' },

@@ -172,6 +172,23 @@ describe('a delivery in flight for more than a second', () => {
     assert.equal(await isSlow('alice'), false);
   });
 
+  test('is noticed also after the clock of Redis was set back by an hour', async () => {
+    const hourUs = 3_600_000_000;
+    await hanging();
+    for (const worker of ['w1', 'w2', 'w3']) await bus.store.redis.hincrby('leases', worker, hourUs);
+    await bus.store.redis.incrby('leases:last', hourUs);
+    await subscriber('bob', 2, 'quick');
+    await acquire('w4');
+    assert.deepEqual([await isSlow('alice'), await isSlow('bob')], [false, false]);
+    // A second and a half passes: all times move into the past.
+    for (const worker of ['w1', 'w2', 'w3', 'w4'])
+      bus.leases.set(worker, await bus.store.redis.hincrby('leases', worker, -1_500_000));
+    await bus.store.redis.decrby('leases:last', 1_500_000);
+    await acquire('w5');
+    assert.deepEqual([await isSlow('alice'), await isSlow('bob')], [true, true]);
+    assert.deepEqual((await lanes()).shares.slow.sort(), ['w1', 'w2', 'w3', 'w4', 'w5']);
+  });
+
   test('leaves the share of those that fail where it is', async () => {
     await bus.acquire(WORKERS, { idle });
     await subscriber('alice', 1, 'quick');

@@ -21,6 +21,8 @@ const LATER = [
   /^batches:closed hash /,
   // Which delivery logs were written when.
   /^deliveries:trail:/,
+  // By how much the numbers of leases are ahead of a clock that was set back.
+  /^leases:ahead /,
   // When a client's rate was stored, by which it is known that Redis's clock was set back.
   /^rate:\S+ hash \(expires\) at: <µs>$/,
   // When a source was added to a join.
