@@ -14,7 +14,9 @@ and, if attempts failed, the time of the first one (ms) and a list of the last o
 
 The hash `deliveries:total` counts the records of all logs together. When they reach the maximum, the longest log loses
 its oldest records, so a busy subscriber does not push out the records of others. Records are counted in whole UNITs
-(16), so that most script calls need not change a count. Counting each record took three times as long.
+(16), so that most script calls need not change a count. Counting each record took three times as long. If there are so
+many logs that records below a UNIT could exceed the maximum by themselves, each log keeps an equal part of it, but at
+least one record. A log is cut to its part when records are appended to it.
 
 The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list, the newest
 entry at the end. When a script call appends records, the trail gets an entry for each log that the call appends to: the
@@ -102,10 +104,21 @@ local function shrink(call, total, max)
     local name, counted = unpack(redis.call('ZRANGE', call.keys.deliveries_logs(), 0, 0, 'REV', 'WITHSCORES'))
     counted = tonumber(counted) or 0
     if counted == 0 then return end
-    local lump = math.min(LUMP, counted)
+    -- The log keeps some of its newest records, however short it is.
+    local lump = math.min(LUMP, counted - UNIT / 2)
     total = delivery_log.cut(call, name, counted, lump)
     removed = removed + lump
   end
+end
+
+-- Cuts a log of less than a UNIT to its part of `max`, if that is less. Such logs are not counted, so `shrink` does not
+-- cut them. Returns the number of records that are left.
+local function cut_to_part(call, list, records, max)
+  if records >= UNIT then return records end
+  local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
+  if records <= part then return records end
+  redis.call('LTRIM', list, -2 * part, -1)
+  return part
 end
 
 -- Appends records to one of a subscriber's two logs: `ending` is 'taken' (accepted batches) or 'dropped'. `entries` is
@@ -113,8 +126,10 @@ end
 -- subscriber must exist: its logs are deleted together with it, so a log made later would be left over.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
-  local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
+  local list = delivery_log.list_of(call, ending, token)
+  local records = redis.call('RPUSH', list, unpack(entries)) / 2
   local counted = delivery_log.counted(records - #entries / 2)
+  records = cut_to_part(call, list, records, max)
   if counted == delivery_log.counted(records) then return end
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end

@@ -77,14 +77,15 @@ describe('what autodrop drops', () => {
     await bus.subscribe('alice', { max: 1 });
     await loadScripts(bus.store);
     const spent: number[] = [];
-    for (const batches of [1, 30]) {
+    // Both leave the delivery log with 16 records or more; for a shorter one a command finds out how long it may be.
+    for (const batches of [20, 49]) {
       await bus.publish(nthWord(batches), 'widgets', storedEvents('widgets', batches));
       const before = await commands(bus.store);
       assert.equal((await bus.autodrop(100)).batches, batches);
       spent.push((await commands(bus.store)) - before);
     }
-    const [one = 0, thirty = 0] = spent;
-    assert.equal(thirty - one, 29);
+    const [fewer = 0, more = 0] = spent;
+    assert.equal(more - fewer, 29);
   });
 
   test('is reported separately for batches and dead letters', async () => {

@@ -71,6 +71,18 @@ describe('the delivery log', () => {
     assert.ok(busy + quiet <= 160 && Math.abs(busy - quiet) <= 80, `${busy} and ${quiet}`);
   });
 
+  test('shares its room among many subscribers, too, of which none has many records', async () => {
+    const tokens = Array.from({ length: 20 }, (_, i) => `many${i}`);
+    for (const token of tokens) await bus.subscribe(token, { topics: [token], max: 1 });
+    for (let i = 0; i < 12; i++) for (const token of tokens) await take(token, 1, 100);
+    const kept = await lengths();
+    assert.deepEqual(kept, Object.fromEntries(tokens.map((token) => [`taken ${token}`, 5])));
+    await take('busy', 40, 100);
+    assert.equal((await lengths())['taken many0'], 5);
+    const { 'taken busy': busy = 0 } = await lengths();
+    assert.ok(busy > 0 && busy <= 16, `the newest stay: ${busy}`);
+  });
+
   test('shrinks when it may keep fewer, and keeps nothing more when it is off', async () => {
     await take('busy', 200, 1000);
     await take('busy', 16, 100);
