@@ -6,7 +6,7 @@ batch becomes the trial job.
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused, and
 `delivery_not_waiting` that a worker holds the job of the batch, or that the job is in a list from which workers take
-jobs.
+jobs: instant, of a suspect, or first of its lane in a share without room, where it may stay for long.
 
 In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. If the lane
 has no room, the batch must still wait.

@@ -60,7 +60,7 @@ const WHOLE_DELIVERY = DELIVERY.extend({
 export type WholeDelivery = z.infer<typeof WHOLE_DELIVERY>;
 
 const NOT_WAITING = {
-  delivery_not_waiting: 'this batch is under way, or a worker is about to take it',
+  delivery_not_waiting: 'this batch is under way, or tried as soon as a worker is free for it',
   delivery_paused: 'its subscriber is paused; resume the subscriber first',
 };
 

@@ -74,6 +74,19 @@ describe('retry_batch', () => {
     await bus.pause('alice');
     await refused('delivery_paused', 'a2');
   });
+
+  test('changes nothing for a batch that is tried next, when its share has room', async () => {
+    for (const token of ['alice', 'bob'])
+      await bus.subscribe(token, { topics: [token], max: 1, proven: false });
+    await bus.publish('a', 'alice', ['1']);
+    await bus.publish('b', 'bob', ['2']);
+    const { grants } = await bus.acquire(['w1', 'w2'], { idle: 0 });
+    assert.deepEqual([grants.length, grants[0]?.job], [1, 'a1']);
+    assert.deepEqual((await bus.state()).lanes.sharing.slow, ['b1']);
+    const before = await snapshot(redis.store);
+    assert.equal(await bus.retryBatch('b1'), 'delivery_not_waiting');
+    assert.deepEqual(await snapshot(redis.store), before);
+  });
 });
 
 describe('send_test', () => {
