@@ -65,13 +65,16 @@ local function is_free(topic)
   return not topic.publisher or topic.publisher == ''
 end
 
+local function is_new(call, topic)
+  return redis.call('SISMEMBER', call.keys.topics(), topic.name) == 0
+end
+
 -- Returns why a client may not publish to a topic, or nothing if it may. If the topic has no publisher, the client
 -- would become its publisher. So the limits on topics are checked then.
 local function judge_client(call, taken, topic, client)
   if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
-  local is_new = redis.call('SISMEMBER', keys.topics(), topic.name) == 0
-  if is_new and redis.call('SCARD', keys.topics()) >= taken.max_topics then return 'no_room' end
+  if is_new(call, topic) and redis.call('SCARD', keys.topics()) >= taken.max_topics then return 'no_room' end
   if redis.call('SCARD', keys.topics_owned(client)) >= taken.max_client_topics then return 'owns_too_many' end
 end
 
@@ -158,14 +161,16 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. Changes nothing in Redis. Lowers `taken.max_topics` and `taken.max_client_topics` by one for each topic
--- that the client would come to own.
+-- or nothing. Changes nothing in Redis. Lowers `taken.max_client_topics` by one for each topic that the client would
+-- come to own, and `taken.max_topics` by one for each of them that does not exist yet.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })
     if reason then return reason, name end
-    if is_free(intake.topic(call, taken, name)) then
-      taken.max_topics, taken.max_client_topics = taken.max_topics - 1, taken.max_client_topics - 1
+    local topic = intake.topic(call, taken, name)
+    if is_free(topic) then
+      taken.max_client_topics = taken.max_client_topics - 1
+      if is_new(call, topic) then taken.max_topics = taken.max_topics - 1 end
     end
   end
 end

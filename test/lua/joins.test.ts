@@ -192,6 +192,24 @@ describe('a join', () => {
     assert.deepEqual(await open(), { A: { counts: { paid: 1 }, events: ['p5'] } });
   });
 
+  test('needs room for those of its topics that do not exist yet, and for no others', async () => {
+    await publish('a', joinEvent('paid', 'A'), joinEvent('packed', 'A'));
+    assert.deepEqual((await redis.store.redis.smembers('topics')).length, 4);
+    const put = async (into: string, limits: Parameters<typeof joins.put>[2]) => {
+      const rules = { ...PAID_AND_PACKED, on_expiry: { topic: 'late', type: 'update' } as const };
+      const { outcome } = await joins.put(
+        'order',
+        { ...rules, then: { topic: into, type: 'update' } },
+        limits,
+      );
+      return outcome;
+    };
+    assert.equal(await put('ready', { maxTopics: 4 }), 'no_room');
+    assert.equal(await put('early', { maxTopics: 5 }), 'no_room');
+    assert.equal(await put('ready', { maxTopics: 5, maxClientTopics: 1 }), 'owns_too_many');
+    assert.equal(await put('ready', { maxTopics: 5, maxClientTopics: 2 }), 'created');
+  });
+
   test('that is removed leaves nothing behind, and what is queued for it is deleted', async () => {
     await joins.put('order', { ...PAID_AND_PACKED, on_expiry: { topic: 'stuck', type: 'noop' } });
     await publish('a', joinEvent('paid', 'A'));
