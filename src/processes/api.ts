@@ -178,7 +178,7 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
     minTokenLength: config.minTokenLength,
     forceSsl: config.forceSsl,
     publisher: new Publisher(confirmed, recorder, limits, storageFull, tail),
-    delaying: new Delaying(confirmed, recorder, limits, storageFull),
+    delaying: new Delaying(confirmed, recorder, limits, storageFull, tail),
     rateLimit: RateLimit.of(control, config),
     budget: new WorkBudget(),
     topics,

@@ -21,7 +21,7 @@ export const BYTES_PER_EVENT = 1000;
 type Measured = Publication & { bytes: number };
 
 /** An object that gets each accepted publication, such as the live tail. */
-interface Onlooker {
+export interface Onlooker {
   note(publication: Publication): void;
 }
 

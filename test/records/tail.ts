@@ -61,6 +61,23 @@ describe('the live tail', () => {
     assert.ok((found[0]?.at ?? 0) >= (found[1]?.at ?? 0));
   });
 
+  test('shows an event that is published together with delayed ones, and these not', async () => {
+    await api.token('pub');
+    await look();
+    const delayed = EVENT.replace('}', ',"delay":3600000}');
+    await publish('widgets', `[${delayed},${EVENT.replace('/1', '/now')}]`);
+    await publish('widgets', delayed);
+    await publish('widgets', EVENT);
+    const found = await when('', 2);
+    assert.deepEqual(
+      found.map(({ event, skipped }) => [event?.url, skipped]),
+      [
+        ['https://app.example.com/1', 0],
+        ['https://app.example.com/now', 0],
+      ],
+    );
+  });
+
   test('says what it leaves out', async () => {
     await api.token('pub');
     await look();

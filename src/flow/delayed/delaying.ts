@@ -9,7 +9,7 @@ import {
   type TimedOutcome,
   type TimedPublication,
 } from '../../publishing/publication.ts';
-import { BYTES_PER_EVENT, MAX_EVENTS_PER_CALL } from '../../publishing/publisher.ts';
+import { BYTES_PER_EVENT, MAX_EVENTS_PER_CALL, type Onlooker } from '../../publishing/publisher.ts';
 import { Batcher } from '../../store/batcher.ts';
 import type { Arguments } from '../../store/contracts.ts';
 import type { Partition } from '../../store/partition.ts';
@@ -29,15 +29,26 @@ export class Delaying {
   readonly #figures: PublishFigures;
   readonly #limits: DelayLimits;
   readonly #onFull: () => void;
+  readonly #onlooker: Onlooker | undefined;
   readonly #copies: Copies;
   readonly #batchers: ReadonlyMap<Partition, Batcher<TimedPublication, TimedOutcome>>;
 
-  /** `onFull` is called if Redis is out of memory. It must free some memory at once. */
-  constructor(partitions: Partitions, figures: PublishFigures, limits: DelayLimits, onFull = () => {}) {
+  /**
+   * `onFull` is called if Redis is out of memory. It must free some memory at once. `onlooker` gets the accepted
+   * publications without their timed events.
+   */
+  constructor(
+    partitions: Partitions,
+    figures: PublishFigures,
+    limits: DelayLimits,
+    onFull = () => {},
+    onlooker?: Onlooker,
+  ) {
     this.#partitions = partitions;
     this.#figures = figures;
     this.#limits = limits;
     this.#onFull = onFull;
+    this.#onlooker = onlooker;
     this.#copies = new Copies(partitions);
     this.#batchers = new Map(partitions.all.map((partition) => [partition, this.#batcherOf(partition)]));
   }
@@ -87,9 +98,12 @@ export class Delaying {
       throw error;
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
-      const { topic } = group[index] as TimedPublication;
+      const publication = group[index] as TimedPublication;
+      const { topic } = publication;
       // If all events are delayed, or were refused, the script has not counted the subscribers of the topic.
       if (events === 0) continue;
+      const untimed = publication.events.filter((event) => typeof event === 'string');
+      this.#onlooker?.note({ ...publication, events: untimed });
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);
     }
