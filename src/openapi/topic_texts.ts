@@ -29,7 +29,7 @@ export const PUBLISHING: Texts = {
   'POST /topics/:name': {
     summary: 'Publish events',
     description:
-      'One event, an array of events or, as `application/x-ndjson`, one event a line: at most 10,000 events and 5 MiB. All of them are stored, or none. An event with `at` or `delay` waits until it is due. The first client that publishes to a topic owns it. The answer comes when every subscriber has the events in its queue. A publish under an `Idempotency-Key` can be repeated, and is stored once.',
+      'One event, an array of events or, as `application/x-ndjson`, one event a line: at most 10,000 events and 5 MiB. All of them are stored, or none. An event with `at` or `delay` waits until it is due. The first client that publishes to a topic owns it. The answer comes when the events are stored for every subscriber. A publish under an `Idempotency-Key` can be repeated, and is stored once.',
     body: { type: 'update', url: URL, data: { price: 42 } },
     parameters: [
       {
