@@ -3,6 +3,13 @@ import { join } from 'node:path';
 import { root } from '../processes/command.ts';
 import { REDIS_PREFIX } from './store.ts';
 
+/** Returns the rules that the user of release 1.0.0 needs more on one Redis, as docs/migrating.md has them. */
+export function rulesSinceFirstRelease(): string {
+  const text = readFileSync(join(root, 'docs/migrating.md'), 'utf8');
+  const [, rules = ''] = /^ACL SETUSER routemaster ([\s\S]*?)^```$/m.exec(text) ?? [];
+  return rules.trim().replace(/\s+/g, ' ');
+}
+
 /** Returns the rules of the ACL in docs/operating.md, the only place that lists them, for the prefix of tests. */
 export function aclRules(): string[] {
   const [, rules = ''] =

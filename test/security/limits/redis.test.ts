@@ -7,7 +7,7 @@ import { answer } from '../../../harness/http/receiver.ts';
 import { freePort } from '../../../harness/processes/ports.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { ROOT_KEY, WebProcess } from '../../../harness/processes/web_process.ts';
-import { aclRules } from '../../../harness/redis/acl.ts';
+import { aclRules, rulesSinceFirstRelease } from '../../../harness/redis/acl.ts';
 import { PrivateRedis } from '../../../harness/redis/private_redis.ts';
 import { until } from '../../../harness/until.ts';
 import { connectOne, type RedisTls } from '../../../src/store/connection.ts';
@@ -45,6 +45,15 @@ const RARE = new Set([
   'zrank', // when jobs are listed page by page
   'zrevrangebyscore', // when dead letters are listed page by page
 ]);
+
+/** The commands of the user in docs/operating.md of release 1.0.0. */
+const FIRST_RELEASE = `
+  +bitfield +del +eval +evalsha +exec +exists +fcall +function|delete +function|list +function|load +get +hdel +hexists
+  +hget +hgetall +hincrby +hlen +hmget +hscan +hset +hsetnx +hvals +incrby +info +lindex +llen +lpop +lpos +lpush
+  +lrange +lrem +lset +ltrim +memory|usage +multi +object|encoding +pexpire +ping +publish +rename +renamenx +rpop
+  +rpush +rpushx +sadd +scan +scard +select +set +setbit +sismember +smembers +smismember +srem +sscan +strlen
+  +subscribe +time +type +unlink +zadd +zcard +zcount +zpopmin +zrandmember +zrange +zrangebyscore +zrem +zrevrange
+  +zrevrangebyscore +zscan +zscore`;
 
 /** Returns the configuration of a Redis with TLS, and with the user of docs/operating.md. */
 const secure = (port: number, certificates: TestAuthority): Record<string, string> => ({
@@ -121,6 +130,14 @@ describe('the ACL of docs/operating.md', () => {
       assert.equal(await web.exitCode, 78, web.output);
       assert.match(web.output, /Redis says: NOPERM .*docs\/operating\.md has the ACL/);
     }
+  });
+
+  test('is enough after an upgrade from 1.0.0 with what docs/migrating.md grants on one Redis', async (t) => {
+    const first = FIRST_RELEASE.trim().replace(/\s+/g, ' ');
+    const user = `bus on >password ~* resetchannels &wake -@all ${first} ${rulesSinceFirstRelease()}`;
+    const redis = await PrivateRedis.during(t, { port: 0, config: { user } });
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url.replace('//', '//bus:password@') });
+    await web.port(); // throws if the process ends
   });
 
   test('may forbid functions, BITFIELD and XADD; a process then logs once what to grant', async (t) => {
