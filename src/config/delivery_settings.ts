@@ -19,7 +19,7 @@ export const workers = {
     'Seconds after which a worker that sends no heartbeat loses its delivery to another worker.',
   ),
   acquireTimeoutMs: setting('ROUTEMASTER_ACQUIRE_TIMEOUT', seconds(0.1, 3600), '10').help(
-    'Maximum seconds between two questions of an idle worker for jobs.',
+    'Maximum seconds between two questions of an idle worker for jobs; twice that with several partitions.',
   ),
   sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
     'Seconds between sweeps, which repair inconsistencies, such as a batch without a job. They should find none.',

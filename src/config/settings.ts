@@ -63,7 +63,7 @@ const redis = {
     'Bytes to keep free. With less, publishes are refused, and dead letters and batches are dropped.',
   ),
   dropPolicy: setting('ROUTEMASTER_DROP_POLICY', dropPolicy, 'fair').help(
-    'What is dropped when memory runs short: `fair`, from the subscribers that hold most; `oldest`, the oldest of all.',
+    'What is dropped when memory runs short: `fair`, from the clients that hold most; `oldest`, the oldest of all.',
   ),
 };
 
