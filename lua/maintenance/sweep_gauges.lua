@@ -14,6 +14,7 @@ corrected gauges. Otherwise `finished` is false, and the reply has the slices fo
 local batches = include('delivering/batches')
 local calls = include('store/calls')
 local findings = include('maintenance/findings')
+local join_tokens = include('flow/joins/join_tokens')
 local open_batches = include('delivering/open_batches')
 
 -- After this number of batches, a script call stops counting, so as not to block Redis. The next call goes on.
@@ -29,14 +30,19 @@ local UNSETTLED = -1
 --   index    the key of the sorted set of their UIDs
 --   list_of  a function that returns the key of a batch or dead letter
 --   open     a set with the UID of the open batch, which may still get events
+--   shrinks  true if the oldest batch may have fewer events at the next script call: a join takes the events that it
+--            has counted out of its oldest batch
 --   read     how many batches or dead letters this script call has counted so far
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then
-    return { index = keys.dead_letters_of(token), list_of = keys.dead_letter, open = open, read = 0 }
+    return { index = keys.dead_letters_of(token), list_of = keys.dead_letter, open = open, shrinks = false, read = 0 }
   end
   open[open_batches.bid_of(call, token) or ''] = true
-  return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
+  return {
+    index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0,
+    shrinks = join_tokens.is_join(token),
+  }
 end
 
 -- Returns two numbers about the batches between two scores: how many there are (UNSETTLED if one of them is open), and
@@ -54,26 +60,29 @@ local function count_slice(subject, from, to)
 end
 
 -- Counts the events of an index in slices, until the script call has counted MAX_LISTS batches. `counted` has the
--- slices that earlier calls counted. Such a slice is counted again only if its number of batches has changed. The last
--- batches of the index, too few for a slice, are not counted here. Returns three values:
+-- slices that earlier calls counted. Such a slice is counted again only if its number of batches has changed, or if it
+-- has the oldest batch of a join. The last batches of the index, too few for a slice, are not counted here. Returns
+-- three values:
 --   slices  all slices so far, for the next script call
 --   events  the number of events in the slices, or false if this script call stopped early
 --   from    the score at which the last slice ends
 local function count_all(subject, counted)
-  local slices, from, events, finished = {}, '(-inf', 0, true
+  local slices, from, events, finished, shrinks = {}, '(-inf', 0, true, subject.shrinks
   local function add(to, members, slice_events)
     slices[#slices + 1] = { to = to, members = members, events = slice_events }
     from, events = '(' .. to, events + slice_events
   end
   for _, slice in ipairs(counted) do
     local members, slice_events = slice.members, slice.events
-    if redis.call('ZCOUNT', subject.index, from, slice.to) ~= members then
+    local members_now = redis.call('ZCOUNT', subject.index, from, slice.to)
+    if shrinks or members_now ~= members then
       if subject.read < MAX_LISTS then
         members, slice_events = count_slice(subject, from, slice.to)
       else
         finished = false
       end
     end
+    shrinks = shrinks and members_now == 0
     add(slice.to, members, slice_events)
   end
   while subject.read < MAX_LISTS do

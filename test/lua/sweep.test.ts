@@ -3,8 +3,10 @@ import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { CLIENT, JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
 import { longName, nthWord, packNamed } from '../../harness/scripts/names.ts';
 import { writes } from '../../harness/scripts/sweep.ts';
+import { joinToken } from '../../src/ids.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { Listener } from './listener.ts';
 
@@ -122,10 +124,10 @@ test('sweep_batches keeps a batch that it sets apart whole, with what was its he
 
 describe('sweep_gauges', () => {
   /** Calls the script until all is counted, and `between` after each call. Resolves with the calls and the repairs. */
-  async function countAll(between: () => Promise<unknown> = async () => {}) {
+  async function countAll(between: () => Promise<unknown> = async () => {}, token = 'carol') {
     let cuts = 0;
     for (let calls = 1, counted: Reply<'sweep_gauges'>['counted'] = []; ; calls++) {
-      const reply = await redis.store.run('sweep_gauges', { what: 'batches', token: 'carol', cuts, counted });
+      const reply = await redis.store.run('sweep_gauges', { what: 'batches', token, cuts, counted });
       if (reply.finished)
         return { calls, mended: reply.findings.flatMap(({ kind, name }) => [kind, String(name)]) };
       ({ cuts, counted } = reply);
@@ -170,4 +172,30 @@ describe('sweep_gauges', () => {
       assert.deepEqual((await countAll()).mended, []);
     });
   }
+
+  describe('is not misled by a join', () => {
+    const joins = new JoinCalls(bus);
+    const token = joinToken('orders', CLIENT);
+
+    beforeEach(async () => {
+      await redis.flush();
+      await joins.put('orders', { sources: [{ topic: 'steps', count: 10_000 }] });
+      await redis.store.redis.hset(redis.store.keys.subscriber(token), 'max_events', '3');
+      const events = Array.from({ length: 600 }, () => joinEvent('steps', 'k'));
+      for (let n = 0; n < 11; n++) await bus.publish(nthWord(52 + n), 'steps', events);
+    });
+
+    const countOne = () => joins.work('orders', 'w1', { slice: 1 });
+    for (const [what, between] of Object.entries({
+      'that counts events of a batch': countOne,
+      'whose first 200 batches go, and that counts events of the next one': async () => {
+        await bus.dropQueue(token, 200);
+        await countOne();
+      },
+    })) {
+      test(what, async () => {
+        assert.deepEqual(await countAll(between, token), { calls: 2, mended: [] });
+      });
+    }
+  });
 });
