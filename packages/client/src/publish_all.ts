@@ -19,14 +19,17 @@ export interface PublishFailure {
 export class PublishAllError extends RoutemasterError {
   /** The number of events that are stored. */
   readonly stored: number;
+  /** What `events` has thrown, if it has thrown too. */
+  readonly readError?: unknown;
   readonly #failures: readonly PublishFailure[];
 
-  constructor(stored: number, failures: readonly PublishFailure[]) {
+  constructor(stored: number, failures: readonly PublishFailure[], readError?: unknown) {
     const [first] = failures;
     const what = `${failures.length} of ${stored + failures.length} events failed, first event ${first?.index}`;
     const why = first?.error instanceof Error ? first.error.message : String(first?.error);
     super('not_all_published', `${what}: ${why}`, { cause: first?.error });
     this.stored = stored;
+    if (readError !== undefined) this.readError = readError;
     this.#failures = failures;
   }
 
@@ -40,7 +43,10 @@ export class PublishAllError extends RoutemasterError {
   }
 }
 
-/** Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. */
+/**
+ * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. What
+ * `events` throws is thrown when all that was read is stored; if some events have failed, it is in the PublishAllError.
+ */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,
   publish: (event: Event) => Promise<void>,
@@ -57,19 +63,22 @@ export async function publishAll<Event>(
   const fewerThan = async (max: number) => {
     while (underWay >= max) await new Promise<void>((resolve) => (wake = resolve));
   };
+  let thrown: { error: unknown } | undefined;
   try {
     for await (const event of events) {
       void track(event, given++);
       await fewerThan(MAX_UNDER_WAY);
       if (failures.length > 0) break;
     }
-  } finally {
-    await fewerThan(1);
+  } catch (error) {
+    thrown = { error };
   }
+  await fewerThan(1);
   const stored = given - failures.length;
-  if (failures.length === 0) return stored;
-  throw new PublishAllError(
-    stored,
-    failures.sort((a, b) => a.index - b.index),
-  );
+  if (failures.length > 0) {
+    failures.sort((a, b) => a.index - b.index);
+    throw new PublishAllError(stored, failures, thrown?.error);
+  }
+  if (thrown) throw thrown.error;
+  return stored;
 }

@@ -72,7 +72,7 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
    * Publishes each event of `events`, with `timeoutMs` for each. Resolves with their number when all are stored. Reads
    * no more events while 4,000 are neither stored nor refused. After a failure it reads no more events, except one for
    * which it was already waiting. It then waits until all events that were read are stored or refused, and rejects with
-   * a PublishAllError.
+   * a PublishAllError. If `events` throws and nothing else has failed, it rejects with that error in the same way.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

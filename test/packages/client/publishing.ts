@@ -140,6 +140,27 @@ test('publishAll stops at the first failure, and says what is stored', async (t)
   await until(() => receiver.events.length === error.stored);
 });
 
+test('publishAll says what has failed, even if the events throw too', async (t) => {
+  const { shop, topic } = await scene(t);
+  const bug = new Error('the cursor is closed');
+  const events = async function* (first: NewEvent): AsyncGenerator<NewEvent> {
+    yield first;
+    await shop.flush();
+    throw bug;
+  };
+  await assert.rejects(shop.publishAll(topic, events({ type: 'update', url: url(1) })), bug);
+  const error = await shop
+    .publishAll(topic, events({ type: 'update', url: 'nowhere' }))
+    .then(String, (error: unknown) => error);
+  assert.ok(error instanceof PublishAllError);
+  assert.deepEqual(
+    error.failures.map(({ index }) => index),
+    [0],
+  );
+  assert.equal(error.stored, 0);
+  assert.equal(error.readError, bug);
+});
+
 test('no lost request or reply has an event stored twice, or out of order', async (t) => {
   const { topic, receiver, token, secret } = await scene(t);
   const port = Number(new URL(bus.url).port);
