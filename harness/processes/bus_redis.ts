@@ -20,7 +20,10 @@ export interface BusRedisSettings {
 
 /** The Redis of a running bus, with a connection for tests to look into it. */
 export class BusRedis {
-  /** The key prefix of the bus. It is empty on a cluster, and if the settings have ROUTEMASTER_PARTITIONS. */
+  /**
+   * The key prefix of the bus. It is empty if the settings have ROUTEMASTER_PARTITIONS, and on a cluster or with several
+   * partitions, where the bus refuses a prefix with a hash tag.
+   */
   readonly prefix: string;
   readonly url: string;
   /** The partitions of the bus. Their number is ROUTEMASTER_PARTITIONS in its settings, by default PARTITIONS. */
@@ -49,9 +52,10 @@ export class BusRedis {
   ) {
     this.#server = server;
     this.url = server.url;
-    this.prefix = cluster || env.ROUTEMASTER_PARTITIONS !== undefined ? '' : REDIS_PREFIX;
+    const wanted = env.ROUTEMASTER_PARTITIONS;
+    this.prefix = cluster || wanted !== undefined || PARTITIONS > 1 ? '' : REDIS_PREFIX;
     this.#connection = connect(this.url, createLog('silent', {}));
-    const partitions = Number(env.ROUTEMASTER_PARTITIONS ?? PARTITIONS);
+    const partitions = Number(wanted ?? PARTITIONS);
     this.partitions = Partitions.on(this.#connection, { prefix: this.prefix, partitions });
   }
 

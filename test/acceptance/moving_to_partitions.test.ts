@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
-import { REDIS_PREFIX } from '../../harness/redis/store.ts';
 import { assertPartitionsConsistent } from '../../harness/scripts/crossing.ts';
 import { until } from '../../harness/until.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -36,7 +35,7 @@ test('a bus that moved to four partitions delivers what was queued before, in or
 
   const { store } = bus;
   const args = ['--from', bus.redis.url, '--to', bus.redis.url, '--partitions', String(PARTITIONS)];
-  const env = { ...process.env, ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX };
+  const env = { ...process.env, ROUTEMASTER_REDIS_PREFIX: bus.store.prefix };
   const move = new PrintingProcess(process.execPath, ['src/move.ts', ...args], { cwd: root, env });
   assert.equal(await move.exitCode, 0, move.output);
 
