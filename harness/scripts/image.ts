@@ -126,7 +126,7 @@ export class Image {
 
   async zrangeBuffer(key: string, from: string, to: string, scores?: 'WITHSCORES'): Promise<Buffer[]> {
     const items = this.#items(key);
-    if (scores) return slice(items, Number(from) * 2, Number(to) < 0 ? to : Number(to) * 2 + 1);
+    if (scores) return slice(items, Number(from) * 2, Number(to) * 2 + 1);
     return slice(items.filter(isPlace), from, to);
   }
 
