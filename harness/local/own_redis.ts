@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync, readlinkSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ReplyError } from 'ioredis';
 import { BootError } from '../../src/errors.ts';
+import { takeLock } from '../process_lock.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { RedisConnection, type RedisReply } from '../redis/redis_call.ts';
 
@@ -35,43 +36,16 @@ export async function startOwnRedis(dir: string): Promise<OwnRedis> {
 }
 
 /**
- * The locks of this process. Any other lock with the id of this process is left by a dead process that had the same id,
- * as is usual in containers.
- */
-const locks = new Set<string>();
-
-/**
- * Keeps other launchers from looking for a Redis in `dir` until this one has named its connection. The lock is a link
- * to the id of the process that holds it. A lock whose process died is removed. Returns a function that ends the lock.
+ * Keeps other launchers from looking for a Redis in `dir` until this one has named its connection. Returns a function
+ * that ends the lock.
  */
 function lock(dir: string): () => void {
-  const path = join(dir, 'starting');
-  const release = () => {
-    locks.delete(path);
-    rmSync(path, { force: true });
-  };
-  try {
-    symlinkSync(String(process.pid), path);
-    locks.add(path);
-    return release;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-  if (isHeld(path))
-    throw new BootError(
-      `bin/start is just starting with the data in ${dir}: stop that one first, or delete ${path}`,
-    );
-  release();
-  return lock(dir);
-}
-
-function isHeld(path: string): boolean {
-  try {
-    const pid = Number(readlinkSync(path));
-    return pid === process.pid ? locks.has(path) : process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
-  }
+  const path = join(dir, 'starting.lock');
+  const release = takeLock(path);
+  if (release) return release;
+  throw new BootError(
+    `bin/start is just starting with the data in ${dir}: stop that one first, or delete ${path}`,
+  );
 }
 
 async function findOrStart(dir: string): Promise<OwnRedis> {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { takeLock } from '../process_lock.ts';
 import { until } from '../until.ts';
 
 const MAKES_WITHIN_MS = 100_000;
@@ -11,9 +12,8 @@ const MAKES_WITHIN_MS = 100_000;
  */
 export async function madeOnce(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
   await mkdir(dirname(folder), { recursive: true });
-  const lock = `${folder}.lock`;
   const isThere = () => existsSync(folder) && 'there';
-  const found = await until(async () => isThere() || ((await locked(lock)) && 'mine to make'), {
+  const found = await until(() => isThere() || takeLock(`${folder}.making`), {
     timeoutMs: MAKES_WITHIN_MS,
     what: `${folder} is made`,
   });
@@ -26,27 +26,6 @@ export async function madeOnce(folder: string, make: (folder: string) => Promise
     await make(unfinished);
     await rename(unfinished, folder);
   } finally {
-    await rm(lock, { force: true });
-  }
-}
-
-/** Takes the lock, a link to the id of this process. Returns false if held. Removes the lock of a dead process. */
-async function locked(lock: string): Promise<boolean> {
-  try {
-    await symlink(String(process.pid), lock);
-    return true;
-  } catch {
-    const holder = Number(await readlink(lock));
-    if (!runs(holder)) await rm(lock, { force: true });
-    return false;
-  }
-}
-
-function runs(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
+    found();
   }
 }

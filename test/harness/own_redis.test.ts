@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startOwnRedis } from '../../harness/local/own_redis.ts';
+import { type OwnRedis, startOwnRedis } from '../../harness/local/own_redis.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
 import { BootError } from '../../src/errors.ts';
@@ -18,6 +18,19 @@ async function inDirectory(run: (dir: string) => Promise<void>): Promise<void> {
   } finally {
     await rm(dir, { recursive: true });
   }
+}
+
+/** Leaves a lock as of a launcher with this process id that was killed while it started. */
+async function leaveLock(dir: string, pid: number): Promise<void> {
+  await mkdir(join(dir, 'starting.lock', `${pid}.left`), { recursive: true });
+}
+
+async function assertOneStarts(starts: Promise<OwnRedis>[]): Promise<void> {
+  const ended = await Promise.allSettled(starts);
+  const started = ended.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
+  await Promise.all(started.map((each) => each.stop()));
+  assert.equal(started.length, 1);
+  assert.ok(ended.some((each) => each.status === 'rejected' && each.reason instanceof BootError));
 }
 
 test('data written before a stop is there after the next start', () =>
@@ -41,11 +54,23 @@ test('two launchers cannot have the same data', () =>
 
 test('of two launchers that start at once, one gets the data', () =>
   inDirectory(async (dir) => {
-    const starts = await Promise.allSettled([startOwnRedis(dir), startOwnRedis(dir)]);
-    const started = starts.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
-    await Promise.all(started.map((each) => each.stop()));
-    assert.equal(started.length, 1);
-    assert.ok(starts.some((each) => each.status === 'rejected' && each.reason instanceof BootError));
+    await assertOneStarts([startOwnRedis(dir), startOwnRedis(dir)]);
+  }));
+
+test('of two launchers that find the lock of a dead one, only one gets the data', (t) =>
+  inDirectory(async (dir) => {
+    await leaveLock(dir, NO_PID);
+    const starts: Promise<OwnRedis>[] = [];
+    // The other one starts when this one has found that the process is dead, and has not removed the lock yet.
+    const kill = process.kill.bind(process);
+    const late = (pid: number, signal?: number) => {
+      starts.push(startOwnRedis(dir));
+      return kill(pid, signal);
+    };
+    t.mock.method(process, 'kill', late, { times: 1 });
+    starts.push(startOwnRedis(dir));
+    assert.equal(starts.length, 2);
+    await assertOneStarts(starts);
   }));
 
 for (const [which, pid] of [
@@ -54,10 +79,10 @@ for (const [which, pid] of [
 ] as const) {
   test(`a launcher that was killed while it started leaves the data to others, if its id ${which}`, () =>
     inDirectory(async (dir) => {
-      await symlink(String(pid), join(dir, 'starting'));
+      await leaveLock(dir, pid);
       const own = await startOwnRedis(dir);
       await own.stop();
-      assert.ok(!(await readdir(dir)).includes('starting'));
+      assert.ok(!(await readdir(dir)).includes('starting.lock'));
     }));
 }
 
