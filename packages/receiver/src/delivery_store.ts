@@ -1,6 +1,6 @@
 /**
  * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
- * process dies in between, the claim expires, and the next attempt can be handled.
+ * process dies in between, the claim ends, at once or by a time limit, and the next attempt can be handled.
  */
 export interface DeliveryStore {
   /**
@@ -34,7 +34,10 @@ const DEFAULT_REMEMBER_MS = 2 * DAY_MS;
 const DEFAULT_CLAIM_MS = 60_000;
 const DEFAULT_MAX = 100_000;
 
-/** A store in the memory of one process. After a restart it knows nothing of earlier deliveries. */
+/**
+ * A store in the memory of one process. After a restart it knows nothing of earlier deliveries. A claim does not
+ * expire, because it cannot outlive the process: while a delivery is handled, its repeats are refused.
+ */
 export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;
   readonly #max: number;
