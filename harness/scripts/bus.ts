@@ -85,7 +85,7 @@ export class Bus extends WorkerCalls {
       publications: publications.map(([topic, client, events, key]) => ({ topic, client, ...key, events })),
     });
     const added: Record<string, number> = {};
-    for (const [token, events] of reply.added.flatMap(addedBySubscriber))
+    for (const [token, events] of reply.addedByTopic.flatMap(addedBySubscriber))
       added[token] = (added[token] ?? 0) + events;
     // For each publication the number of subscribers that got it, or the reason of its refusal.
     const accepted = reply.outcomes.map((outcome, index) =>
@@ -109,18 +109,22 @@ export class Bus extends WorkerCalls {
     events: Timed[],
     { client = 'shop', key, limits = {} }: Delaying = {},
   ) {
-    const { outcomes, added } = await this.store.run('delay', {
+    const { outcomes, addedByTopic } = await this.store.run('delay', {
       ...{ uidSeed: seedOf(seed), ...DELAY_LIMITS, maxClientKeys: 10, ...limits },
       publications: [{ topic, client, ...key, events: events.map((each) => ({ text: each.id, ...each })) }],
     });
     const [{ outcome, index } = { outcome: '', index: undefined }] = outcomes;
-    return { outcome, index, added: Object.fromEntries(added.flatMap(addedBySubscriber)) };
+    return { outcome, index, added: Object.fromEntries(addedByTopic.flatMap(addedBySubscriber)) };
   }
 
   /** Publishes events that are due, in one call. Returns their number by topic, and whether more events are due. */
   async publishDelayed(seed: string, turn = 0) {
     const { maxOutboxBytes } = PUBLISH_LIMITS;
-    const reply = await this.store.run('publish_delayed', { uidSeed: seedOf(seed), turn, maxOutboxBytes });
+    const reply = await this.store.run('publish_delayed', {
+      uidSeed: seedOf(seed),
+      firstClient: turn,
+      maxOutboxBytes,
+    });
     const published = Object.fromEntries(reply.published.map(({ topic, events }) => [topic, events]));
     return { ...reply, published };
   }

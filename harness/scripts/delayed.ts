@@ -8,8 +8,8 @@ interface DelayedState {
   text: string;
 }
 
-/** Number of digits of an event's place in the order. An entry, and a value of the hash of texts, begin with it. */
-const PLACE = 12;
+/** Number of digits of an event's serial number. An entry, and a value of the hash of texts, begin with it. */
+const SERIAL_DIGITS = 12;
 
 /** Returns the delayed events of each topic, in the order in which they will be published. */
 export async function readDelayed({ redis, keys }: Readable): Promise<Record<string, DelayedState[]>> {
@@ -21,10 +21,14 @@ export async function readDelayed({ redis, keys }: Readable): Promise<Record<str
     found[topic] = [];
     for (let i = 0; i < entries.length; i += 2) {
       const [entry = '', due] = entries.slice(i, i + 2);
-      const id = entry.slice(PLACE);
+      const id = entry.slice(SERIAL_DIGITS);
       const value = texts[id] ?? assert.fail(`${id} of ${topic} has a text`);
-      assert.equal(value.slice(0, PLACE), entry.slice(0, PLACE), `${id} of ${topic} has one place`);
-      found[topic].push({ id, dueMs: Number(due), text: value.slice(PLACE) });
+      assert.equal(
+        value.slice(0, SERIAL_DIGITS),
+        entry.slice(0, SERIAL_DIGITS),
+        `${id} of ${topic} has one serial number`,
+      );
+      found[topic].push({ id, dueMs: Number(due), text: value.slice(SERIAL_DIGITS) });
     }
     assert.equal(Object.keys(texts).length, found[topic].length, `each text of ${topic} has an entry`);
   }

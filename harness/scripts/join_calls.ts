@@ -96,7 +96,7 @@ export class JoinCalls {
       },
       ...{ laneLimit: 10, laneLimitMax: 100, slowMs: 1000, deliveryLog: DELIVERY_LOG, record: RECORD },
       ...{ bid, maxKeys, maxBytes, createdMs: createdMs ?? Number(created ?? 0) },
-      left: texts.length,
+      batchEvents: texts.length,
       events: events.map(({ topic, id, url, data }) => ({
         ...{ topic, id, url },
         key: keyOf({ url, data }, join.rules.by),

@@ -112,10 +112,10 @@ export class WorkerCalls {
       workers,
       kind,
     });
-    const { left, grants, acks } = readAcquired(reply);
+    const { readyJobs, grants, acks } = readAcquired(reply);
     for (const { worker, lease } of grants) this.leases.set(worker, lease);
     return {
-      left,
+      readyJobs,
       now: timeOf(reply),
       grants: await Promise.all(grants.map((grant) => this.#handed(grant))),
       acks: acks.flatMap(({ held, removed }) => [Number(held), removed]),
@@ -171,8 +171,8 @@ export class WorkerCalls {
   }
 
   /** Makes a dead letter of the batch that the worker of a quarantine held when it died. */
-  async condemn(worker: string, held?: string) {
-    const { bid, ...rest } = await this.store.run('condemn', { worker, held: held && bidOf(held) });
+  async condemn(worker: string, heldBid?: string) {
+    const { bid, ...rest } = await this.store.run('condemn', { worker, heldBid: heldBid && bidOf(heldBid) });
     return { job: bid && shortName(bid), ...rest };
   }
 

@@ -22,7 +22,7 @@ room, the job waits in its lane or for the share (lanes.lua).
 
 The first item of the reply is MessagePack, because Node decodes it faster than as many separate values:
 
-  left         the number of jobs that are still ready
+  ready_jobs   the number of jobs that are still ready
   now_ms       the time by Redis's clock
   acks         held (1 or 0), number of events removed, gone (1 or 0); for each finished job
   subscribers  token, list of the values of DELIVERY_FIELDS (grants.lua); for each subscriber
@@ -105,11 +105,11 @@ return function(call, args)
     if not is_served then grants.take_back(call, given, worker) end
   end
   choosing.put_back(call, choice)
-  local subscribers = grants.settle(call, given)
-  local left = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
+  local subscribers = grants.store(call, given)
+  local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
   -- The finished deliveries may have made waiting jobs instant. If this call has not taken all ready jobs, other
   -- workers are woken for them. A quarantine takes none of the jobs that became instant, since it takes only suspects.
-  if became_instant and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
-  given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks, subscribers, given.list })
-  return given.pieces
+  if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
+  given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
+  return given.reply_items
 end

@@ -8,9 +8,9 @@ A batch can be too large because it was opened as a long one (opening.lua), beca
 call, because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
 ]]
 local batches = include('delivering/batches')
-local bulk = include('store/bulk')
 local choosing = include('delivering/choosing')
 local jobs = include('delivering/jobs')
+local many = include('store/many')
 local open_batches = include('delivering/open_batches')
 local pieces = include('delivering/pieces')
 local uids = include('store/uids')
@@ -108,14 +108,14 @@ end
 -- comes just before `bid`, but after batches that were split off earlier: its score is that of `bid` minus the number
 -- of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events, and 100 of them are split off twice.
 -- The new batches get 8850 (150 events stay) and 8950 (50 stay).
-local function place_of_part(index, bid, created_ms, events_left)
-  local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
+local function score_of_part(index, bid, created_ms, events_left)
+  local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.
-  local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-  local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
+  local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
   -- If no score is free just before `bid`, the new batch gets the same score as the batch before `bid`. This does no
   -- harm: order matters only to an `ordered` subscriber, where no batch comes before `bid`.
-  return string.format('%d', math.min(first, place - 1))
+  return string.format('%d', math.min(first, score - 1))
 end
 
 -- Splits a batch in two. The events up to the position `last` in `list` become a new batch with 0 attempts. This worker
@@ -126,15 +126,15 @@ function cutting.cut(call, given, worker, bid, list, last)
   local head, items = uids.next(given.uids), { token, created_ms, '0' }
   local job = jobs.delivery_of(head)
   for i = batches.HEADER + 1, last do items[i] = list[i] end
-  bulk.command('RPUSH', keys.batch(head), items)
+  many.command('RPUSH', keys.batch(head), items)
   redis.call('LTRIM', keys.batch(bid), last, -1)
   local events_left = redis.call('LPUSH', keys.batch(bid), '0', created_ms, token) - batches.HEADER
   redis.call('ZREM', keys.batches_retrying(token), bid)
   local closed_ms = open_batches.closed_ms(call, bid)
   if closed_ms then redis.call('HSET', keys.batches_closed(), head, closed_ms) end
   redis.call('ZADD', keys.batches_index(), redis.call('ZSCORE', keys.batches_index(), bid) or created_ms, head)
-  local place = place_of_part(keys.batches_queued(token), bid, created_ms, events_left)
-  redis.call('ZADD', keys.batches_queued(token), place, head)
+  local score = score_of_part(keys.batches_queued(token), bid, created_ms, events_left)
+  redis.call('ZADD', keys.batches_queued(token), score, head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
   -- The field `cuts` changes each time a batch is split. A sweep that is counting the batches of this subscriber
   -- notices the change, and counts again.

@@ -5,7 +5,7 @@ Drops are a list of field, value, …. The fields are `batches` and `events` (th
 in ms at which the oldest and the newest of these batches were created), and for each topic `topic:{topic}`: its number
 of events.
 ]]
-local bulk = include('store/bulk')
+local many = include('store/many')
 local drop_notices = {}
 
 local function sum_of(field, value, before)
@@ -20,11 +20,11 @@ end
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
-  local before = bulk.get_fields(hash, fields)
+  local before = many.get_fields(hash, fields)
   for i, field in ipairs(fields) do
     sums[2 * i - 1], sums[2 * i] = field, sum_of(field, tonumber(drops[2 * i]), tonumber(before[i]))
   end
-  bulk.command('HSET', hash, sums)
+  many.command('HSET', hash, sums)
 end
 
 -- Adds drops to the notice that the subscriber will get, and to the subscriber's totals. Does nothing if the subscriber

@@ -19,14 +19,14 @@ local finishing = {}
 -- Makes the table that collects the changes for the finished jobs. Some of its fields:
 --   lists        the keys of the batches' Redis lists
 --   attempts     the keys of the histories of failed attempts
---   taken        for each subscriber: its finished batches, and the sums of their events and health points
---                (`add_taken`)
+--   accepted     for each subscriber: its finished batches, and the sums of their events and health points
+--                (`add_accepted`)
 --   undelivered  records for the delivery log, of batches whose subscriber had left before a worker acquired them;
 --                false if there are none
 --   closed       the times of `open_batches.closed_times`
 local function collection(args, closed)
   return {
-    workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
+    workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, accepted = {}, closed = closed,
     delivery_log = args.delivery_log, undelivered = false,
   }
 end
@@ -47,9 +47,9 @@ local function add_record(call, collected, token, sum, each, events)
   end
 end
 
-local function add_taken(call, collected, token, each, events)
-  local sum = collected.taken[token] or { events = 0, heal = 0, bids = {}, records = {} }
-  collected.taken[token] = sum
+local function add_accepted(call, collected, token, each, events)
+  local sum = collected.accepted[token] or { events = 0, heal = 0, bids = {}, records = {} }
+  collected.accepted[token] = sum
   sum.events = sum.events + events
   sum.heal = sum.heal + each.heal
   sum.took_ms = each.took_ms
@@ -74,13 +74,13 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
   if not token or events < 0 then return 0 end
   collected.lists[#collected.lists + 1] = batch
   collected.attempts[#collected.attempts + 1] = call.keys.attempts(each.bid)
-  add_taken(call, collected, token, each, events)
+  add_accepted(call, collected, token, each, events)
   return events
 end
 
 -- Updates a subscriber that has accepted these batches. Returns a true value if this has ended its trial.
 -- `may_have_notice` is false if none of the batches carried a drop notice.
-local function settle_subscriber(call, token, sum, args, may_have_notice)
+local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
   if may_have_notice then drop_notices.forget(call, token, sum.bids) end
@@ -103,12 +103,12 @@ end
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
-  for token in pairs(collected.taken) do
+  for token in pairs(collected.accepted) do
     rare[#rare + 1] = call.keys.batches_retrying(token)
     rare[#rare + 1] = call.keys.drop_notice_carried(token)
   end
   if redis.call('EXISTS', unpack(rare)) == 0 then return false end
-  for token, sum in pairs(collected.taken) do calls.try(call, end_retries, token, sum) end
+  for token, sum in pairs(collected.accepted) do calls.try(call, end_retries, token, sum) end
   redis.call('UNLINK', unpack(rare, 1, count))
   return true
 end
@@ -126,22 +126,22 @@ local function go_on(call, token, ended, recovered, args)
 end
 
 -- Writes the collected changes to Redis. An error at one subscriber does not stop the changes of the others.
-local function settle(call, collected, args)
+local function write_changes(call, collected, args)
   local keys = call.keys
   redis.call('HDEL', keys.leases(), unpack(collected.workers))
   redis.call('SREM', keys.jobs_index(args.q), unpack(collected.jobs))
   if #collected.bids > 0 then redis.call('ZREM', keys.batches_index(), unpack(collected.bids)) end
   local may_have_notice = #collected.lists > 0 and delete_lists(call, collected)
   if #collected.bids > 0 and next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
-  local left, recovered, tokens = lanes.leave_all(call, collected.workers, collected.tokens), {}, {}
-  for token, sum in pairs(collected.taken) do
-    recovered[token] = calls.try(call, settle_subscriber, token, sum, args, may_have_notice)
+  local ended, recovered, tokens = lanes.leave_all(call, collected.workers, collected.tokens), {}, {}
+  for token, sum in pairs(collected.accepted) do
+    recovered[token] = calls.try(call, update_subscriber, token, sum, args, may_have_notice)
     tokens[#tokens + 1] = token
   end
   delivery_log.follow(call, 'taken', tokens, args.delivery_log)
   if collected.undelivered then delivery_log.write_drops(call, collected.undelivered) end
-  for token, ended in pairs(left) do
-    calls.try(call, go_on, token, ended, recovered[token], args)
+  for token, count in pairs(ended) do
+    calls.try(call, go_on, token, count, recovered[token], args)
   end
 end
 
@@ -163,7 +163,7 @@ function finishing.finish_all(call, args, finished)
   end
   if #collected.workers == 0 then return removed, false end
   local announced = call.wakes.main
-  settle(call, collected, args)
+  write_changes(call, collected, args)
   local became_instant = call.wakes.main
   call.wakes.main = announced
   return removed, became_instant

@@ -1,6 +1,6 @@
 --[[
 Grants: a grant is a job that acquire assigns to a worker, under a lease. Changes that one command can write for all
-grants of a script call are collected first. `settle` writes them.
+grants of a script call are collected first. `store` writes them.
 ]]
 local batches = include('delivering/batches')
 local choosing = include('delivering/choosing')
@@ -29,7 +29,7 @@ local MAX_REPLY_BYTES = 1000000
 --   choice       the state of choosing.lua
 --   reader       the state of lane_entry.lua
 --   list         the grants
---   pieces       the items of the reply. The first one describes all grants, and `acquire` fills it in at the end. The
+--   reply_items  the items of the reply. The first one describes all grants, and `acquire` fills it in at the end. The
 --                others are the job and the events of each grant
 --   events       the number of events in the reply
 --   bytes        the size of these events
@@ -40,8 +40,8 @@ local MAX_REPLY_BYTES = 1000000
 --   open_of      for each subscriber that was looked up: the UID of its open batch, or false
 function grants.begin(choice, reader, uid_seed)
   return {
-    uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,
-    unleased = {}, holders = {}, token_of = {}, subscribers = {}, open_of = {},
+    uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, reply_items = { '' }, events = 0,
+    bytes = 0, unleased = {}, holders = {}, token_of = {}, subscribers = {}, open_of = {},
   }
 end
 
@@ -68,7 +68,7 @@ end
 local function add_grant(given, worker, job, lease)
   local grant = { worker, lease }
   given.list[#given.list + 1] = grant
-  given.pieces[#given.pieces + 1] = job
+  given.reply_items[#given.reply_items + 1] = job
   if not lease then given.unleased[#given.unleased + 1] = grant end
   return grant
 end
@@ -77,13 +77,13 @@ end
 -- its first events become a new batch, and the worker gets the new batch instead. If the subscriber has left, adds no
 -- events, because the worker will only delete the batch.
 local function add_batch(call, given, grant, worker, bid, start)
-  local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
+  local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.reply_items, 0, 0
   if lane.callback then
     local list, last, is_cut
     list, last, piece_count, is_cut = cutting.add_events(call, given, bid, start, lane)
     count = last - batches.HEADER
     if is_cut then
-      bid, given.pieces[job_at] = cutting.cut(call, given, worker, bid, list, last)
+      bid, given.reply_items[job_at] = cutting.cut(call, given, worker, bid, list, last)
       start[3] = '0'
     end
   else
@@ -136,7 +136,7 @@ function grants.take_back(call, given, worker)
   given.token_of[worker] = nil
   lanes.leave(call, worker)
   -- If the delivery has begun in this script call, `lanes.leave` does nothing, because the delivery is stored only at
-  -- the end of the call (`settle`). But the worker may already count in a share, and must leave it.
+  -- the end of the call (`store`). But the worker may already count in a share, and must leave it.
   lanes.leave_shares(call, { worker })
 end
 
@@ -159,7 +159,7 @@ end
 
 -- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns the list of
 -- `describe_subscribers`.
-function grants.settle(call, given)
+function grants.store(call, given)
   if #given.list == 0 then return {} end
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then

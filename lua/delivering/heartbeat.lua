@@ -9,7 +9,8 @@ return function(call, args)
   local keys, lost = call.keys, {}
   for _, each in ipairs(args.leases) do
     local worker = each.worker
-    if redis.call('HGET', keys.leases(), worker) ~= each.lease or leases.is_dead(call, worker, args.lease_ms) then
+    local is_replaced = redis.call('HGET', keys.leases(), worker) ~= each.lease
+    if is_replaced or leases.is_worker_dead(call, worker, args.lease_ms) then
       lost[#lost + 1] = worker
     else
       redis.call('HSET', keys.workers(), worker, call.now_ms)

@@ -40,18 +40,18 @@ end
 -- `enter_share` (lane_entry.lua) adds those that enter the share later in the call.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
-  local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
+  local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
   call.single_workers = 0
   for _, token in ipairs(redis.call('HMGET', call.keys.lanes_held(), unpack(workers))) do
     if token then
-      held[token] = (held[token] or 0) + 1
+      counts[token] = (counts[token] or 0) + 1
     else
       -- The worker got its delivery in this script call, so `lanes_held` does not name its subscriber yet. The
       -- subscriber counts as one with a single worker.
       call.single_workers = call.single_workers + 1
     end
   end
-  for _, workers_of_lane in pairs(held) do
+  for _, workers_of_lane in pairs(counts) do
     if workers_of_lane == 1 then call.single_workers = call.single_workers + 1 end
   end
   return call.single_workers
@@ -151,20 +151,20 @@ end
 -- Ends the deliveries of these workers: they leave lanes and shares. `tokens` has, for each worker, the token of its
 -- subscriber, or false. Returns, by token, how many deliveries of each subscriber have ended.
 function lanes.leave_all(call, workers, tokens)
-  local left = {}
+  local ended = {}
   for _, token in ipairs(tokens) do
-    if token then left[token] = (left[token] or 0) + 1 end
+    if token then ended[token] = (ended[token] or 0) + 1 end
   end
-  if next(left) then
+  if next(ended) then
     redis.call('HDEL', call.keys.lanes_held(), unpack(workers))
     lanes.leave_shares(call, workers)
   end
-  for token, deliveries in pairs(left) do
+  for token, deliveries in pairs(ended) do
     if redis.call('HINCRBY', call.keys.lanes_in_flight(), token, -deliveries) <= 0 then
       redis.call('HDEL', call.keys.lanes_in_flight(), token)
     end
   end
-  return left
+  return ended
 end
 
 -- Ends the delivery of one worker, as `lanes.leave_all` does. Returns the subscriber's token, or nothing if the worker
@@ -175,13 +175,13 @@ end
 
 -- Stores which workers deliver to which subscribers. `token_of` has the subscriber's token for each worker.
 function lanes.join(call, token_of)
-  local held, joined = {}, {}
+  local fields, joined = {}, {}
   for worker, token in pairs(token_of) do
-    held[#held + 1] = worker
-    held[#held + 1] = token
+    fields[#fields + 1] = worker
+    fields[#fields + 1] = token
     joined[token] = (joined[token] or 0) + 1
   end
-  if #held > 0 then redis.call('HSET', call.keys.lanes_held(), unpack(held)) end
+  if #fields > 0 then redis.call('HSET', call.keys.lanes_held(), unpack(fields)) end
   for token, deliveries in pairs(joined) do
     redis.call('HINCRBY', call.keys.lanes_in_flight(), token, deliveries)
   end

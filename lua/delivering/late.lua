@@ -14,7 +14,7 @@ local LOOK_EVERY_US = 250000
 
 -- Returns the workers whose delivery is late (in flight for more than `slow_ms`), each with the token of the
 -- subscriber. Workers with other jobs are left out.
-local function late_lanes(call, slow_ms)
+local function late_deliveries(call, slow_ms)
   local numbers, now, found = redis.call('HGETALL', call.keys.leases()), leases.now(call), {}
   for i = 1, #numbers, 2 do
     if now - (tonumber(numbers[i + 1]) or now) > slow_ms * 1000 then
@@ -30,7 +30,7 @@ function late.notice(call, slow_ms)
   -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if the newest
   -- lease was given in the present interval, a search was made in it too.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
-  for worker, token in pairs(late_lanes(call, slow_ms)) do
+  for worker, token in pairs(late_deliveries(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)
     local subscriber = call.keys.subscriber(token)
     if redis.call('EXISTS', subscriber) == 1 then redis.call('HSETNX', subscriber, 'slow', 1) end
@@ -39,8 +39,8 @@ end
 
 -- Returns true if a delivery to the subscriber `token` is late (in flight for more than `slow_ms`).
 function late.has_any(call, token, slow_ms)
-  for _, lane in pairs(late_lanes(call, slow_ms)) do
-    if lane == token then return true end
+  for _, late_token in pairs(late_deliveries(call, slow_ms)) do
+    if late_token == token then return true end
   end
   return false
 end

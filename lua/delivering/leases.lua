@@ -42,14 +42,14 @@ end
 
 -- Returns true if a lease has expired: the worker's last sign of life (`heard_ms`) is missing, or older than `lease_ms`
 -- by the clock of Redis.
-function leases.ran_out(call, heard_ms, lease_ms)
+function leases.has_expired(call, heard_ms, lease_ms)
   heard_ms = tonumber(heard_ms)
   return not heard_ms or call.now_ms - heard_ms > lease_ms
 end
 
--- Returns true if the lease of a worker has expired, or if the worker never gave a sign of life.
-function leases.is_dead(call, worker, lease_ms)
-  return leases.ran_out(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
+-- Returns true if a worker is dead: its lease has expired, or it never gave a sign of life.
+function leases.is_worker_dead(call, worker, lease_ms)
+  return leases.has_expired(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
 end
 
 -- Returns the number of the lease of each of these workers, as a table by worker. Expired leases are left out.
@@ -59,7 +59,7 @@ function leases.of(call, workers, lease_ms)
   local numbers = redis.call('HMGET', call.keys.leases(), unpack(workers))
   local heard = redis.call('HMGET', call.keys.workers(), unpack(workers))
   for i, worker in ipairs(workers) do
-    if numbers[i] and not leases.ran_out(call, heard[i], lease_ms) then found[worker] = numbers[i] end
+    if numbers[i] and not leases.has_expired(call, heard[i], lease_ms) then found[worker] = numbers[i] end
   end
   return found
 end
@@ -82,7 +82,7 @@ end
 
 -- Takes a job from its worker: removes the job from the worker's pending list, and deletes the worker's lease. Returns
 -- false, and changes nothing, if the worker does not hold the job under this lease.
-function leases.settle(call, q, worker, job, lease, lease_ms)
+function leases.take_job_and_lease(call, q, worker, job, lease, lease_ms)
   if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end
   redis.call('HDEL', call.keys.leases(), worker)
   return true

@@ -58,14 +58,14 @@ local function put_back(call, token, args, pauses)
 end
 
 return function(call, args)
-  if not leases.settle(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
+  if not leases.take_job_and_lease(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
     return { held = false, paused = false }
   end
-  local lane = lanes.leave(call, args.worker)
+  local lane_token = lanes.leave(call, args.worker)
   local token = args.bid and redis.call('LINDEX', call.keys.batch(args.bid), 0)
   local pauses = token and args.gone and is_gone(call, token, args.gone)
   if token then note_failure(call, token, args, pauses) end
   local paused = put_back(call, token, args, pauses)
-  if lane then waiting.make_instant(call, lane, 1) end
+  if lane_token then waiting.make_instant(call, lane_token, 1) end
   return { held = true, paused = paused }
 end

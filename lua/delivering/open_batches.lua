@@ -15,9 +15,9 @@ The hash `batches:closed` has, by UID, the time (ms) at which each batch or dead
 field is still open, or counts as closed since its creation, for example because its first events filled it, or because
 it is a retried dead letter.
 ]]
-local bulk = include('store/bulk')
 local defaults = include('store/defaults')
 local jobs = include('delivering/jobs')
+local many = include('store/many')
 local open_batches = {}
 
 local UID_LENGTH = 20
@@ -75,7 +75,7 @@ end
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}
-  for i, value in ipairs(bulk.get_fields(call.keys.batches_room(), tokens)) do
+  for i, value in ipairs(many.get_fields(call.keys.batches_room(), tokens)) do
     local token, slice = tokens[i], slices[i]
     local bid, max = open_batches.read_entry(entries[i])
     local is_counted = value and value:sub(1, UID_LENGTH) == bid
@@ -86,7 +86,7 @@ function open_batches.take_room(call, tokens, entries, slices)
       values[#values + 1] = bid .. string.format('%d', rooms[token])
     end
   end
-  bulk.set_fields(call.keys.batches_room(), values)
+  many.set_fields(call.keys.batches_room(), values)
   return rooms
 end
 
@@ -126,7 +126,7 @@ end
 -- Adds a field with an empty name and a long value to the hash of closed batches, so that Redis stores the hash as a
 -- table. Otherwise Redis would store a few hundred short fields as a list, in which each look-up takes 3 µs.
 function open_batches.spread_closed(call)
-  redis.call('HSETNX', call.keys.batches_closed(), '', bulk.LONG_VALUE)
+  redis.call('HSETNX', call.keys.batches_closed(), '', many.LONG_VALUE)
 end
 
 -- Returns true if no batch or dead letter has a stored time of closing.

@@ -1,6 +1,6 @@
 --[[
-Pieces: the items of acquire's reply that have events. `given` is the table of `grants.begin`. Its list `pieces` has all
-items of the reply.
+Pieces: the items of acquire's reply that have events. `given` is the table of `grants.begin`. Its list `reply_items`
+has all items of the reply.
 ]]
 local pieces = {}
 
@@ -11,7 +11,7 @@ local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 
 local function add_piece(given, list, first, last, size)
-  given.pieces[#given.pieces + 1] = first == last and list[first] or table.concat(list, ',', first, last)
+  given.reply_items[#given.reply_items + 1] = first == last and list[first] or table.concat(list, ',', first, last)
   given.bytes = given.bytes + size
 end
 
@@ -19,7 +19,7 @@ end
 -- that they take. Successive JSON events are joined with commas into one piece. An event in an older form (of the Ruby
 -- Routemaster, or of version 1 of our layout) is a piece of its own.
 function pieces.add_events(given, list, first, last)
-  local before, from, size, is_open = #given.pieces, first, 0, false
+  local before, from, size, is_open = #given.reply_items, first, 0, false
   for i = first, last do
     local event = list[i]
     local is_json = event:byte() == OPENING_BRACE
@@ -31,12 +31,12 @@ function pieces.add_events(given, list, first, last)
     size = size + #event + 1
   end
   if from <= last then add_piece(given, list, from, last, size) end
-  return #given.pieces - before
+  return #given.reply_items - before
 end
 
 -- Removes the last `count` pieces from the reply. `bytes` is the size of these pieces together.
 function pieces.take_back(given, count, bytes)
-  for _ = 1, count do given.pieces[#given.pieces] = nil end
+  for _ = 1, count do given.reply_items[#given.reply_items] = nil end
   given.bytes = given.bytes - bytes
 end
 

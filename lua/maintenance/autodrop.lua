@@ -9,29 +9,29 @@ the next drop notice, and in the sum `dropped:{token}`. The events of a batch ar
 which takes several script calls for a large batch. Until the last of these calls deletes the batch, it stays unchanged
 and can be delivered.
 
-`drops` has one record for each subscriber with dropped events: `queued` of these events were in batches, the others in
+`drops` has one entry for each subscriber with dropped events: `queued` of these events were in batches, the others in
 dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its end. The caller
 passes them to the next call, with the same first cut.
 ]]
 local dead_letters = include('delivering/dead_letters/dead_letters')
 local delivery_log = include('records/delivery_log')
-local drop_records = include('maintenance/drop_records')
+local drop_sums = include('maintenance/drop_sums')
 local drops = include('maintenance/drops')
 local jobs = include('delivering/jobs')
 
--- The work of three steps, in units of about 1 µs of Redis, as for MAX_WORK in drop_records.lua: handling an entry of
+-- The work of three steps, in units of about 1 µs of Redis, as for MAX_WORK in drop_sums.lua: handling an entry of
 -- `cuts` (how much to drop of which subscriber), deleting a dead letter, and deleting a batch.
 local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, cut)
   for _, bid in ipairs(redis.call('ZRANGE', cut.letters, 0, cut.max_deleted - 1)) do
-    if not drop_records.has_room(run.records) then return end
-    local noted, token, about = drop_records.note(call, run.records, bid, call.keys.dead_letter(bid), false)
+    if not drop_sums.has_room(run.sums) then return end
+    local noted, token, about = drop_sums.note(call, run.sums, bid, call.keys.dead_letter(bid), false)
     if noted then
       if token then delivery_log.add_drop(call, run.collection.log, bid, token, about) end
       if not dead_letters.delete(call, bid) then redis.call('ZREM', cut.letters, bid) end
       cut.deleted = cut.deleted + 1
-      run.records.work = run.records.work + WORK_OF.dead_letter
+      run.sums.work = run.sums.work + WORK_OF.dead_letter
     end
   end
 end
@@ -40,16 +40,16 @@ local function drop_batches(call, run, cut)
   local max = cut.max_deleted - cut.deleted
   if max == 0 then return end
   for _, bid in ipairs(redis.call('ZRANGE', cut.queue, 0, max + run.held_count - 1)) do
-    if not drop_records.has_room(run.records) or cut.deleted == cut.max_deleted then return end
+    if not drop_sums.has_room(run.sums) or cut.deleted == cut.max_deleted then return end
     local noted, token, about = false, nil, nil
     if not run.held[jobs.delivery_of(bid)] then
-      noted, token, about = drop_records.note(call, run.records, bid, call.keys.batch(bid), true)
+      noted, token, about = drop_sums.note(call, run.sums, bid, call.keys.batch(bid), true)
     end
     if noted then
       if not token then redis.call('ZREM', cut.queue, bid) end
       drops.add(call, run.collection, bid, token, about)
       cut.deleted = cut.deleted + 1
-      run.records.work = run.records.work + WORK_OF.batch
+      run.sums.work = run.sums.work + WORK_OF.batch
     end
   end
 end
@@ -63,25 +63,25 @@ local function carry_out(call, run, wanted)
     queue = token and keys.batches_queued(token) or keys.batches_index(),
     max_deleted = wanted.max_deleted, deleted = 0,
   }
-  run.records.work = run.records.work + WORK_OF.cut
+  run.sums.work = run.sums.work + WORK_OF.cut
   drop_dead_letters(call, run, cut)
   drop_batches(call, run, cut)
-  return { deleted = cut.deleted, is_spent = cut.deleted < cut.max_deleted and drop_records.has_room(run.records) }
+  return { deleted = cut.deleted, is_spent = cut.deleted < cut.max_deleted and drop_sums.has_room(run.sums) }
 end
 
 return function(call, args)
   local held, held_count = drops.jobs_held(call)
   local collection = drops.collection(delivery_log.drops('memory', args.delivery_log))
   local run = {
-    records = drop_records.begin(args), collection = collection, held = held, held_count = held_count,
+    sums = drop_sums.begin(args), collection = collection, held = held, held_count = held_count,
   }
   local cuts = {}
   for i, wanted in ipairs(args.cuts) do
-    if not drop_records.has_room(run.records) then break end
+    if not drop_sums.has_room(run.sums) then break end
     cuts[i] = carry_out(call, run, wanted)
   end
-  drops.settle(call, run.collection)
-  local dropped, begun = drop_records.finish(call, run.records)
+  drops.delete_all(call, run.collection)
+  local dropped, begun = drop_sums.finish(call, run.sums)
   return {
     cuts = cuts, drops = dropped, begun_bid = begun.bid, begun_at = begun.at, begun_topics = begun.topics,
   }

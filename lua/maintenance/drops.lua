@@ -1,8 +1,8 @@
 --[[
 Dropping: deletes undelivered batches together with their jobs.
 
-A script collects the batches that it drops. `settle` then deletes all of them with a few commands,
-because a command for each batch took twice as long.
+A script collects the batches that it drops. `delete_all` then deletes all of them with a few commands, because a
+command for each batch took twice as long.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
@@ -61,7 +61,7 @@ end
 -- Usually one waiting job becomes instant when a delivery ends. A dropped job never becomes a delivery that ends. So
 -- for each dropped job that was not waiting itself, one waiting job becomes instant here. Otherwise some might wait for
 -- ever.
-function drops.settle_lane(call, collection, token, dropped_jobs)
+function drops.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
   local trial_job = redis.call('HGET', call.keys.subscriber(token), 'probe')
@@ -72,7 +72,7 @@ end
 -- Deletes the collected batches with their jobs, and stores their records in the delivery log. Jobs in the list of
 -- instant jobs may stay there, because searching a long list is slow. When acquire takes such a job, it finds no batch
 -- and deletes the job.
-function drops.settle(call, collection)
+function drops.delete_all(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)
   if #collection.bids == 0 then return end
@@ -87,7 +87,7 @@ function drops.settle(call, collection)
     local open = open_batches.bid_of(call, token)
     if collection.dropped[open] then open_batches.close(call, token, open) end
     batches.count_out(call, token, #of_token.bids, of_token.events)
-    drops.settle_lane(call, collection, token, of_token.jobs)
+    drops.update_lane(call, collection, token, of_token.jobs)
   end
 end
 

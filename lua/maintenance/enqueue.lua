@@ -14,7 +14,8 @@ local leases = include('delivering/leases')
 local function take_from_dead_worker(call, q, job, lease_ms)
   local keys = call.keys
   for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
-    if leases.is_dead(call, worker, lease_ms) and redis.call('LREM', keys.jobs_pending(q, worker), 1, job) == 1 then
+    local is_dead = leases.is_worker_dead(call, worker, lease_ms)
+    if is_dead and redis.call('LREM', keys.jobs_pending(q, worker), 1, job) == 1 then
       redis.call('HDEL', keys.leases(), worker)
       return true
     end

@@ -22,7 +22,7 @@ function ruby.workers(call, lease_ms)
   local heard = redis.call('HGETALL', keys.workers())
   for i = 1, #heard, 2 do
     local worker, ours = heard[i], false
-    if not leases.ran_out(call, heard[i + 1], lease_ms) then
+    if not leases.has_expired(call, heard[i + 1], lease_ms) then
       for _, set in ipairs({ keys.workers_main(), keys.workers_aux() }) do
         ours = ours or redis.call('SISMEMBER', set, worker) == 1
       end

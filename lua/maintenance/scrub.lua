@@ -17,7 +17,7 @@ local waiting = include('delivering/waiting')
 local function dead_workers(call, lease_ms)
   local heard, dead = redis.call('HGETALL', call.keys.workers()), {}
   for i = 1, #heard, 2 do
-    if leases.ran_out(call, heard[i + 1], lease_ms) then dead[#dead + 1] = heard[i] end
+    if leases.has_expired(call, heard[i + 1], lease_ms) then dead[#dead + 1] = heard[i] end
   end
   return dead
 end
@@ -26,7 +26,7 @@ end
 -- one subscriber). Returns how many jobs it held.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
-  local lane = q == 'main' and lanes.leave(call, worker)
+  local lane_token = q == 'main' and lanes.leave(call, worker)
   local job = redis.call('RPOP', keys.jobs_pending(q, worker))
   while job do
     local bid = q == 'main' and jobs.batch_of(job)
@@ -42,7 +42,7 @@ local function give_back(call, q, worker)
   -- The dead worker's job is instant again, and takes the free place in the lane. So no waiting job needs to become
   -- instant (maximum 0). But if the subscriber is `ordered`, `make_instant` ignores the maximum, and makes sure that
   -- the oldest batch comes first.
-  if lane then waiting.make_instant(call, lane, 0) end
+  if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)
   return given_back
@@ -53,7 +53,7 @@ return function(call, args)
   for _, q in ipairs({ 'main', 'aux' }) do
     given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
-      if leases.is_dead(call, worker, args.lease_ms) then
+      if leases.is_worker_dead(call, worker, args.lease_ms) then
         given_back[q] = given_back[q] + (calls.try(call, give_back, q, worker) or 0)
       end
     end

@@ -3,8 +3,8 @@
 sweep_delayed: check the delayed events of a topic, some in each script call, and repair what does not fit together.
 
 Two rules hold. Each entry in the sorted set of due times has a text. The topic is in `delayed:topics` with the due time
-of its first event. If a topic has no publisher, it does not exist, and its delayed events are deleted. `has_strays`
-says that there are more texts than entries. `client` is the publisher of the topic.
+of its first event. If a topic has no publisher, it does not exist, and its delayed events are deleted.
+`has_texts_without_entry` says that there are more texts than entries. `client` is the publisher of the topic.
 
 The first call has `from` 0. Until `is_finished` is true, the caller passes four values on to the next call: `from`, the
 rank of the next entry; `added`, how many delayed events the topic had ever got when the first call began; `members`,
@@ -55,7 +55,7 @@ end
 return function(call, args)
   local topic, found = args.topic, {}
   local publisher = topics.publisher(call, topic)
-  local reply = { from = 0, added = 0, members = 0, bytes = 0, is_finished = true, has_strays = false }
+  local reply = { from = 0, added = 0, members = 0, bytes = 0, is_finished = true, has_texts_without_entry = false }
   reply.findings = found
   if not publisher then
     delete_all(call, topic, found)
@@ -72,8 +72,9 @@ return function(call, args)
   reply.is_finished = count < CHECKED_PER_CALL
   if reply.is_finished then
     check_place(call, topic, found)
-    reply.has_strays = redis.call('HLEN', call.keys.delayed_events(topic)) > redis.call('ZCARD', due)
-    local is_exact = reply.added == added and reply.members == redis.call('ZCARD', due) and not reply.has_strays
+    reply.has_texts_without_entry = redis.call('HLEN', call.keys.delayed_events(topic)) > redis.call('ZCARD', due)
+    local has_no_change = reply.added == added and reply.members == redis.call('ZCARD', due)
+    local is_exact = has_no_change and not reply.has_texts_without_entry
     if is_exact and delayed.set_bytes(call, publisher, topic, reply.bytes) then
       findings.add(found, 'delayed_bytes_miscounted', topic)
     end

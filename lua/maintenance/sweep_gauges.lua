@@ -24,7 +24,7 @@ local MAX_LISTS = 2000
 local BATCHES_PER_SLICE = 200
 -- Stored in place of a slice's number of batches if one of them is open, and may get more events. No slice really has
 -- this number, so the slice seems changed to the next script call, which counts it again.
-local UNSETTLED = -1
+local HAS_OPEN_BATCH = -1
 
 -- Creates a table about what is counted: the batches or the dead letters of a subscriber. Its fields:
 --   index    the key of the sorted set of their UIDs
@@ -45,18 +45,18 @@ local function subject_of(call, what, token)
   }
 end
 
--- Returns two numbers about the batches between two scores: how many there are (UNSETTLED if one of them is open), and
--- how many events they have.
+-- Returns two numbers about the batches between two scores: how many there are (HAS_OPEN_BATCH if one of them is open),
+-- and how many events they have.
 local function count_slice(subject, from, to)
-  local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
+  local bids, events, all_closed = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
     -- LLEN fails on a key of another type. Such a key counts as a batch without events.
     local length = calls.read('LLEN', subject.list_of(bid))
     if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
-    settled = settled and not subject.open[bid]
+    all_closed = all_closed and not subject.open[bid]
   end
   subject.read = subject.read + #bids
-  return settled and #bids or UNSETTLED, events
+  return all_closed and #bids or HAS_OPEN_BATCH, events
 end
 
 -- Counts the events of an index in slices, until the script call has counted MAX_LISTS batches. `counted` has the

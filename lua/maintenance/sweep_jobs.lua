@@ -8,8 +8,8 @@ in `jobs:suspect`: acquire removes it there. The script searches the instant lis
 is long, the caller passes only a few jobs at a time.
 
 `job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs.
-`lane` is the subscriber in whose lane the caller saw the job wait; it is missing if the caller did not see the job
-wait. `ruby_workers` is the number of living workers of the Ruby Routemaster, if there are any.
+`lane_token` is the subscriber in whose lane the caller saw the job wait; it is missing if the caller did not see the
+job wait. `ruby_workers` is the number of living workers of the Ruby Routemaster, if there are any.
 ]]
 local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
@@ -39,10 +39,10 @@ end
 
 -- Returns the sorted sets that may contain the job: the scheduled jobs, and the waiting jobs of its subscriber.
 local function sorted_sets_of(call, q, suspect)
-  local sets, lane = { call.keys.jobs_scheduled(q) }, suspect.lane
+  local sets, lane_token = { call.keys.jobs_scheduled(q) }, suspect.lane_token
   local token = suspect.bid and redis.call('LINDEX', call.keys.batch(suspect.bid), 0)
   if token then sets[#sets + 1] = call.keys.jobs_waiting(token) end
-  if lane and lane ~= token then sets[#sets + 1] = call.keys.jobs_waiting(lane) end
+  if lane_token and lane_token ~= token then sets[#sets + 1] = call.keys.jobs_waiting(lane_token) end
   return sets
 end
 
@@ -83,9 +83,9 @@ end
 -- If the batch of a job no longer exists, removes the job from the index, the scheduled jobs and the waiting jobs. The
 -- job may stay in a list from which acquire takes jobs, because acquire deletes a job without a batch.
 local function forget(call, q, suspect, found)
-  local keys, job, lane = call.keys, suspect.job, suspect.lane
+  local keys, job, lane_token = call.keys, suspect.job, suspect.lane_token
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)
-  if lane then removed = removed + redis.call('ZREM', keys.jobs_waiting(lane), job) end
+  if lane_token then removed = removed + redis.call('ZREM', keys.jobs_waiting(lane_token), job) end
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 

@@ -92,8 +92,8 @@ function check.open_keys(call, key, found, token)
     if removed then findings.add(found, 'open_key_astray', token) end
     return
   end
-  local since, place = since_in_record(call, token, key), redis.call('ZSCORE', keys.open_keys_since(token), key)
-  if since == tonumber(place or nil) then return end
+  local since, score = since_in_record(call, token, key), redis.call('ZSCORE', keys.open_keys_since(token), key)
+  if since == tonumber(score or nil) then return end
   if since then
     redis.call('ZADD', keys.open_keys_since(token), string.format('%d', since), key)
   else

@@ -12,7 +12,7 @@ return function(call, args)
   local keys, alive = call.keys, 0
   if redis.call('GET', keys.schema()) ~= args.from then return 0 end
   for _, heard_ms in ipairs(redis.call('HVALS', keys.workers())) do
-    if not leases.ran_out(call, heard_ms, args.lease_ms) then alive = alive + 1 end
+    if not leases.has_expired(call, heard_ms, args.lease_ms) then alive = alive + 1 end
   end
   if alive == 0 then redis.call('SET', keys.schema(), args.to) end
   return alive

@@ -12,11 +12,12 @@ New batches get the time of the earliest entry that is applied now, which is whe
 deadlines, ages and the waiting times of joins count from that time, however long the entry was under way. If a join's
 open batch was opened after that time, it is closed first.
 
-`applied` has the number of the last entry that this partition has applied, for each source. `added` has, for each
-topic, the number of events and the subscribers here that got them (storing.lua). `published` has the numbers of events
-and bytes for topics that live here, to which joins of other partitions publish. `refused` has the topics to which such
-a join may not publish any more, with the reason; the join's events for these topics are dropped. `unused` has topics of
-other partitions that seem to have no subscriber in this one; the caller counts again, and corrects their marks.
+`applied` has the number of the last entry that this partition has applied, for each source. `added_by_topic` has, for
+each topic, the number of events and the subscribers here that got them (storing.lua). `published` has the numbers of
+events and bytes for topics that live here, to which joins of other partitions publish. `refused` has the topics to
+which such a join may not publish any more, with the reason; the join's events for these topics are dropped.
+`may_be_unused` has topics of other partitions that seem to have no subscriber in this one; the caller counts again, and
+corrects their marks.
 ]]
 local copies = include('publishing/copies')
 local intake = include('publishing/intake')
@@ -27,7 +28,7 @@ local topics = include('subscribing/topics')
 -- Adds events of a topic to what its subscribers in this partition get at the end of the script call. Returns the bytes
 -- of the events.
 local function add(call, state, topic, events)
-  intake.add(call, state.taken, topic, { list = events, first = 1, last = #events })
+  intake.add(call, state.intake_state, topic, { list = events, first = 1, last = #events })
   local bytes = 0
   for _, event in ipairs(events) do bytes = bytes + #event end
   state.copies = state.copies + copies.of(#events, bytes, #topic.subscribers)
@@ -36,36 +37,36 @@ end
 
 -- Stores events that another partition, the home of the topic, has accepted for the subscribers in this partition.
 local function take_events(call, state, name, events)
-  local topic = intake.foreign_topic(state.taken, name)
+  local topic = intake.foreign_topic(state.intake_state, name)
   add(call, state, topic, events)
-  if #topic.subscribers == 0 then state.unused[name] = true end
+  if #topic.subscribers == 0 then state.may_be_unused[name] = true end
 end
 
 local function end_subscriptions(call, state, name)
-  intake.end_run(state.taken)
+  intake.end_run(state.intake_state)
   topics.end_subscriptions(call, name)
-  state.taken.topics[name] = nil
-  state.unused[name] = true
+  state.intake_state.topics[name] = nil
+  state.may_be_unused[name] = true
 end
 
 -- Publishes the events of a join to a topic of this partition. The join itself is in another partition.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client }
-  local reason = intake.judge(call, state.taken, publication)
+  local reason = intake.judge(call, state.intake_state, publication)
   if reason then
     state.refused[#state.refused + 1] = { topic = name, join = join, reason = reason, events = #events }
     return
   end
-  local topic = intake.accept(call, state.taken, publication)
+  local topic = intake.accept(call, state.intake_state, publication)
   topic.bytes = (topic.bytes or 0) + add(call, state, topic, events)
 end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
-local function published(taken)
+local function published(intake_state)
   local found = {}
-  for _, topic in ipairs(taken.accepted) do
+  for _, topic in ipairs(intake_state.accepted) do
     if topic.bytes then
       found[#found + 1] = { topic = topic.name, events = topic.events, bytes = topic.bytes }
     end
@@ -105,7 +106,7 @@ end
 
 return function(call, args)
   local key, applied, fields, values, last = call.keys.outboxes_applied(), {}, {}, {}, {}
-  local state = { taken = intake.begin(args), unused = {}, refused = {}, copies = 0 }
+  local state = { intake_state = intake.begin(args), may_be_unused = {}, refused = {}, copies = 0 }
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
@@ -114,10 +115,10 @@ return function(call, args)
     last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
   end
-  storing.store(call, args.uid_seed, state.taken)
+  storing.store(call, args.uid_seed, state.intake_state)
   redis.call('HSET', key, unpack(values))
   return {
-    applied = applied, added = storing.added(state.taken), published = published(state.taken),
-    refused = state.refused, unused = names_in(state.unused),
+    applied = applied, added_by_topic = storing.added_by_topic(state.intake_state),
+    published = published(state.intake_state), refused = state.refused, may_be_unused = names_in(state.may_be_unused),
   }
 end

@@ -10,8 +10,9 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state of a script call that accepts events. `args` has the limits. They may be missing if the
--- script does not use them; without `max_outbox_bytes`, outboxes have no limit. The fields of the state:
+-- Creates the working state of a script call that accepts events (`intake_state` everywhere). `args` has the limits.
+-- They may be missing if the script does not use them; without `max_outbox_bytes`, outboxes have no limit. The fields
+-- of the state:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
@@ -41,22 +42,22 @@ local function copy_of(slice, owner)
 end
 
 -- Returns a topic that lives in this partition. It is read once in a script call.
-function intake.topic(call, taken, name)
-  local topic = taken.topics[name]
+function intake.topic(call, intake_state, name)
+  local topic = intake_state.topics[name]
   if not topic then
     local publisher, marks = unpack(redis.call('HMGET', call.keys.topic(name), 'publisher', 'elsewhere'))
     topic = { name = name, publisher = publisher, elsewhere = elsewhere.read(marks), events = 0, subscribers = false }
-    taken.topics[name] = topic
+    intake_state.topics[name] = topic
   end
   return topic
 end
 
 -- Returns a topic that lives in another partition, but may have subscribers in this partition.
-function intake.foreign_topic(taken, name)
-  local topic = taken.topics[name]
+function intake.foreign_topic(intake_state, name)
+  local topic = intake_state.topics[name]
   if not topic then
     topic = { name = name, elsewhere = {}, events = 0, is_foreign = true }
-    taken.topics[name] = topic
+    intake_state.topics[name] = topic
   end
   return topic
 end
@@ -71,11 +72,11 @@ end
 
 -- Returns why a client may not publish to a topic, or nothing if it may. If the topic has no publisher, the client
 -- would become its publisher. So the limits on topics are checked then.
-local function judge_client(call, taken, topic, client)
+local function judge_client(call, intake_state, topic, client)
   if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
-  if is_new(call, topic) and redis.call('SCARD', keys.topics()) >= taken.max_topics then return 'no_room' end
-  if redis.call('SCARD', keys.topics_owned(client)) >= taken.max_client_topics then return 'owns_too_many' end
+  if is_new(call, topic) and redis.call('SCARD', keys.topics()) >= intake_state.max_topics then return 'no_room' end
+  if redis.call('SCARD', keys.topics_owned(client)) >= intake_state.max_client_topics then return 'owns_too_many' end
 end
 
 -- Makes the client the publisher of a topic. The field `publisher` is written last. If Redis is killed and keeps only
@@ -90,99 +91,100 @@ end
 -- Checks the idempotency key of a publication. Returns 'repeated' if the key was used for the same publication,
 -- 'key_reused' if it was used for another publication, and 'too_many_keys' if the client may use no new key now.
 -- Otherwise returns nothing.
-local function judge_key(call, taken, publication)
+local function judge_key(call, intake_state, publication)
   local digest = publication.digest
   if not digest then return end
-  local before = taken.fingerprints[digest] or redis.call('GET', call.keys.idempotency(digest))
+  local before = intake_state.fingerprints[digest] or redis.call('GET', call.keys.idempotency(digest))
   if before then return before == publication.fingerprint and 'repeated' or 'key_reused' end
-  taken.quota = taken.quota
-    or client_quota.begin(call, call.keys.idempotency_quota, taken.max_client_keys, taken.idempotency_window_ms)
-  if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
+  local max_keys, window_ms = intake_state.max_client_keys, intake_state.idempotency_window_ms
+  intake_state.quota = intake_state.quota or client_quota.begin(call, call.keys.idempotency_quota, max_keys, window_ms)
+  if client_quota.is_empty(intake_state.quota, publication.client) then return 'too_many_keys' end
 end
 
 -- Ends the current run, the events of successive publications to one topic. Gives them to the topic's subscribers, and
 -- to other partitions that have subscribers of the topic. Subscribers without earlier events in this script call share
 -- one list, which saves copies. Any other subscriber gets a list of its own.
-function intake.end_run(taken)
-  local run = taken.current_run
+function intake.end_run(intake_state)
+  local run = intake_state.current_run
   if not run then return end
-  for _, token in ipairs(taken.run_topic.subscribers) do
-    local slice = taken.slices[token]
+  for _, token in ipairs(intake_state.run_topic.subscribers) do
+    local slice = intake_state.slices[token]
     if not slice then
-      taken.slices[token] = run
-      taken.tokens[#taken.tokens + 1] = token
+      intake_state.slices[token] = run
+      intake_state.tokens[#intake_state.tokens + 1] = token
     elseif slice.owner == token then
       append(slice, run)
     else
-      taken.slices[token] = append(copy_of(slice, token), run)
+      intake_state.slices[token] = append(copy_of(slice, token), run)
     end
   end
-  if #taken.run_topic.elsewhere > 0 then
-    local others = elsewhere.partitions(taken.run_topic.elsewhere)
-    outboxes.add(taken.outgoing, others, 'events', taken.run_topic.name, outboxes.events_of(run))
+  if #intake_state.run_topic.elsewhere > 0 then
+    local others = elsewhere.partitions(intake_state.run_topic.elsewhere)
+    outboxes.add(intake_state.outgoing, others, 'events', intake_state.run_topic.name, outboxes.events_of(run))
   end
-  taken.current_run = nil
+  intake_state.current_run = nil
 end
 
 -- Adds a slice of events to what the subscribers of a topic get at the end of this script call.
-function intake.add(call, taken, topic, events)
+function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
-    taken.accepted[#taken.accepted + 1] = topic
+    intake_state.accepted[#intake_state.accepted + 1] = topic
   end
   topic.events = topic.events + events.last - events.first + 1
-  local run = taken.current_run
-  if run and taken.run_topic == topic then
-    taken.current_run = append(run.owner and run or copy_of(run, topic), events)
+  local run = intake_state.current_run
+  if run and intake_state.run_topic == topic then
+    intake_state.current_run = append(run.owner and run or copy_of(run, topic), events)
   else
-    intake.end_run(taken)
+    intake.end_run(intake_state)
     -- The run needs a table of its own, because the table `events` gets new values for the next publication.
-    taken.current_run = { list = events.list, first = events.first, last = events.last, owner = false }
-    taken.run_topic = topic
+    intake_state.current_run = { list = events.list, first = events.first, last = events.last, owner = false }
+    intake_state.run_topic = topic
   end
 end
 
 -- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be moved
 -- to that partition. One check in a script call suffices, because one call adds few bytes compared with the maximum.
-function intake.judge_outboxes(call, taken, topic)
-  if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
-  if topic.is_stuck == nil then
-    topic.is_stuck = outboxes.are_full(call, taken.outgoing, topic.elsewhere, taken.max_outbox_bytes)
+function intake.outbox_refusal(call, intake_state, topic)
+  local max_bytes = intake_state.max_outbox_bytes
+  if #topic.elsewhere == 0 or not max_bytes then return end
+  if topic.is_outbox_full == nil then
+    topic.is_outbox_full = outboxes.are_full(call, intake_state.outgoing, topic.elsewhere, max_bytes)
   end
-  return topic.is_stuck and 'outbox_full' or nil
+  return topic.is_outbox_full and 'outbox_full' or nil
 end
 
 -- Returns why a publication is refused, or nothing if it may be accepted. Changes nothing in Redis.
-function intake.judge(call, taken, publication)
-  local topic = intake.topic(call, taken, publication.topic)
-  return judge_key(call, taken, publication)
-    or judge_client(call, taken, topic, publication.client)
-    or intake.judge_outboxes(call, taken, topic)
+function intake.judge(call, intake_state, publication)
+  local topic = intake.topic(call, intake_state, publication.topic)
+  return judge_key(call, intake_state, publication)
+    or judge_client(call, intake_state, topic, publication.client)
+    or intake.outbox_refusal(call, intake_state, topic)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. Changes nothing in Redis. Lowers `taken.max_client_topics` by one for each topic that the client would
--- come to own, and `taken.max_topics` by one for each of them that does not exist yet.
-function intake.judge_all(call, taken, client, names)
+-- or nothing. Changes nothing in Redis. Lowers `intake_state.max_client_topics` by one for each topic that the client
+-- would come to own, and `intake_state.max_topics` by one for each of them that does not exist yet.
+function intake.judge_all(call, intake_state, client, names)
   for _, name in ipairs(names) do
-    local reason = intake.judge(call, taken, { topic = name, client = client })
+    local reason = intake.judge(call, intake_state, { topic = name, client = client })
     if reason then return reason, name end
-    local topic = intake.topic(call, taken, name)
+    local topic = intake.topic(call, intake_state, name)
     if is_free(topic) then
-      taken.max_client_topics = taken.max_client_topics - 1
-      if is_new(call, topic) then taken.max_topics = taken.max_topics - 1 end
+      intake_state.max_client_topics = intake_state.max_client_topics - 1
+      if is_new(call, topic) then intake_state.max_topics = intake_state.max_topics - 1 end
     end
   end
 end
 
 -- Accepts a publication that `judge` did not refuse. If its topic has no publisher, the client becomes the publisher.
 -- Returns the topic.
-function intake.accept(call, taken, publication)
-  local topic = intake.topic(call, taken, publication.topic)
+function intake.accept(call, intake_state, publication)
+  local topic = intake.topic(call, intake_state, publication.topic)
   if is_free(topic) then claim(call, topic, publication.client) end
   if publication.digest then
-    taken.fingerprints[publication.digest] = publication.fingerprint
-    client_quota.take(taken.quota, publication.client)
+    intake_state.fingerprints[publication.digest] = publication.fingerprint
+    client_quota.take(intake_state.quota, publication.client)
   end
   return topic
 end
@@ -193,21 +195,21 @@ function intake.count_subscribers(topic)
 end
 
 -- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get the events.
-function intake.take(call, taken, publication)
-  local refusal = intake.judge(call, taken, publication)
+function intake.take(call, intake_state, publication)
+  local refusal = intake.judge(call, intake_state, publication)
   if refusal then return refusal, 0 end
-  local topic = intake.accept(call, taken, publication)
-  intake.add(call, taken, topic, publication.events)
+  local topic = intake.accept(call, intake_state, publication)
+  intake.add(call, intake_state, topic, publication.events)
   return 'accepted', intake.count_subscribers(topic)
 end
 
 -- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if the script fails
 -- before it, the publications can be sent again under the same keys.
-function intake.remember(call, taken)
-  for digest, fingerprint in pairs(taken.fingerprints) do
-    redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', taken.idempotency_window_ms)
+function intake.remember(call, intake_state)
+  for digest, fingerprint in pairs(intake_state.fingerprints) do
+    redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', intake_state.idempotency_window_ms)
   end
-  if taken.quota then client_quota.store(taken.quota) end
+  if intake_state.quota then client_quota.store(intake_state.quota) end
 end
 
 return intake

@@ -6,9 +6,9 @@ batches, including their jobs, are collected. `enter` writes them for all batche
 calls `enter` even if an error stopped it at one subscriber, so that every stored batch has its job.
 ]]
 local batches = include('delivering/batches')
-local bulk = include('store/bulk')
 local defaults = include('store/defaults')
 local jobs = include('delivering/jobs')
+local many = include('store/many')
 local open_batches = include('delivering/open_batches')
 local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
@@ -20,14 +20,15 @@ local opening = {}
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. The UIDs of all batches that the call opens begin with the 16
--- characters of `uid_seed`. `new` has the batches that were opened since the last call of `enter`, or is false.
+-- characters of `uid_seed`. `writes` has what `enter` will write about the batches that were opened since its last
+-- call, or is false.
 function opening.begin(uid_seed)
-  return { uids = uids.begin(uid_seed), new = false }
+  return { uids = uids.begin(uid_seed), writes = false }
 end
 
 -- Creates a table that collects what `enter` will write about new batches. Scores and times are converted to text once,
 -- because Redis takes 0.5 µs to convert a Lua number.
-local function collection(call)
+local function begin_writes(call)
   return {
     created_ms = string.format('%d', call.accepted_ms),
     queue_score = string.format('%d', call.accepted_us),
@@ -38,67 +39,67 @@ local function collection(call)
 end
 
 -- Adds new batches to their subscriber's index. For an ordered subscriber, they come after all others.
-local function enter_queue(call, new, token, ordered, bids)
+local function enter_queue(call, writes, token, ordered, bids)
   local score = ordered == '1' and batches.queue_score(call, token, ordered)
   local entries = {}
   for i, bid in ipairs(bids) do
-    entries[2 * i - 1] = score and string.format('%d', score + i - 1) or new.queue_score
+    entries[2 * i - 1] = score and string.format('%d', score + i - 1) or writes.queue_score
     entries[2 * i] = bid
   end
-  bulk.command('ZADD', call.keys.batches_queued(token), entries)
+  many.command('ZADD', call.keys.batches_queued(token), entries)
 end
 
 -- Writes a new batch: its header, and the events of `list` from position `first` to `last`.
-local function write_batch(call, new, bid, token, list, first, last)
-  local batch, to = call.keys.batch(bid), math.min(last, first + bulk.MAX_VALUES - 1)
-  redis.call('RPUSH', batch, token, new.created_ms, '0', unpack(list, first, to))
+local function write_batch(call, writes, bid, token, list, first, last)
+  local batch, to = call.keys.batch(bid), math.min(last, first + many.MAX_VALUES - 1)
+  redis.call('RPUSH', batch, token, writes.created_ms, '0', unpack(list, first, to))
   while to < last do
     local from = to + 1
-    to = math.min(last, from + bulk.MAX_VALUES - 1)
+    to = math.min(last, from + many.MAX_VALUES - 1)
     redis.call('RPUSH', batch, unpack(list, from, to))
   end
 end
 
 -- Makes a new batch the open batch of its subscriber, so that the subscriber's next events go into it. If the batch
 -- already has as many bytes as a delivery may have, does nothing and returns false.
-local function leave_open(call, new, bid, token, max_events, max_bytes, slice, first)
+local function leave_open(call, writes, bid, token, max_events, max_bytes, slice, first)
   if not open_batches.needs_no_count(max_events, max_bytes, slice, first) then
     local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(slice, first))
     if room <= 0 then return false end
-    new.rooms[#new.rooms + 1] = token
-    new.rooms[#new.rooms + 1] = value
+    writes.rooms[#writes.rooms + 1] = token
+    writes.rooms[#writes.rooms + 1] = value
   end
   -- The set `batches_current` belongs to the layout of the Ruby Routemaster; this bus itself looks in `batches:open`.
   -- After a takeover the set is left alone: a Ruby process that still runs would find the batch there, and append its
   -- own events under another key, as a stray (ruby.lua).
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
-  new.entries[#new.entries + 1] = token
-  new.entries[#new.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
+  writes.entries[#writes.entries + 1] = token
+  writes.entries[#writes.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
   return true
 end
 
 -- Adds a new batch to what `enter` will write. If the batch is full, or the subscriber's timeout is 0, its job will be
 -- instant. Otherwise it will be scheduled for the deadline of the batch.
-local function collect(call, new, bid, is_full, timeout_ms)
+local function collect(call, writes, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
-  local index, scheduled = new.index, new.scheduled
-  index[#index + 1] = new.index_score
+  local index, scheduled = writes.index, writes.scheduled
+  index[#index + 1] = writes.index_score
   index[#index + 1] = bid
-  new.jobs[#new.jobs + 1] = job
+  writes.jobs[#writes.jobs + 1] = job
   if is_full or timeout_ms == 0 then
-    new.instant[#new.instant + 1] = job
+    writes.instant[#writes.instant + 1] = job
     return
   end
-  if not new.shortest_ms or timeout_ms < new.shortest_ms then new.shortest_ms = timeout_ms end
-  new.due[timeout_ms] = new.due[timeout_ms] or string.format('%d', call.accepted_ms + timeout_ms)
-  scheduled[#scheduled + 1] = new.due[timeout_ms]
+  if not writes.shortest_ms or timeout_ms < writes.shortest_ms then writes.shortest_ms = timeout_ms end
+  writes.due[timeout_ms] = writes.due[timeout_ms] or string.format('%d', call.accepted_ms + timeout_ms)
+  scheduled[#scheduled + 1] = writes.due[timeout_ms]
   scheduled[#scheduled + 1] = job
 end
 
 -- Stores the events of a slice from position `first` on in new batches of a subscriber.
 function opening.open(call, opened, token, slice, first)
-  local new = opened.new or collection(call)
-  opened.new = new
+  local writes = opened.writes or begin_writes(call)
+  opened.writes = writes
   local timeout, max_events, ordered, max_bytes =
     unpack(redis.call('HMGET', call.keys.subscriber(token), 'timeout', 'max_events', 'ordered', 'max_bytes'))
   local timeout_ms, max, final = tonumber(timeout) or defaults.timeout_ms, open_batches.max_events(max_events), slice.last
@@ -106,36 +107,36 @@ function opening.open(call, opened, token, slice, first)
   if count > max and opened.uids.count + count / max > MAX_OPENED then max = count end
   for _ = first, final, max do bids[#bids + 1] = uids.next(opened.uids) end
   local tail = count % max
-  local is_open = tail > 0 and leave_open(call, new, bids[#bids], token, max, max_bytes, slice, final - tail + 1)
-  enter_queue(call, new, token, ordered, bids)
-  new.tokens[#new.tokens + 1] = token
-  new.counts[#new.counts + 1] = #bids
+  local is_open = tail > 0 and leave_open(call, writes, bids[#bids], token, max, max_bytes, slice, final - tail + 1)
+  enter_queue(call, writes, token, ordered, bids)
+  writes.tokens[#writes.tokens + 1] = token
+  writes.counts[#writes.counts + 1] = #bids
   for i, bid in ipairs(bids) do
     local last = math.min(final, first + max - 1)
-    write_batch(call, new, bid, token, slice.list, first, last)
-    collect(call, new, bid, i < #bids or not is_open, timeout_ms)
+    write_batch(call, writes, bid, token, slice.list, first, last)
+    collect(call, writes, bid, i < #bids or not is_open, timeout_ms)
     first = last + 1
   end
-  if #new.jobs >= bulk.MAX_VALUES then opening.enter(call, opened) end
+  if #writes.jobs >= many.MAX_VALUES then opening.enter(call, opened) end
 end
 
 -- Writes what `open` has collected about the batches since the last call of `enter`: to the indexes, the job queues,
 -- the hashes of open batches, and the gauge.
 function opening.enter(call, opened)
-  local new, keys = opened.new, call.keys
-  if not new then return end
+  local writes, keys = opened.writes, call.keys
+  if not writes then return end
   -- What was collected is forgotten before it is written. Otherwise, if a command failed, the next call of this
   -- function would put the same jobs into the queue again.
-  opened.new = false
-  bulk.command('ZADD', keys.batches_index(), new.index)
-  bulk.command('SADD', keys.jobs_index('main'), new.jobs)
-  bulk.command('LPUSH', keys.jobs_instant('main'), new.instant)
-  if #new.instant > 0 then call.wakes.main = true end
-  if new.shortest_ms then jobs.note_due(call, 'main', call.accepted_ms + new.shortest_ms) end
-  bulk.command('ZADD', keys.jobs_scheduled('main'), new.scheduled)
-  bulk.set_fields(keys.batches_open(), new.entries)
-  bulk.set_fields(keys.batches_room(), new.rooms)
-  bulk.add_to_gauge(keys.gauge_batches(), new.tokens, new.counts)
+  opened.writes = false
+  many.command('ZADD', keys.batches_index(), writes.index)
+  many.command('SADD', keys.jobs_index('main'), writes.jobs)
+  many.command('LPUSH', keys.jobs_instant('main'), writes.instant)
+  if #writes.instant > 0 then call.wakes.main = true end
+  if writes.shortest_ms then jobs.note_due(call, 'main', call.accepted_ms + writes.shortest_ms) end
+  many.command('ZADD', keys.jobs_scheduled('main'), writes.scheduled)
+  many.set_fields(keys.batches_open(), writes.entries)
+  many.set_fields(keys.batches_room(), writes.rooms)
+  many.add_to_gauge(keys.gauge_batches(), writes.tokens, writes.counts)
 end
 
 return opening

@@ -22,10 +22,10 @@ If the clock of the new master is behind the last number that it has, this rule 
 have applied lost entries with the next numbers, and would ignore the new entries. So the first new number is a minute
 after the last one, and later numbers stay ahead of the clock (by `ahead`). The same happens after a clock was set back.
 ]]
-local bulk = include('store/bulk')
 local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')
+local many = include('store/many')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
@@ -79,7 +79,7 @@ end
 -- must be empty. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
-  if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
+  if not leases.take_job_and_lease(call, 'aux', worker, job, lease, lease_ms) then return false end
   redis.call('SREM', call.keys.jobs_index('aux'), job)
   return true
 end
@@ -133,7 +133,7 @@ function outboxes.store(call, outgoing)
     entries[i] = string.format('%016d%s:', number, piece[1]) .. cmsgpack.pack(piece[2])
     bytes = bytes + #entries[i]
   end
-  bulk.command('RPUSH', keys.outbox(), entries)
+  many.command('RPUSH', keys.outbox(), entries)
   redis.call('HSET', keys.outboxes_sent(), 'last', string.format('%d', number), 'bytes', string.format('%d', bytes))
   calls.try(call, jobs.put, 'aux', job_for())
 end
@@ -190,7 +190,7 @@ function outboxes.set_aside(call, entries, late)
   for partition, list in pairs(lists) do
     local bytes, job = 0, job_for(partition)
     for _, entry in ipairs(list) do bytes = bytes + #entry end
-    bulk.command('RPUSH', keys.outbox_aside(partition), list)
+    many.command('RPUSH', keys.outbox_aside(partition), list)
     if bytes > 0 then redis.call('HINCRBY', keys.outboxes_bytes(), partition, bytes) end
     if bytes > 0 and redis.call('SADD', keys.jobs_index('aux'), job) == 1 then
       jobs.make_scheduled(call, 'aux', job, call.now_ms + ASK_AGAIN_MS)

@@ -15,19 +15,19 @@ becomes full, or has too little room for the bytes of these events, is closed, a
 new batch and its job are created in the same step, so every batch has a job. The index of an ordered subscriber
 has its batches strictly in the order in which they were opened.
 
-For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was
-accepted. `added` has one entry for each topic of an accepted publication (storing.lua).
+For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was accepted.
+`added_by_topic` has one entry for each topic of an accepted publication (storing.lua).
 ]]
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
 return function(call, args)
-  local taken, outcomes, subscribers = intake.begin(args), {}, {}
+  local intake_state, outcomes, subscribers = intake.begin(args), {}, {}
   for publication in args.publications do
     local i = #outcomes + 1
-    outcomes[i], subscribers[i] = intake.take(call, taken, publication)
+    outcomes[i], subscribers[i] = intake.take(call, intake_state, publication)
   end
-  storing.store(call, args.uid_seed, taken)
-  if not call.failure then intake.remember(call, taken) end
-  return { outcomes = outcomes, subscribers = subscribers, added = storing.added(taken) }
+  storing.store(call, args.uid_seed, intake_state)
+  if not call.failure then intake.remember(call, intake_state) end
+  return { outcomes = outcomes, subscribers = subscribers, added_by_topic = storing.added_by_topic(intake_state) }
 end

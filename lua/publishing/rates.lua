@@ -36,7 +36,8 @@ local function buckets_of(call, state, client)
   return buckets
 end
 
-local function is_full_late(state, full_at_us, rate)
+-- Returns true if a bucket that will be full at `full_at_us` is empty: filling it takes `burst_us`.
+local function is_bucket_empty(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end
 
@@ -44,20 +45,21 @@ end
 function rates.is_empty(call, state, client)
   if state.events_rate == 0 and state.bytes_rate == 0 then return false end
   local buckets = buckets_of(call, state, client)
-  return is_full_late(state, buckets.events, state.events_rate) or is_full_late(state, buckets.bytes, state.bytes_rate)
+  return is_bucket_empty(state, buckets.events, state.events_rate)
+    or is_bucket_empty(state, buckets.bytes, state.bytes_rate)
 end
 
 -- Returns the time (µs) at which a bucket will be full again after `count` events or bytes are taken out of it. The
 -- bucket gains `rate` events or bytes in a second.
-local function taken(full_at_us, rate, count)
+local function full_at_after(full_at_us, rate, count)
   return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
 end
 
 function rates.take(call, state, client, events, bytes)
   if state.events_rate == 0 and state.bytes_rate == 0 then return end
   local buckets = buckets_of(call, state, client)
-  buckets.events = taken(buckets.events, state.events_rate, events)
-  buckets.bytes = taken(buckets.bytes, state.bytes_rate, bytes)
+  buckets.events = full_at_after(buckets.events, state.events_rate, events)
+  buckets.bytes = full_at_after(buckets.bytes, state.bytes_rate, bytes)
   state.changed[client] = buckets
 end
 

@@ -2,10 +2,10 @@
 Storing: appends the events that an intake has accepted to the batches of their subscribers.
 ]]
 local batches = include('delivering/batches')
-local bulk = include('store/bulk')
 local calls = include('store/calls')
 local intake = include('publishing/intake')
 local join_tokens = include('flow/joins/join_tokens')
+local many = include('store/many')
 local open_batches = include('delivering/open_batches')
 local opening = include('publishing/opening')
 local outboxes = include('publishing/outboxes')
@@ -19,8 +19,8 @@ local function fill(batch, max, list, first, last)
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
   local appended = math.max(0, math.min(last - first + 1, max + batches.HEADER - length))
-  for from = first, first + appended - 1, bulk.MAX_VALUES do
-    redis.call('RPUSH', batch, unpack(list, from, math.min(from + bulk.MAX_VALUES, first + appended) - 1))
+  for from = first, first + appended - 1, many.MAX_VALUES do
+    redis.call('RPUSH', batch, unpack(list, from, math.min(from + many.MAX_VALUES, first + appended) - 1))
   end
   return appended, length + appended
 end
@@ -28,10 +28,10 @@ end
 -- Subtracts the bytes of new events from the room of open batches (the number of bytes that still fit into each).
 -- Returns the room that is left, by subscriber. Leaves out subscribers without an open batch, and open batches whose
 -- bytes are not counted.
-local function take_room(call, taken, entries)
+local function take_room(call, intake_state, entries)
   local tokens, open, slices = {}, {}, {}
-  for i, token in ipairs(taken.tokens) do
-    local entry, slice = entries[i], taken.slices[token]
+  for i, token in ipairs(intake_state.tokens) do
+    local entry, slice = entries[i], intake_state.slices[token]
     if entry and open_batches.may_be_counted(entry, slice) then
       tokens[#tokens + 1] = token
       open[#tokens], slices[#tokens] = entry, slice
@@ -73,17 +73,17 @@ end
 
 -- Appends the events of the subscribers from position `first` on to their batches. Sets `counts[i]` to the number of
 -- events of subscriber i. If appending fails for a subscriber, throws the error; `counts` then ends before it.
-local function append_from(call, opened, taken, entries, rooms, counts, first)
-  for i = first, #taken.tokens do
-    local token = taken.tokens[i]
-    local slice = taken.slices[token]
+local function append_from(call, opened, intake_state, entries, rooms, counts, first)
+  for i = first, #intake_state.tokens do
+    local token = intake_state.tokens[i]
+    local slice = intake_state.slices[token]
     append(call, opened, token, entries[i], rooms[token], slice)
     counts[i] = slice.last - slice.first + 1
   end
 end
 
-local function count(call, taken, counts)
-  bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
+local function count(call, intake_state, counts)
+  many.add_to_gauge(call.keys.gauge_events(), intake_state.tokens, counts)
 end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
@@ -94,36 +94,36 @@ end
 --
 -- The exception is a command that the ACL forbids: some subscribers then lack the events. So this function throws the
 -- error at its end. The events keep waiting, and the caller repeats the script when the ACL permits the command.
-function storing.store(call, uid_seed, taken)
-  intake.end_run(taken)
+function storing.store(call, uid_seed, intake_state)
+  intake.end_run(intake_state)
   -- The open batches are read first. If reading them failed after the outbox was written, a caller that repeats the
   -- script would append the same entries to the outbox each time.
-  local entries = #taken.tokens > 0 and bulk.get_fields(call.keys.batches_open(), taken.tokens)
-  for _, topic in ipairs(taken.accepted) do
+  local entries = #intake_state.tokens > 0 and many.get_fields(call.keys.batches_open(), intake_state.tokens)
+  for _, topic in ipairs(intake_state.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
   end
-  outboxes.store(call, taken.outgoing)
+  outboxes.store(call, intake_state.outgoing)
   if not entries then return end
   local opened, counts = opening.begin(uid_seed), {}
-  local rooms = calls.try(call, take_room, taken, entries) or {}
-  while #counts < #taken.tokens do
-    calls.try(call, append_from, opened, taken, entries, rooms, counts, #counts + 1)
-    if #counts < #taken.tokens then counts[#counts + 1] = 0 end
+  local rooms = calls.try(call, take_room, intake_state, entries) or {}
+  while #counts < #intake_state.tokens do
+    calls.try(call, append_from, opened, intake_state, entries, rooms, counts, #counts + 1)
+    if #counts < #intake_state.tokens then counts[#counts + 1] = 0 end
   end
   -- `enter` is called even after an error, because the batches that were opened so far need their jobs.
   calls.try(call, opening.enter, opened)
-  calls.try(call, count, taken, counts)
+  calls.try(call, count, intake_state, counts)
   if call.failure and calls.is_forbidden(call.failure) then error(call.failure) end
 end
 
 -- Returns, for each topic that got events, their number and the tokens of the topic's subscribers in this partition.
 -- The tokens are one text with a token on each line, which costs Redis less than a list.
-function storing.added(taken)
-  local added = {}
-  for i, topic in ipairs(taken.accepted) do
-    added[i] = { events = topic.events, subscribers = table.concat(topic.subscribers, '\n') }
+function storing.added_by_topic(intake_state)
+  local by_topic = {}
+  for i, topic in ipairs(intake_state.accepted) do
+    by_topic[i] = { events = topic.events, subscribers = table.concat(topic.subscribers, '\n') }
   end
-  return added
+  return by_topic
 end
 
 return storing

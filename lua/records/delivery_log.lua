@@ -1,6 +1,7 @@
 --[[
-Delivery log: keeps a record of each batch that was taken or dropped, for a while. A subscriber has two logs, one of
-taken batches and one of dropped ones. A log is a list of UID, record, UID, record, …, the newest at the end.
+Delivery log: keeps a record of each batch that its subscriber accepted (`taken`) or that was dropped, for a while. A
+subscriber has two logs, one of accepted batches and one of dropped ones. A log is a list of UID, record, UID, record,
+…, the newest at the end.
 
 A record is the items of a JSON array, without the brackets. Both kinds of records begin with the time of the end (µs),
 by which they are listed, the time at which the batch was closed (ms; 0 if that was the time of creation), the time of
@@ -24,7 +25,7 @@ time of the script call (µs), a newline and the token of the subscriber. The re
 trail's entries of that call, and older than its next entries. Listings of all subscribers follow the trail
 (delivery_trail.lua).
 ]]
-local bulk = include('store/bulk')
+local many = include('store/many')
 local open_batches = include('delivering/open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
@@ -139,7 +140,7 @@ function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
-  local length = bulk.command('RPUSH', trail, entries)
+  local length = many.command('RPUSH', trail, entries)
   -- The newest `max` entries of the trail suffice: each stands for at least one record, and all logs together keep
   -- about `max` records. The trail is cut only when it has LUMP entries more, so that few script calls need to cut it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end

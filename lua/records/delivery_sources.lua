@@ -7,9 +7,9 @@ listing limit these times: `since_ms` (included), and `until_ms` (not included; 
 with an entry, the bounds also have the place of this entry (the time by which it is listed) and its id. A function here
 returns nothing if its source has nothing within the bounds.
 ]]
-local bulk = include('store/bulk')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
+local many = include('store/many')
 local merging = include('records/merging')
 local delivery_sources = {}
 
@@ -126,8 +126,8 @@ end
 function delivery_sources.add_singles(listing, sources, bids)
   local bounds, index = listing.bounds, listing.call.keys.batches_index()
   listing.sources = listing.sources + #bids
-  for from = 1, #bids, bulk.MAX_VALUES do
-    local chunk = { unpack(bids, from, math.min(from + bulk.MAX_VALUES - 1, #bids)) }
+  for from = 1, #bids, many.MAX_VALUES do
+    local chunk = { unpack(bids, from, math.min(from + many.MAX_VALUES - 1, #bids)) }
     for i, score in ipairs(redis.call('ZMSCORE', index, unpack(chunk))) do
       local id, place = chunk[i], tonumber(score or nil)
       if place and place >= bounds.since_ms and place < bounds.until_ms and is_after(bounds, place, id) then

@@ -2,10 +2,10 @@
 Delivery trail: leads a listing of all subscribers through their logs, the newest record first. The listing reads only
 logs that have records of its page, however many logs there are.
 
-There is one trail of taken batches and one of dropped ones (delivery_log.follow). The entries of a trail with the same
-time name the logs that one script call has written. A log may have lost the records of that call since. A trail keeps a
-limited number of entries, and may be deleted at any time. So its oldest entries may be missing, perhaps also some of
-the oldest time that it still has. The records of that time and older ones are found by looking into all logs.
+There is one trail of accepted batches and one of dropped ones (delivery_log.follow). The entries of a trail with the
+same time name the logs that one script call has written. A log may have lost the records of that call since. A trail
+keeps a limited number of entries, and may be deleted at any time. So its oldest entries may be missing, perhaps also
+some of the oldest time that it still has. The records of that time and older ones are found by looking into all logs.
 ]]
 local delivery_log = include('records/delivery_log')
 local delivery_sources = include('records/delivery_sources')
@@ -16,11 +16,11 @@ local delivery_trail = {}
 -- begins after a time and this id therefore begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the script calls before the time `place` (ms) that a trail names, the newest first. For each
--- call it returns the time of the call (`place`, ms) and the subscribers whose logs the call wrote (`tokens`). All
--- entries of a call have the same time. The oldest call is left out, because the trail may have lost some of its
--- entries.
-local function read_calls(call, ending, place)
+-- Returns an iterator over the writes to logs before the time `place` (ms) that a trail names, the newest first. A
+-- write is what one earlier script call appended. For each it returns the time of that script call (`place`, ms) and
+-- the subscribers whose logs it wrote (`tokens`). All entries of a write have the same time. The oldest write is left
+-- out, because the trail may have lost some of its entries.
+local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(
     call.keys.deliveries_trail(ending), delivery_log.trail_position(call, ending, place)
   )
@@ -50,9 +50,9 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that an earlier script call wrote, the newest last. `written` has the time of the call (`place`)
--- and the subscribers whose logs it wrote (`tokens`). Leaves out records that are gone, or outside the bounds of the
--- listing.
+-- Returns the records that an earlier script call wrote, the newest last. `written` is a write: the time of the call
+-- (`place`) and the subscribers whose logs it wrote (`tokens`). Leaves out records that are gone, or outside the bounds
+-- of the listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do
@@ -83,11 +83,11 @@ end
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
-  local next_call = read_calls(listing.call, reader.ending, place)
+  local next_write = read_writes(listing.call, reader.ending, place)
   return function()
     while #records == 0 do
       if rest then return rest() end
-      local written = place >= listing.oldest_record and next_call()
+      local written = place >= listing.oldest_record and next_write()
       if written then
         place = written.place
         records = records_of(reader, written)

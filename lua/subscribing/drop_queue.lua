@@ -30,11 +30,11 @@ return function(call, args)
       else
         redis.call('ZREM', keys.batches_queued(token), bid)
         drops.add(call, collection, bid)
-        drops.settle_lane(call, collection, token, { job })
+        drops.update_lane(call, collection, token, { job })
       end
       dropped = dropped + 1
     end
   end
-  drops.settle(call, collection)
+  drops.delete_all(call, collection)
   return { batches = dropped, events = events }
 end

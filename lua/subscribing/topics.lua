@@ -1,10 +1,10 @@
 --[[
 Topics: gives and deletes topics, begins and ends subscriptions, and keeps the list of the topics that a client owns.
 ]]
-local bulk = include('store/bulk')
 local delayed = include('flow/delayed/delayed')
 local elsewhere = include('publishing/elsewhere')
 local join_tokens = include('flow/joins/join_tokens')
+local many = include('store/many')
 local outboxes = include('publishing/outboxes')
 local topics = {}
 
@@ -118,9 +118,9 @@ end
 function topics.subscribe_to(call, token, names, foreign)
   local keys, own = call.keys, call.keys.subscriber_topics(token)
   local wanted, left = {}, {}
-  bulk.command('SADD', keys.topics(), names)
+  many.command('SADD', keys.topics(), names)
   for _, list in ipairs({ names, foreign }) do
-    bulk.command('SADD', own, list)
+    many.command('SADD', own, list)
     for _, topic in ipairs(list) do
       wanted[topic] = true
       redis.call('SADD', keys.topic_subscribers(topic), token)
@@ -158,13 +158,13 @@ end
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   for _, topic in ipairs(names) do redis.call('SREM', keys.topic_subscribers(topic), token) end
-  bulk.command('SREM', keys.subscriber_topics(token), names)
+  many.command('SREM', keys.subscriber_topics(token), names)
   for first = 1, #names, CHECKED_AT_ONCE do
     local unused = unused_among(call, names, first, math.min(first + CHECKED_AT_ONCE - 1, #names))
     local hashes = {}
     for i, topic in ipairs(unused) do hashes[i] = keys.topic(topic) end
-    bulk.command('SREM', keys.topics(), unused)
-    bulk.delete(hashes)
+    many.command('SREM', keys.topics(), unused)
+    many.delete(hashes)
   end
 end
 

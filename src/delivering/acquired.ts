@@ -11,20 +11,20 @@ import type { Acknowledged } from './settlement.ts';
 export interface Acquired {
   grants: Grant[];
   /** Number of jobs in the queue that could still be acquired after the script call. */
-  left: number;
+  readyJobs: number;
   /** A result for each finished job, in the order of the script's argument `finished`. */
   acks: Acknowledged[];
 }
 
 /**
- * The first item of the script's reply, decoded. `left` is the number of jobs that are still ready, and `atMs` the time
- * by Redis's clock. `acks` has three numbers for each finished job (see lua/delivering/acquire.lua). `subscribers` has
- * two items for each subscriber: its token and its values.
+ * The first item of the script's reply, decoded. `readyJobs` is the number of jobs that are still ready, and `atMs` the
+ * time by Redis's clock. `acks` has three numbers for each finished job (see lua/delivering/acquire.lua). `subscribers`
+ * has two items for each subscriber: its token and its values.
  *
  * All values come without names. With names, each job would take 5 µs more in Redis, and as much in Node.
  */
 type Head = [
-  left: number,
+  readyJobs: number,
   atMs: number,
   acks: number[],
   subscribers: (string | SubscriberValues)[],
@@ -46,7 +46,7 @@ const decoder = new Decoder();
  * its batch (`Batch.pieces`).
  */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
-  const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
+  const [readyJobs, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
   const acks: Acknowledged[] = [];
   for (let i = 0; i < flatAcks.length; i += 3)
     acks.push({
@@ -58,7 +58,7 @@ export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired 
   for (let i = 0; i < flatSubscribers.length; i += 2)
     subscribers.set(flatSubscribers[i] as string, readSubscriber(flatSubscribers[i + 1] as SubscriberValues));
   const buffers = rest.values();
-  return { left, acks, grants: grantHeads.map((each) => readGrant(each, buffers, subscribers, atMs)) };
+  return { readyJobs, acks, grants: grantHeads.map((each) => readGrant(each, buffers, subscribers, atMs)) };
 }
 
 function readSubscriber(values: SubscriberValues): Subscriber {

@@ -137,12 +137,12 @@ export class Quarantine {
   async #condemn(worker: string): Promise<void> {
     const { partition, log } = this.#parts;
     const { signal } = this.#stopping;
-    for (let held: string | undefined; ; ) {
+    for (let heldBid: string | undefined; ; ) {
       try {
         // Only the first try reads which batch the worker held. If its call of `condemn` took the batch from the
         // worker, and only the reply was lost, a second read would find nothing.
-        held ??= await this.#heldBy(worker);
-        return await this.#note(await partition.run('condemn', { worker, held }));
+        heldBid ??= await this.#heldBy(worker);
+        return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {
         log.warn(
           failureOf(error),

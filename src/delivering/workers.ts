@@ -123,7 +123,7 @@ export class Workers {
       this.#backoff.reset();
       for (const [index, ack] of acquired.acks.entries()) acks[index]?.resolve(ack);
       for (const grant of acquired.grants) this.#begin(grant);
-      this.#readyJobs = Math.max(this.#readyJobs, acquired.left);
+      this.#readyJobs = Math.max(this.#readyJobs, acquired.readyJobs);
       if (this.#readyJobs > 0 && this.#idle.size === 0) wakeOthers?.();
     } catch (error) {
       this.#askAll();

@@ -62,7 +62,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
   };
 
   async function step(owner: string, { id, act, state, queue, queues }: Part): Promise<StepState> {
-    const asked = { owner, id, queue, token: queues?.[queue] };
+    const asked = { owner, id, listIndex: queue, token: queues?.[queue] };
     if (state === 'counting') return partition.runPermitted('count_bulk', { ...asked, max: COUNTED });
     const changes = { ...asked, max: CHANGED };
     if (act === 'purge')

@@ -110,7 +110,7 @@ export class Applying {
     const { confirmed, figures, marks, limits, log } = this.#parts;
     const partition = confirmed.all[to] as Partition;
     const reply = await partition.runPermitted('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
-    for (const [subscriber, events] of reply.added.flatMap(addedBySubscriber))
+    for (const [subscriber, events] of reply.addedByTopic.flatMap(addedBySubscriber))
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const { topic, reason, events } of reply.refused)
@@ -118,9 +118,10 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // `unused` has topics of other partitions that seem to have no subscriber in this one. Correcting their marks is
-    // not awaited here: the partition of such a topic may hang, and the other outboxes must not wait for it.
-    const marksRemoved = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
+    // `mayBeUnused` has topics of other partitions that seem to have no subscriber in this one. Correcting their marks
+    // is not awaited here: the partition of such a topic may hang, and the other outboxes must not wait for it.
+    const marksRemoved =
+      reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {
       // If Redis was away or full, the next events of the topic cause another try.
       if (isPassing(error)) return;

@@ -74,7 +74,7 @@ export async function storePublications(
       const [outcome, subscribers] = [reply.outcomes[index] as Outcome, reply.subscribers[index] ?? 0];
       return run.map(() => ({ outcome, subscribers }));
     }),
-    added: reply.added.flatMap(addedBySubscriber),
+    added: reply.addedByTopic.flatMap(addedBySubscriber),
   };
 }
 
@@ -96,14 +96,14 @@ export interface PublishFigures {
 export function addedBySubscriber({
   events,
   subscribers,
-}: Reply<'publish'>['added'][number]): Stored['added'] {
+}: Reply<'publish'>['addedByTopic'][number]): Stored['added'] {
   return subscribers === '' ? [] : subscribers.split('\n').map((token) => [token, events]);
 }
 
 /** Counts in the metrics what a script has published. */
 export function countPublished(
   figures: PublishFigures,
-  published: readonly ({ topic: string; bytes: number } & Reply<'publish'>['added'][number])[],
+  published: readonly ({ topic: string; bytes: number } & Reply<'publish'>['addedByTopic'][number])[],
 ): void {
   for (const each of published) {
     figures.published(each.topic, each.events, each.bytes);

@@ -150,13 +150,13 @@ test('a subscriber has the limits that it asked for', async () => {
   assert.deepEqual([grant?.subscriber?.maxAttempts, grant?.subscriber?.maxAgeMs], [3, 60_000]);
 });
 
-test('left tells whether to ask again', async () => {
+test('readyJobs tells whether to ask again', async () => {
   await bus.subscribe('alice', { max: 1 });
   await bus.subscribe('bob', { topics: ['gadgets'], max: 1 });
   await bus.publish('a', 'widgets', ['e1']);
   await bus.publish('b', 'gadgets', ['e2', 'e3']);
-  const { grants, left } = await main().acquire(['w1', 'w2']);
-  assert.deepEqual([grants.length, left], [2, 1]);
+  const { grants, readyJobs } = await main().acquire(['w1', 'w2']);
+  assert.deepEqual([grants.length, readyJobs], [2, 1]);
 });
 
 test('enqueue says whether the job was put in', async () => {

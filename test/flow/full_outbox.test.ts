@@ -89,7 +89,7 @@ afterEach(async () => {
 
 describe('while an outbox is full', () => {
   const due = async () =>
-    (await home.run('due_triggers', { limit: 100, turn: 0, maxOutboxBytes })).due.map(
+    (await home.run('due_triggers', { limit: 100, firstClient: 0, maxOutboxBytes })).due.map(
       ({ timing: _, catchUp: __, ...each }): Firing => ({ ...each, times: [each.dueAt], missed: 0 }),
     );
 

@@ -38,10 +38,10 @@ afterEach(() => assertConsistent(redis.store));
 describe('a grant', () => {
   test('is the oldest instant job, with the batch as stored, its attempt counted, and its subscriber', async () => {
     await readyBatches('a', 'b');
-    const { left, now, grants } = await bus.acquire(['w1']);
+    const { readyJobs, now, grants } = await bus.acquire(['w1']);
     const created = String(await bus.createdMs('a1'));
     const { callback, uuid, subscribed_at: subscribedAt, ...hash } = await bus.subscriber('alice');
-    assert.equal(left, 1);
+    assert.equal(readyJobs, 1);
     const subscriber = { callback, uuid, subscribedAt, healthPoints: 100 };
     assert.deepEqual(grants, [
       { worker: 'w1', job: 'a1', batch: ['alice', created, '1', 'event a'], subscriber },
@@ -71,8 +71,8 @@ describe('a grant', () => {
 
   test('goes to each of several workers, as far as there are jobs', async () => {
     await readyBatches('a', 'b');
-    const { left, grants } = await bus.acquire(['w1', 'w2', 'w3']);
-    assert.equal(left, 0);
+    const { readyJobs, grants } = await bus.acquire(['w1', 'w2', 'w3']);
+    assert.equal(readyJobs, 0);
     assert.deepEqual(
       grants.map(({ worker, job }) => [worker, job]),
       [
@@ -135,9 +135,9 @@ describe('a grant', () => {
       Array.from({ length: 10_000 }, (_, i) => `${i}`),
     );
     const first = await bus.acquire(['w1', 'w2', 'w3', 'w4', 'w5']);
-    assert.deepEqual([first.grants.length, first.left], [3, 2]);
+    assert.deepEqual([first.grants.length, first.readyJobs], [3, 2]);
     const second = await bus.acquire(['w4', 'w5']);
-    assert.deepEqual([second.grants.length, second.left], [2, 0]);
+    assert.deepEqual([second.grants.length, second.readyJobs], [2, 0]);
   });
 });
 
@@ -145,8 +145,8 @@ describe('a job whose batch is gone', () => {
   test('is forgotten, and the next is given', async () => {
     await forge(packNamed('lost1'));
     await readyBatches('a');
-    const { left, grants } = await bus.acquire(['w1']);
-    assert.equal(left, 0);
+    const { readyJobs, grants } = await bus.acquire(['w1']);
+    assert.equal(readyJobs, 0);
     assert.deepEqual(
       grants.map(({ job }) => job),
       ['a1'],
@@ -157,9 +157,9 @@ describe('a job whose batch is gone', () => {
   test('costs a call little, however many there are', async () => {
     for (let i = 1; i <= 600; i++) await forge(packNamed(`lost${i}`));
     const first = await bus.acquire(['w1']);
-    assert.deepEqual([first.grants.length, first.left], [0, 100]);
+    assert.deepEqual([first.grants.length, first.readyJobs], [0, 100]);
     const second = await bus.acquire(['w1']);
-    assert.deepEqual([second.grants.length, second.left], [0, 0]);
+    assert.deepEqual([second.grants.length, second.readyJobs], [0, 0]);
     assert.deepEqual((await bus.state()).main.index, []);
   });
 
@@ -316,8 +316,8 @@ describe('a throttled subscriber', () => {
     await bus.publish('c', 'gadgets', ['e']);
     await throttle('alice', 60_000);
     assert.deepEqual((await bus.acquire(['w1'])).grants, []);
-    const { left, grants } = await bus.acquire(['w1']);
-    assert.deepEqual([left, grants[0]?.batch?.[0]], [0, 'bob']);
+    const { readyJobs, grants } = await bus.acquire(['w1']);
+    assert.deepEqual([readyJobs, grants[0]?.batch?.[0]], [0, 'bob']);
   });
 });
 

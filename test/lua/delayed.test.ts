@@ -35,8 +35,8 @@ describe('list_delayed', () => {
     assert.deepEqual(await list(), {
       outcome: 'ok',
       events: [
-        { at, place: 2, text: 'e1' },
-        { at: at + 1, place: 1, text: 'e2' },
+        { at, serial: 2, text: 'e1' },
+        { at: at + 1, serial: 1, text: 'e2' },
       ],
       hasMore: false,
     });
@@ -53,7 +53,7 @@ describe('list_delayed', () => {
         const last = page.events.at(-1);
         if (!page.hasMore || !last) break;
         if (goes) await remove(last.text);
-        page = await list({ limit: 7, afterMs: last.at, afterPlace: last.place });
+        page = await list({ limit: 7, afterMs: last.at, afterSerial: last.serial });
       }
       assert.deepEqual(found, expected);
     }

@@ -194,7 +194,7 @@ describe('a script that publishes what waits, and of which Redis kept the first 
 });
 
 describe('a bulk of which Redis kept the first writes of a step', () => {
-  const step = { owner: 'root', id: 'x', queue: 0, token: 'alice', max: 1 };
+  const step = { owner: 'root', id: 'x', listIndex: 0, token: 'alice', max: 1 };
   const begin = async (act: 'retry' | 'purge') => {
     await fill();
     await bus.publish('b', 'gadgets', Array<string>(200).fill('e'));
@@ -202,7 +202,7 @@ describe('a bulk of which Redis kept the first writes of a step', () => {
     const [job, run] = [packNamed('count'), packNamed('run')];
     const filter = { reason: undefined, fromMs: undefined, untilMs: undefined };
     await bus.store.run('begin_bulk', {
-      ...{ ...filter, owner: 'root', id: 'x', act, job, queues: '["alice","bob"]', queueCount: 2 },
+      ...{ ...filter, owner: 'root', id: 'x', act, job, queues: '["alice","bob"]', listLength: 2 },
     });
     return () => bus.store.run('confirm_bulk', { owner: 'root', id: 'x', job: run });
   };
@@ -211,7 +211,7 @@ describe('a bulk of which Redis kept the first writes of a step', () => {
   const goOn = async (run: (at: typeof step) => Promise<'going' | 'next' | 'over' | 'lost'>) => {
     for (let state = 'going'; state !== 'over'; ) {
       const queue = Number((await record()).queue);
-      state = await run({ ...step, queue, token: ['alice', 'bob'][queue] as string });
+      state = await run({ ...step, listIndex: queue, token: ['alice', 'bob'][queue] as string });
       assert.notEqual(state, 'lost');
     }
     return record();
@@ -230,12 +230,12 @@ describe('a bulk of which Redis kept the first writes of a step', () => {
         await begin('retry');
         for (let n = 0; n < steps; n++) {
           const queue = Number((await record()).queue);
-          await count({ ...step, queue, token: ['alice', 'bob'][queue] as string });
+          await count({ ...step, listIndex: queue, token: ['alice', 'bob'][queue] as string });
         }
       };
       await prepare();
       const queue = Number((await record()).queue);
-      const next = { ...step, queue, token: ['alice', 'bob'][queue] as string };
+      const next = { ...step, listIndex: queue, token: ['alice', 'bob'][queue] as string };
       let state = '';
       const writes = await writesOf(redis.redis, async () => {
         state = await count(next);

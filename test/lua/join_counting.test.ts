@@ -29,7 +29,7 @@ describe('counting', () => {
   test('goes by slices, each of which leaves the batch when it is counted', async () => {
     await held();
     const first = await joins.count('order', 'w1', 'a1', { slice: 2 });
-    assert.deepEqual([first.taken, first.isDone], [2, false]);
+    assert.deepEqual([first.removed, first.isDone], [2, false]);
     await assertConsistent(redis.store);
     const { batches, gauges } = await bus.state();
     assert.deepEqual([batches.a1?.events.length, batches.a1?.attempts, gauges.events[TOKEN]], [1, 1, 1]);
@@ -37,7 +37,7 @@ describe('counting', () => {
     await bus.scrub(-1);
     await bus.acquire(['w2']);
     const last = await joins.count('order', 'w2', 'a1');
-    assert.deepEqual([last.taken, last.isDone, last.completed], [1, true, 1]);
+    assert.deepEqual([last.removed, last.isDone, last.completed], [1, true, 1]);
     assert.deepEqual(await publishedFor(), [['A', 'p1', 'k1', 'k2']]);
   });
 
@@ -94,13 +94,13 @@ describe('counting', () => {
     );
     await publish('a', ...Array.from({ length: 10 }, (_, n) => joinEvent('paid', `${n}`)));
     await bus.acquire(['w1']);
-    const taken: number[] = [];
+    const removed: number[] = [];
     for (let isDone = false; !isDone; ) {
       const reply = await joins.count('order', 'w1', 'a1');
-      taken.push(reply.taken);
+      removed.push(reply.removed);
       isDone = reply.isDone;
     }
-    assert.deepEqual(taken, [4, 4, 2]);
+    assert.deepEqual(removed, [4, 4, 2]);
     await redis.flush();
   });
 
@@ -112,7 +112,7 @@ describe('counting', () => {
     const long = (n: number) => joinEvent('paid', `${n}`).replace('/e', `/${'x'.repeat(4000)}/e`);
     await publish('a', ...Array.from({ length: 10 }, (_, n) => long(n)));
     await bus.acquire(['w1']);
-    assert.equal((await joins.count('order', 'w1', 'a1')).taken, 4);
+    assert.equal((await joins.count('order', 'w1', 'a1')).removed, 4);
     await redis.flush();
   });
 
@@ -128,10 +128,10 @@ describe('counting', () => {
     );
     await publish('b', joinEvent('paid', 'A'));
     await bus.acquire(['w1']);
-    const done: [taken: number, completed: number][] = [];
+    const done: [removed: number, completed: number][] = [];
     for (let isDone = false; !isDone && done.length < 3; ) {
       const reply = await joins.count('order', 'w1', 'b1');
-      done.push([reply.taken, reply.completed]);
+      done.push([reply.removed, reply.completed]);
       isDone = reply.isDone;
     }
     assert.deepEqual(done, [

@@ -31,7 +31,7 @@ describe('a join', () => {
       joinEvent('packed', 'B', 'k2'),
     );
     const first = await joins.work('order');
-    assert.deepEqual([first.outcome, first.taken, first.isDone, first.completed], ['counted', 3, true, 0]);
+    assert.deepEqual([first.outcome, first.removed, first.isDone, first.completed], ['counted', 3, true, 0]);
     assert.deepEqual(await open(), {
       A: { counts: { paid: 1, packed: 1 }, events: ['p1', 'k1'] },
       B: { counts: { paid: 0, packed: 1 }, events: ['k2'] },
@@ -137,8 +137,8 @@ describe('a join', () => {
       joinEvent('packed', 'A', 'k1'),
     );
     await joins.put('order', { sources: [{ topic: 'packed', count: 2 }] });
-    const { unkeyed, taken } = await joins.work('order');
-    assert.deepEqual([unkeyed, taken], [1, 3]);
+    const { unkeyed, removed } = await joins.work('order');
+    assert.deepEqual([unkeyed, removed], [1, 3]);
     assert.deepEqual(await open(), { A: { counts: { packed: 1 }, events: ['k1'] } });
     assert.equal((await bus.subscriber(TOKEN)).unkeyed, '1');
   });

@@ -65,7 +65,7 @@ describe('an event that was accepted in time, and reaches its join late', () => 
     const openMs = await openKey();
     await bus.publishAll('b', ['paid', 'pub', [joinEvent('paid', 'y')]]);
     await applyLate('packed', 'x', openMs);
-    while ((await bus.acquire([])).left > 0) await joins.work('order');
+    while ((await bus.acquire([])).readyJobs > 0) await joins.work('order');
     assert.equal((await ready()).length, 1);
     await assertConsistent(redis.store);
   });

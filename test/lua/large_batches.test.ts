@@ -155,8 +155,8 @@ describe('a delivery carries no more than max and max_bytes', () => {
       const { queued, gauges } = await bus.state();
       assert.deepEqual(queued, { alice: ['a1', 'a2', 'b1'] });
       assert.deepEqual(gauges, { events: { alice: 402 }, batches: { alice: 3 } });
-      const { left } = await bus.acquire(['w1', 'w2', 'w3', 'w4']);
-      assert.equal(left, ordered ? 0 : 1);
+      const { readyJobs } = await bus.acquire(['w1', 'w2', 'w3', 'w4']);
+      assert.equal(readyJobs, ordered ? 0 : 1);
       for (const worker of ['w1', 'w2', 'w3', 'w4']) {
         const [job] = (await bus.state()).main.pending[worker] ?? [];
         if (job !== undefined) await bus.ack(worker, job);

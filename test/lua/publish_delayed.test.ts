@@ -110,7 +110,7 @@ describe('what is due', () => {
     await bus.hasten('widgets', HOUR_MS + 1000);
     const reply = await redis.store.run('publish_delayed', {
       uidSeed: 'b'.padEnd(16, '-'),
-      turn: 0,
+      firstClient: 0,
       maxOutboxBytes: 1000,
     });
     const [{ lateMs: [lateMs = 0] = [], subscribers, ...rest } = assert.fail()] = reply.published;

@@ -59,9 +59,9 @@ describe('ack', () => {
   test('goes with the call that acquires the next', async () => {
     await delivering();
     const finished = [{ worker: 'w1', job: 'a1', heal: 3 }];
-    const { grants, acks, left } = await bus.acquire(['w1'], { finished });
+    const { grants, acks, readyJobs } = await bus.acquire(['w1'], { finished });
     assert.deepEqual(
-      [acks, grants.map(({ worker, job }) => [worker, job]), left],
+      [acks, grants.map(({ worker, job }) => [worker, job]), readyJobs],
       [[1, 2], [['w1', 'b1']], 0],
     );
     assert.deepEqual((await bus.state()).main, {
@@ -113,7 +113,7 @@ describe('ack', () => {
     const listener = await Listener.open(redis.store);
     after(() => listener.close());
     const finished = [{ worker: 'w1', job: 'b1' }];
-    const call = async () => assert.equal((await bus.acquire(['w1'], { finished })).left, 2);
+    const call = async () => assert.equal((await bus.acquire(['w1'], { finished })).readyJobs, 2);
     assert.deepEqual(await listener.during(redis.store, call), ['wake:main']);
   });
 

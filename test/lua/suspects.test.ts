@@ -61,8 +61,8 @@ describe('a batch of which two workers died', () => {
     await bus.publish('b', 'widgets', ['e3', 'e4']);
     assert.deepEqual(await acquire('w3'), ['b1'], 'others pass');
     assert.deepEqual([await acquire('w4', 'spare'), await suspects()], [[], ['a1']]);
-    const { grants, left } = await bus.acquire(['q'], { kind: 'quarantine' });
-    assert.deepEqual([grants.map(({ job, batch }) => [job, batch?.[2]]), left], [[['a1', '3']], 0]);
+    const { grants, readyJobs } = await bus.acquire(['q'], { kind: 'quarantine' });
+    assert.deepEqual([grants.map(({ job, batch }) => [job, batch?.[2]]), readyJobs], [[['a1', '3']], 0]);
     assert.equal((await bus.ack('q', 'a1')).held, true);
   });
 
@@ -72,8 +72,8 @@ describe('a batch of which two workers died', () => {
     const heard = await listener.during(redis.store, () => acquire('w3'));
     await listener.close();
     assert.deepEqual(heard, ['wake:suspect']);
-    const { left } = await bus.acquire(['w3']);
-    assert.equal(left, 0);
+    const { readyJobs } = await bus.acquire(['w3']);
+    assert.equal(readyJobs, 0);
   });
 
   test('remains a suspect while its attempts fail', async () => {

@@ -22,7 +22,7 @@ const mended = async <N extends Script>(script: N, args: Arguments<N>): Promise<
 };
 
 /** A job as sweep_jobs takes it. */
-const job = (name: string, lane = '') => ({ job: packNamed(name), bid: longName(name), lane });
+const job = (name: string, laneToken = '') => ({ job: packNamed(name), bid: longName(name), laneToken });
 const jobs = (...suspects: Arguments<'sweep_jobs'>['suspects']) => ({ q: 'main', suspects }) as const;
 
 beforeEach(async () => {

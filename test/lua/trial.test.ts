@@ -283,8 +283,12 @@ describe('a delivery that waits for room on trial', () => {
 
   test('counts as ready in the reply of an ack, if it has room', async () => {
     await totalWaiting();
-    const { left } = await bus.acquire([], { laneLimit, idle, finished: [{ worker: 'w1', job: 'newa1' }] });
-    assert.equal(left, 2, 'newa2, which the ack brought back, and one of newe1 and newf1');
+    const { readyJobs } = await bus.acquire([], {
+      laneLimit,
+      idle,
+      finished: [{ worker: 'w1', job: 'newa1' }],
+    });
+    assert.equal(readyJobs, 2, 'newa2, which the ack brought back, and one of newe1 and newf1');
   });
 
   test('is replaced by the next of its lane when its batch is dropped', async () => {

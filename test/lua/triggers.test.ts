@@ -20,7 +20,7 @@ afterEach(() => assertConsistent(redis.store));
 const put = (name: string, wanted: Parameters<typeof putTrigger>[2] = {}) =>
   putTrigger(redis.store, name, wanted);
 const due = async (limit = 100, turn = 0) =>
-  (await redis.store.run('due_triggers', { limit, turn, maxOutboxBytes: 1000 })).due;
+  (await redis.store.run('due_triggers', { limit, firstClient: turn, maxOutboxBytes: 1000 })).due;
 const state = (name: string, client = 'shop') =>
   redis.store.redis.hgetall(redis.store.keys.trigger(client, name));
 const score = (name: string, client = 'shop') =>
@@ -35,7 +35,7 @@ async function firingOf(name: string, wanted: Partial<Firing> = {}): Promise<Fir
 
 async function fire(seed: string, ...firings: Firing[]) {
   const { outcomes } = await fireTriggers(redis.store, seed, firings);
-  return outcomes.map(({ outcome, fired }) => (outcome === 'settled' ? fired : outcome));
+  return outcomes.map(({ outcome, fired }) => (outcome === 'handled' ? fired : outcome));
 }
 
 describe('a trigger that is put', () => {
@@ -134,7 +134,7 @@ describe('a trigger that fires', () => {
     await put('daily', { nextAt: PAST, data: '{"n":1}' });
     const firing = await firingOf('daily', { missed: 2 });
     const { outcomes, published } = await fireTriggers(redis.store, 'a', [firing]);
-    assert.deepEqual(outcomes, [{ outcome: 'settled', fired: 1 }]);
+    assert.deepEqual(outcomes, [{ outcome: 'handled', fired: 1 }]);
     const event = `{"id":"daily@${PAST}","topic":"widgets","type":"noop","url":"https://shop.example.com/","t":${PAST},"data":{"n":1}}`;
     assert.deepEqual((await bus.state()).batches.a1?.events, [event]);
     assert.deepEqual(published, [{ topic: 'widgets', events: 1, bytes: event.length, subscribers: 'alice' }]);
@@ -291,7 +291,7 @@ describe('a trigger that fires', () => {
       );
       return outcomes[0];
     };
-    assert.deepEqual(await fireLimited(times, PAST), { outcome: 'settled', fired: 61 });
+    assert.deepEqual(await fireLimited(times, PAST), { outcome: 'handled', fired: 61 });
     assert.deepEqual(await fireLimited(times.slice(0, 3), AHEAD), { outcome: 'rate_limited', fired: 0 });
     const { error, missed, fired } = await state('tick');
     assert.deepEqual([error, missed, fired], ['rate_limited', '3', '61']);

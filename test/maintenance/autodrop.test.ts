@@ -75,8 +75,8 @@ async function run(
 async function holdAll(): Promise<void> {
   // A lane holds a quarter of the workers at most.
   await bus.addIdleWorkers(2000);
-  for (let worker = 0, left = 1; left > 0; worker++)
-    ({ left } = readAcquired(
+  for (let worker = 0, readyJobs = 1; readyJobs > 0; worker++)
+    ({ readyJobs } = readAcquired(
       await redis.store.run('acquire', {
         ...{
           q: 'main',

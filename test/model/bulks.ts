@@ -23,7 +23,7 @@ export async function beginBulk(world: World, model: Model, owner: string, wish:
   const isFree = model.bulks.get(owner)?.state !== 'running';
   const begun = await world.bus.store.run('begin_bulk', {
     ...{ owner, id, act, reason, fromMs: undefined, untilMs: undefined, job: packNamed(JOB) },
-    ...{ queues: JSON.stringify(queues ?? [null]), queueCount: queues?.length ?? 1 },
+    ...{ queues: JSON.stringify(queues ?? [null]), listLength: queues?.length ?? 1 },
   });
   assert.equal(begun, isFree, `whether ${owner} has no bulk that runs`);
   if (!isFree) return `beginBulk ${owner}: refused`;
@@ -78,7 +78,7 @@ export async function stepBulk(
   const { id, act, state, queue, queues } = bulk;
   const at = behind && queue > 0 ? queue - 1 : queue;
   const counts = (state === 'counting') !== (behind && at === queue);
-  const args = { owner, id, queue: at, token: queues?.[at], max };
+  const args = { owner, id, listIndex: at, token: queues?.[at], max };
   const isLost = at !== queue || state !== (counts ? 'counting' : 'running');
   const found = isLost ? { names: [], state: 'lost' } : await walk(world, model, bulk, max);
   const { store } = world.bus;
@@ -108,7 +108,7 @@ interface Walked {
   state: string;
 }
 
-type StepArguments = { owner: string; id: string; queue: number; token: string | undefined; max: number };
+type StepArguments = { owner: string; id: string; listIndex: number; token: string | undefined; max: number };
 
 /** Goes on to the next letters of a bulk. Returns those that match. */
 async function walk(world: World, model: Model, bulk: Bulk, max: number): Promise<Walked> {

@@ -231,7 +231,7 @@ export class CrossingScene {
     const { partitions, maxOutboxBytes } = this.#process(process);
     const partition = pick(partitions.all, n) as Partition;
     await this.#start(`publish delayed events of ${partition.index}`, async () => {
-      await partition.run('publish_delayed', { uidSeed: uidSeed(), turn: 0, maxOutboxBytes });
+      await partition.run('publish_delayed', { uidSeed: uidSeed(), firstClient: 0, maxOutboxBytes });
     });
   }
 

@@ -34,7 +34,7 @@ export async function acquire(
     seed: world.seed(),
   };
   await world.lookForLate();
-  const { left, grants, acks } = await world.bus.acquire(workers, settings);
+  const { readyJobs, grants, acks } = await world.bus.acquire(workers, settings);
   assert.deepEqual(acks, removed);
   for (const { worker } of finished) model.ack(worker, true);
   const ongoing = ongoingLeases(model);
@@ -44,7 +44,7 @@ export async function acquire(
   for (const grant of grants) take(world, model, grant, { kind, ongoing: ongoing.get(grant.worker) });
   const idle = workers.filter((worker) => !model.holds.has(worker));
   assert.equal(workers.length - idle.length, grants.length, 'who holds a job gets it again');
-  if (idle.length > 0) assert.equal(left, 0, `no job is ready while ${idle} have none`);
+  if (idle.length > 0) assert.equal(readyJobs, 0, `no job is ready while ${idle} have none`);
   const acked = finished.map(({ worker, job }) => `${worker} ${job}`);
   return `ack ${acked}, acquire ${grants.map(({ worker, job }) => `${worker} ${job}`)} of ${workers}`;
 }

@@ -41,7 +41,7 @@ export class FlowScene {
   readonly #joins: Record<string, JoinCalls>;
   /** For each subscriber, the number of events that were added to its queue and not removed. */
   readonly #queued = new Map<string, number>();
-  /** What workers have planned to fire; true if that was settled. */
+  /** What workers have planned to fire; true if that was handled. */
   readonly #firings = new Map<Firing, boolean>();
   readonly #fired = new Map<string, number>();
   /** The clients that have a secret. */
@@ -213,7 +213,11 @@ export class FlowScene {
 
   /** Plans what is due, as a worker does. */
   async plan(): Promise<void> {
-    const { due } = await this.#store.run('due_triggers', { limit: 100, turn: 0, maxOutboxBytes: 1_000_000 });
+    const { due } = await this.#store.run('due_triggers', {
+      limit: 100,
+      firstClient: 0,
+      maxOutboxBytes: 1_000_000,
+    });
     for (const { client, name, revision, dueAt } of due) {
       const planned = { ...{ client, name, revision, dueAt, times: [dueAt], missed: 0 }, error: undefined };
       this.#firings.set({ ...planned, nextAt: dueAt + EVERY_SECOND }, false);
@@ -221,14 +225,14 @@ export class FlowScene {
     await this.#check(`plan ${due.map(({ name, client }) => `${name} ${client}`)}`);
   }
 
-  /** Fires what was planned, even if it was settled before or its trigger was replaced since. */
+  /** Fires what was planned, even if it was handled before or its trigger was replaced since. */
   async fire(n: number, isLast: boolean): Promise<void> {
     const all = [...this.#firings.keys()];
     const firing = isLast ? all.at(-1) : pick(all, n);
     if (!firing) return;
     const { outcomes, published } = await fireTriggers(this.#store, this.#seed(), [firing]);
     const [{ outcome, fired } = assert.fail()] = outcomes;
-    if (this.#firings.get(firing)) assert.equal(outcome, 'changed', 'what was settled is not fired again');
+    if (this.#firings.get(firing)) assert.equal(outcome, 'changed', 'what was handled is not fired again');
     const trigger = `${firing.name} ${firing.client}`;
     if (outcome !== 'changed') this.#firings.set(firing, true);
     if (fired > 0) this.#fired.set(trigger, (this.#fired.get(trigger) ?? Number.NaN) + fired);
@@ -288,14 +292,14 @@ export class FlowScene {
     const { name = '', client = '' } = readJoinToken(token) ?? {};
     const call = (await this.#joins[client]?.counting(name, worker, job, { slice })) ?? assert.fail();
     const reply = await this.#store.run('join_events', call);
-    this.#add(token, -reply.taken);
+    this.#add(token, -reply.removed);
     this.#note(reply.published);
-    if (twice && reply.taken > 0) {
+    if (twice && reply.removed > 0) {
       const again = await this.#store.run('join_events', call);
       assert.equal(again.outcome, 'not_held', 'what was counted is not counted again');
     }
     if (reply.outcome === 'refused') await this.#bury(token, worker, job, 'join_refused');
-    return `${reply.outcome} ${reply.taken}`;
+    return `${reply.outcome} ${reply.removed}`;
   }
 
   async #ack(token: string, worker: string, job: string): Promise<void> {
@@ -322,8 +326,8 @@ export class FlowScene {
     await this.#check('scrub');
   }
 
-  #note(added: Reply<'publish'>['added']): void {
-    for (const [token, events] of added.flatMap(addedBySubscriber)) this.#add(token, events);
+  #note(addedByTopic: Reply<'publish'>['addedByTopic']): void {
+    for (const [token, events] of addedByTopic.flatMap(addedBySubscriber)) this.#add(token, events);
   }
 
   #add(token: string, events: number): void {

@@ -295,8 +295,10 @@ describe('an outbox', () => {
     const [home, to, ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
     const run: Partition['run'] = async (script, args) => {
       const reply = await to.run(script, args);
-      const { added } = reply as Reply<'apply_outbox'>;
-      copies.push(sumOf(added.map(({ events, subscribers }) => events * subscribers.split('\n').length)));
+      const { addedByTopic } = reply as Reply<'apply_outbox'>;
+      copies.push(
+        sumOf(addedByTopic.map(({ events, subscribers }) => events * subscribers.split('\n').length)),
+      );
       return reply;
     };
     const confirmed = new Partitions(home, Object.create(to, { run: { value: run } }), ...others);
@@ -655,7 +657,11 @@ for (const [what, broken] of [
     await home.redis.del(broke);
     await home.redis.set(broke, 'x');
     const publish = (turn: number) =>
-      home.runPermitted('publish_delayed', { uidSeed: uidSeed(), turn, maxOutboxBytes: 1_000_000 });
+      home.runPermitted('publish_delayed', {
+        uidSeed: uidSeed(),
+        firstClient: turn,
+        maxOutboxBytes: 1_000_000,
+      });
     const isRefused = (turn: number) => publish(turn).then(() => false, isWrongType);
     await until(() => isRefused(0), { what: 'the event is due' });
     for (let turn = 1; turn < 4; turn++) await isRefused(turn);

@@ -6,7 +6,7 @@ new bulk replaces it.
 
 Only letters that have died by now match. So if a letter is retried and dies again, the bulk does not retry it again.
 `queues` has the tokens of the subscribers whose letters are counted, or a null for all subscribers, as JSON that only
-the caller reads.
+the caller reads. `list_length` is the length of this list.
 ]]
 local bulks = include('delivering/dead_letters/bulks')
 local jobs = include('delivering/jobs')
@@ -16,7 +16,7 @@ return function(call, args)
   if redis.call('HGET', key, 'state') == 'running' then return false end
   redis.call('DEL', key)
   redis.call('HSET', key, 'id', args.id, 'act', args.act, 'state', 'counting')
-  redis.call('HSET', key, 'queues', args.queues, 'queue', 0, 'queue_count', args.queue_count)
+  redis.call('HSET', key, 'queues', args.queues, 'queue', 0, 'queue_count', args.list_length)
   redis.call('HSET', key, 'until_ms', math.min(args.until_ms or call.now_ms, call.now_ms))
   if args.from_ms then redis.call('HSET', key, 'from_ms', args.from_ms) end
   if args.reason then redis.call('HSET', key, 'reason', args.reason) end

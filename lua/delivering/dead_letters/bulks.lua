@@ -19,11 +19,12 @@ local FIELDS = {
 }
 
 -- Returns the hash of a bulk. Returns nothing if the caller must not make its step: another bulk has replaced this one,
--- its state is not `state`, or another worker has already finished the queue with the number `args.queue`.
+-- its state is not `state`, or another worker has already finished the queue at `args.list_index` in the list of
+-- queues.
 function bulks.open(call, args, state)
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
   for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end
-  if record.id == args.id and record.state == state and tonumber(record.queue) == args.queue then return record end
+  if record.id == args.id and record.state == state and tonumber(record.queue) == args.list_index then return record end
 end
 
 -- Returns at most `args.max` dead letters that a bulk looks at next, each with its UID and the time of its death. Also
@@ -67,7 +68,7 @@ function bulks.walk(call, args, record)
     end
   end
   if follow then return bids, 'going', letters[#letters] end
-  return bids, args.queue + 1 >= tonumber(record.queue_count) and 'over' or 'next'
+  return bids, args.list_index + 1 >= tonumber(record.queue_count) and 'over' or 'next'
 end
 
 local function has_other_type(...)
@@ -100,7 +101,7 @@ function bulks.proceed(call, args, record, state, last, counts)
   -- Without `last`, the next step is at the start of a queue. That place is the time `from_ms` (or -inf) with the UID
   -- '', which comes before all letters of that time.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
-  if not last then counts.queue = state == 'over' and 0 or args.queue + 1 end
+  if not last then counts.queue = state == 'over' and 0 or args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end
   redis.call('PEXPIRE', key, EXPIRY_MS)
   redis.call('HSET', key, unpack(values))

@@ -12,7 +12,7 @@ local burying = include('delivering/dead_letters/burying')
 local leases = include('delivering/leases')
 
 return function(call, args)
-  if not leases.settle(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
+  if not leases.take_job_and_lease(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
     local length = redis.call('LLEN', call.keys.dead_letter(args.bid))
     return { held = false, buried = math.max(0, length - batches.HEADER), dropped = 0 }
   end

@@ -20,7 +20,7 @@ local burying = {}
 function burying.end_delivery(call, q, worker, job, failure)
   local keys, bid = call.keys, failure.bid
   redis.call('SREM', keys.jobs_index(q), job)
-  local lane, buried, dropped = lanes.leave(call, worker), 0, 0
+  local lane_token, buried, dropped = lanes.leave(call, worker), 0, 0
   local token = redis.call('LINDEX', keys.batch(bid), 0)
   if token and redis.call('EXISTS', keys.subscriber(token)) == 1 then
     subscribers.fail(call, token, failure)
@@ -28,7 +28,7 @@ function burying.end_delivery(call, q, worker, job, failure)
   elseif token then
     dropped = batches.delete(call, bid)
   end
-  if lane then waiting.make_instant(call, lane, 1) end
+  if lane_token then waiting.make_instant(call, lane_token, 1) end
   return buried, dropped, token
 end
 

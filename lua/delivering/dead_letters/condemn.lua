@@ -8,8 +8,8 @@ quarantine did, so the batch becomes a dead letter. If the worker held none, or 
 the worker is forgotten. Returns the batch with its subscriber, and the numbers of bury: `buried` and `dropped` events.
 The subscriber is not to blame, so its health does not change.
 
-`held` is the batch that the worker held, as the caller has read it before. If an earlier call has made a dead letter of
-this batch, and its reply was lost, the reply is the same again.
+`held_bid` is the batch that the worker held, as the caller has read it before. If an earlier call has made a dead
+letter of this batch, and its reply was lost, the reply is the same again.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
@@ -42,6 +42,6 @@ return function(call, args)
     buried, dropped, token = burying.end_delivery(call, 'main', worker, job, failure)
   end
   forget(call, worker)
-  local before = not job and args.held and buried_before(call, args.held)
+  local before = not job and args.held_bid and buried_before(call, args.held_bid)
   return before or { bid = bid, token = token, buried = buried, dropped = dropped }
 end

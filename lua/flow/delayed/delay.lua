@@ -13,32 +13,32 @@ delayed event with the same id, or the publication has the id twice; `too_many_d
 client would have more delayed events than `max_client_delayed`, or these would take more than `max_client_bytes`.
 `index` is the position (from 0) of the event for which a publication is refused.
 
-`events` and `bytes` of an outcome count only the events that were published at once. `added` has the number of these
-events for each topic, with the subscribers that got them (storing.lua).
+`events` and `bytes` of an outcome count only the events that were published at once. `added_by_topic` has the number of
+these events for each topic, with the subscribers that got them (storing.lua).
 ]]
 local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
 -- Returns the delayed events of one topic that this script call has accepted so far.
-local function waiting_of(waiting, topic)
-  local events = waiting.topics[topic]
+local function delayed_of(delay_state, topic)
+  local events = delay_state.topics[topic]
   if not events then
     events = { ids = {} }
-    waiting.topics[topic] = events
+    delay_state.topics[topic] = events
   end
   return events
 end
 
 -- Returns the number and the bytes of a client's delayed events, including those that this call has accepted so far.
-local function held_by(call, waiting, client)
-  local held = waiting.clients[client]
-  if not held then
-    held = {}
-    held.events, held.bytes = delayed.held_by(call, client)
-    waiting.clients[client] = held
+local function totals_of(call, delay_state, client)
+  local totals = delay_state.clients[client]
+  if not totals then
+    totals = {}
+    totals.events, totals.bytes = delayed.held_by(call, client)
+    delay_state.clients[client] = totals
   end
-  return held
+  return totals
 end
 
 -- Returns the time (ms) at which an event is due, as a number and as text. An event without a time gets 0 and no text.
@@ -50,46 +50,46 @@ end
 
 -- Splits the events of a publication. Returns the texts of the events that are due, and a list of those that must wait.
 -- The list has `bytes` (the memory that its events will take) and `last` (the event that is due last). If an event is
--- due too far in the future, returns nil and its index.
+-- due too far in the future, returns nil, nil and its index.
 local function part(call, publication, max_delay_ms)
-  local due_events, later = {}, { bytes = 0 }
+  local due_events, to_delay = {}, { bytes = 0 }
   for i, event in ipairs(publication.events) do
     local due_ms, due = due_of(call, event)
     local text = event.rest and event.text .. due .. event.rest or event.text
     if due_ms <= call.now_ms then
       due_events[#due_events + 1] = text
     elseif due_ms > call.now_ms + max_delay_ms then
-      return nil, i - 1
+      return nil, nil, i - 1
     else
-      local waiting = { id = event.id, due_ms = due_ms, due = due, text = text, index = i - 1 }
-      later[#later + 1] = waiting
-      later.bytes = later.bytes + delayed.bytes_of(#text)
-      if not later.last or due_ms >= later.last.due_ms then later.last = waiting end
+      local event_to_delay = { id = event.id, due_ms = due_ms, due = due, text = text, index = i - 1 }
+      to_delay[#to_delay + 1] = event_to_delay
+      to_delay.bytes = to_delay.bytes + delayed.bytes_of(#text)
+      if not to_delay.last or due_ms >= to_delay.last.due_ms then to_delay.last = event_to_delay end
     end
   end
-  return due_events, later
+  return due_events, to_delay
 end
 
--- Returns the index of the first event in `later` with a repeated id: a delayed event of the topic, or an earlier event
--- in `later`, has it too. Returns nothing if no id is repeated.
-local function find_repeated(call, waiting, topic, later)
-  local hash, known, ids = call.keys.delayed_events(topic), waiting_of(waiting, topic).ids, {}
-  for _, event in ipairs(later) do
+-- Returns the index of the first event in `to_delay` with a repeated id: a delayed event of the topic, or an earlier
+-- event in `to_delay`, has it too. Returns nothing if no id is repeated.
+local function find_repeated(call, delay_state, topic, to_delay)
+  local hash, known, ids = call.keys.delayed_events(topic), delayed_of(delay_state, topic).ids, {}
+  for _, event in ipairs(to_delay) do
     local id = event.id
     if ids[id] or known[id] or redis.call('HEXISTS', hash, id) == 1 then return event.index end
     ids[id] = true
   end
 end
 
--- Checks the events of a publication that must wait (`later`). Returns nothing if they may be stored. Otherwise returns
--- the reason for the refusal and, if a single event is the reason, the index of this event.
+-- Checks the events of a publication that must wait (`to_delay`). Returns nothing if they may be stored. Otherwise
+-- returns the reason for the refusal and, if a single event is the reason, the index of this event.
 --
 -- The client may repeat a publication that is stored already. The reason is then `already_delayed`, even if the client
 -- has no room for more delayed events. If the client has no room, only the event that is due last is compared with the
 -- stored events. This is enough: earlier events may have been published meanwhile, but the last one still waits.
-local function judge_later(call, args, waiting, publication, held, later)
-  local full = delayed.judge_room(held.events + #later, held.bytes + later.bytes, args)
-  local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
+local function judge_delay(call, args, delay_state, publication, totals, to_delay)
+  local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
+  local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)
   if repeated then return 'already_delayed', repeated end
   return full
 end
@@ -98,51 +98,53 @@ local function refused(outcome, index)
   return { outcome = outcome, index = index, subscribers = 0, events = 0, bytes = 0 }
 end
 
--- Accepts a publication. What it adds to `taken` and `waiting` is stored at the end of the script call. Returns the
--- outcome for the reply.
-local function accept(call, taken, waiting, publication, due_events, later)
-  local topic = intake.accept(call, taken, publication)
+-- Accepts a publication. What it adds to `intake_state` and `delay_state` is stored at the end of the script call.
+-- Returns the outcome for the reply.
+local function accept(call, intake_state, delay_state, publication, due_events, to_delay)
+  local topic = intake.accept(call, intake_state, publication)
   local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
   if #due_events > 0 then
-    intake.add(call, taken, topic, { list = due_events, first = 1, last = #due_events })
+    intake.add(call, intake_state, topic, { list = due_events, first = 1, last = #due_events })
     record.subscribers = intake.count_subscribers(topic)
     for _, text in ipairs(due_events) do record.bytes = record.bytes + #text end
   end
-  local all = waiting_of(waiting, topic.name)
-  for _, event in ipairs(later) do
+  local all = delayed_of(delay_state, topic.name)
+  for _, event in ipairs(to_delay) do
     all[#all + 1] = event
     all.ids[event.id] = true
   end
   return record
 end
 
-local function take(call, args, taken, waiting, publication)
-  local refusal, index = intake.judge(call, taken, publication), nil
+local function take(call, args, intake_state, delay_state, publication)
+  local refusal, index = intake.judge(call, intake_state, publication), nil
   if refusal then return refused(refusal) end
-  local due_events, later = part(call, publication, args.max_delay_ms)
-  if not due_events then return refused('too_far', later) end
-  if #later > 0 then
-    local held = held_by(call, waiting, publication.client)
-    refusal, index = judge_later(call, args, waiting, publication, held, later)
+  local due_events, to_delay, far_index = part(call, publication, args.max_delay_ms)
+  if not due_events then return refused('too_far', far_index) end
+  if #to_delay > 0 then
+    local totals = totals_of(call, delay_state, publication.client)
+    refusal, index = judge_delay(call, args, delay_state, publication, totals, to_delay)
     if refusal then return refused(refusal, index) end
-    held.events, held.bytes = held.events + #later, held.bytes + later.bytes
+    totals.events, totals.bytes = totals.events + #to_delay, totals.bytes + to_delay.bytes
   end
-  return accept(call, taken, waiting, publication, due_events, later)
+  return accept(call, intake_state, delay_state, publication, due_events, to_delay)
 end
 
 return function(call, args)
-  local taken, outcomes = intake.begin(args), {}
-  local waiting = { topics = {}, clients = {} }
-  for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
-  storing.store(call, args.uid_seed, taken)
+  local intake_state, outcomes = intake.begin(args), {}
+  local delay_state = { topics = {}, clients = {} }
+  for i, publication in ipairs(args.publications) do
+    outcomes[i] = take(call, args, intake_state, delay_state, publication)
+  end
+  storing.store(call, args.uid_seed, intake_state)
   -- If storing the due events failed, the publisher may send the publications again. The script would refuse a
   -- publication whose delayed events or idempotency key are stored already. So it stores delayed events and keys only
   -- if storing the due events succeeded.
   if not call.failure then
-    for name, events in pairs(waiting.topics) do
-      if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end
+    for name, events in pairs(delay_state.topics) do
+      if #events > 0 then delayed.add(call, intake_state.topics[name].publisher, name, events) end
     end
-    intake.remember(call, taken)
+    intake.remember(call, intake_state)
   end
-  return { outcomes = outcomes, added = storing.added(taken) }
+  return { outcomes = outcomes, added_by_topic = storing.added_by_topic(intake_state) }
 end

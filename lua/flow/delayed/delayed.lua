@@ -1,10 +1,10 @@
 --[[
 Delayed: the events of topics that wait for their time.
 
-A topic has a sorted set of *entries* by due time (ms), and a hash of its events by id. An entry is the event's *place*
-followed by its id, and a value of the hash is the place followed by the text that will be delivered. A place is a
-number of 12 digits that is higher for each further delayed event of the topic. So events that are due at the same time
-stay in the order of acceptance. The entry of an id can be found, because the hash has the place.
+A topic has a sorted set of *entries* by due time (ms), and a hash of its events by id. An entry is the event's *serial
+number* followed by its id, and a value of the hash is the serial number followed by the text that will be delivered. A
+serial number has 12 digits, and is higher for each further delayed event of the topic. So events that are due at the
+same time stay in the order of acceptance. The entry of an id can be found, because the hash has the serial number.
 
 `delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
 its topics. The client is the publisher of the topic. If a topic gets another publisher, its delayed events count as the
@@ -14,12 +14,12 @@ Entries are written before texts, and removed before them. So a write that was c
 entry whose event was never acknowledged, or a text whose event is in batches already, or was dropped.
 ]]
 local agenda = include('flow/agenda')
-local bulk = include('store/bulk')
 local calls = include('store/calls')
+local many = include('store/many')
 local delayed = {}
 
-local PLACE = '%012d'
-local PLACE_LENGTH = 12
+local SERIAL_FORMAT = '%012d'
+local SERIAL_LENGTH = 12
 -- Bytes of Redis that a delayed event takes besides its text, if its id has 16 characters. 240 to 270 were measured.
 local OVERHEAD_BYTES = 250
 -- Fields of the hash `delayed:held:{token}`: the number of a client's delayed events, and the sum of their bytes. All
@@ -32,26 +32,26 @@ function delayed.bytes_of(length)
 end
 
 function delayed.id_of(entry)
-  return entry:sub(PLACE_LENGTH + 1)
+  return entry:sub(SERIAL_LENGTH + 1)
 end
 
 function delayed.text_of(value)
-  return value:sub(PLACE_LENGTH + 1)
+  return value:sub(SERIAL_LENGTH + 1)
 end
 
 function delayed.entry_of(value, id)
-  return value:sub(1, PLACE_LENGTH) .. id
+  return value:sub(1, SERIAL_LENGTH) .. id
 end
 
-function delayed.place_of(entry)
-  return tonumber(entry:sub(1, PLACE_LENGTH))
+function delayed.serial_of(entry)
+  return tonumber(entry:sub(1, SERIAL_LENGTH))
 end
 
 -- Returns the bytes of Redis that a delayed event takes, or nothing if the event has no text. Reads only the length of
 -- the text.
 function delayed.bytes_at(call, topic, id)
   local length = redis.call('HSTRLEN', call.keys.delayed_events(topic), id)
-  if length > 0 then return delayed.bytes_of(length - PLACE_LENGTH) end
+  if length > 0 then return delayed.bytes_of(length - SERIAL_LENGTH) end
 end
 
 -- Returns the number and the bytes of a client's delayed events.
@@ -140,13 +140,13 @@ function delayed.add(call, publisher, topic, events)
   local keys, entries, values, bytes = call.keys, {}, {}, 0
   local before = redis.call('HINCRBY', keys.topic(topic), 'delayed', #events) - #events
   for i, event in ipairs(events) do
-    local place = string.format(PLACE, before + i)
-    entries[2 * i - 1], entries[2 * i] = event.due, place .. event.id
-    values[2 * i - 1], values[2 * i] = event.id, place .. event.text
+    local serial = string.format(SERIAL_FORMAT, before + i)
+    entries[2 * i - 1], entries[2 * i] = event.due, serial .. event.id
+    values[2 * i - 1], values[2 * i] = event.id, serial .. event.text
     bytes = bytes + delayed.bytes_of(#event.text)
   end
-  bulk.command('ZADD', keys.delayed_due(topic), entries)
-  bulk.command('HSET', keys.delayed_events(topic), values)
+  many.command('ZADD', keys.delayed_due(topic), entries)
+  many.command('HSET', keys.delayed_events(topic), values)
   count(call, publisher, topic, #events, bytes)
   delayed.enter_topic(call, topic)
 end
@@ -155,8 +155,8 @@ end
 -- `bytes` together. If another program has given `delayed:held:{token}` another type, the events are removed all the
 -- same, and the number and the bytes stay as they are. A sweep throws the error of this key.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
-  bulk.command('ZREM', call.keys.delayed_due(topic), entries)
-  bulk.command('HDEL', call.keys.delayed_events(topic), ids)
+  many.command('ZREM', call.keys.delayed_due(topic), entries)
+  many.command('HDEL', call.keys.delayed_events(topic), ids)
   calls.skip_unreadable(count, call, publisher, topic, -#ids, -bytes)
   delayed.enter_topic(call, topic)
 end

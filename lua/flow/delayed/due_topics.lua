@@ -31,23 +31,25 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Creates the table with which a script call reads the delayed events of a topic. Some fields:
---   taken        the entries of the events that the call takes in order to publish them
---   ids          the ids of these events
---   late_ms      how late each of these events is (only events that have a text)
---   bytes        the bytes of their texts
---   held_bytes   the memory that they took while they were delayed
---   subscribers  how many subscribers the topic has in this partition
+-- Creates the table with which a script call reads the delayed events of a topic (`topic`). Some fields:
+--   intake_topic   the topic as the intake has it (intake.lua)
+--   taken_entries  the entries of the events that the call takes in order to publish them
+--   ids            the ids of these events
+--   late_ms        how late each of these events is (only events that have a text)
+--   bytes          the bytes of their texts
+--   held_bytes     the memory that they took while they were delayed
+--   subscribers    how many subscribers the topic has in this partition
 -- Throws if a key that publishing needs is of another type. Otherwise the script would fail later, and events of other
 -- topics would wait.
-local function begin_topic(call, about)
+local function begin_topic(call, intake_topic)
   local keys = call.keys
-  redis.call('HLEN', keys.delayed_events(about.name))
+  redis.call('HLEN', keys.delayed_events(intake_topic.name))
   local topic = {
-    about = about, due = keys.delayed_due(about.name), hash = keys.delayed_events(about.name),
-    subscribers = redis.call('SCARD', keys.topic_subscribers(about.name)),
+    intake_topic = intake_topic,
+    due = keys.delayed_due(intake_topic.name), hash = keys.delayed_events(intake_topic.name),
+    subscribers = redis.call('SCARD', keys.topic_subscribers(intake_topic.name)),
     entries = {}, at = 0, read = 0,
-    taken = {}, ids = {}, late_ms = {}, bytes = 0, held_bytes = 0,
+    taken_entries = {}, ids = {}, late_ms = {}, bytes = 0, held_bytes = 0,
   }
   due_topics.go_on(topic)
   return topic
@@ -57,13 +59,13 @@ end
 -- had a wrong time in `delayed:topics`, and gets the right one. If the topic cannot be read, it is removed from
 -- `delayed:topics`, and the sweep repairs it later.
 local function read_next(call, client)
-  local about = client.unread[client.next].about
+  local intake_topic = client.unread[client.next].intake_topic
   client.next = client.next + 1
-  local topic = calls.try_keys(call, begin_topic, about)
+  local topic = calls.try_keys(call, begin_topic, intake_topic)
   if not topic then
-    redis.call('ZREM', call.keys.delayed_topics(), about.name)
+    redis.call('ZREM', call.keys.delayed_topics(), intake_topic.name)
   elseif topic.due_ms > call.now_ms then
-    delayed.enter_topic(call, about.name)
+    delayed.enter_topic(call, intake_topic.name)
   else
     client.topics[#client.topics + 1] = topic
   end
@@ -107,16 +109,16 @@ end
 -- if more topics may have due events than the script call looks at. Postpones topics that take no events now because an
 -- outbox is full. Removes topics without a publisher, and unreadable ones, from `delayed:topics`; the sweep repairs
 -- them later.
-function due_topics.clients(call, taken)
+function due_topics.clients(call, intake_state)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(
     'ZRANGE', call.keys.delayed_topics(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_TOPICS, 'WITHSCORES'
   )
   for i = 1, #due, 2 do
-    local about = calls.try_keys(call, intake.topic, taken, due[i])
-    local token = about and about.publisher
-    if token and intake.judge_outboxes(call, taken, about) then
-      agenda.postpone(call, call.keys.delayed_topics(), about.name)
+    local intake_topic = calls.try_keys(call, intake.topic, intake_state, due[i])
+    local token = intake_topic and intake_topic.publisher
+    if token and intake.outbox_refusal(call, intake_state, intake_topic) then
+      agenda.postpone(call, call.keys.delayed_topics(), intake_topic.name)
     elseif token then
       local client = by_token[token]
       if not client then
@@ -124,7 +126,7 @@ function due_topics.clients(call, taken)
         by_token[token] = client
         clients[#clients + 1] = client
       end
-      client.unread[#client.unread + 1] = { about = about, due_ms = tonumber(due[i + 1]) }
+      client.unread[#client.unread + 1] = { intake_topic = intake_topic, due_ms = tonumber(due[i + 1]) }
     else
       redis.call('ZREM', call.keys.delayed_topics(), due[i])
     end

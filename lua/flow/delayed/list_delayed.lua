@@ -3,9 +3,9 @@
 list_delayed: read delayed events of a topic in the order in which they are due.
 
 `client` is the token of the client that asks; without it root asks. The list begins behind the event that is due at
-`after_ms` and has the place `after_place` (the number by which events with the same time are sorted), even if that
-event no longer waits. It ends after `limit` events, or after the event with which all texts together reach `max_bytes`.
-`has_more` says whether further events follow.
+`after_ms` and has the serial number `after_serial` (the number by which events with the same time are sorted), even if
+that event no longer waits. It ends after `limit` events, or after the event with which all texts together reach
+`max_bytes`. `has_more` says whether further events follow.
 ]]
 local delayed = include('flow/delayed/delayed')
 local topics = include('subscribing/topics')
@@ -13,13 +13,13 @@ local topics = include('subscribing/topics')
 -- Number of events that one Redis command reads.
 local DELAYED_PER_READ = 20
 
--- Returns the rank behind the event that is due at `after_ms` and has the place `after_place`.
-local function rank_behind(due, after_ms, after_place)
+-- Returns the rank behind the event that is due at `after_ms` and has the serial number `after_serial`.
+local function rank_behind(due, after_ms, after_serial)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)
   while from < to do
     local middle = math.floor((from + to) / 2)
-    if delayed.place_of(redis.call('ZRANGE', due, middle, middle)[1]) <= after_place then
+    if delayed.serial_of(redis.call('ZRANGE', due, middle, middle)[1]) <= after_serial then
       from = middle + 1
     else
       to = middle
@@ -36,7 +36,7 @@ local function add_events(list, hash, entries, bytes, max_bytes)
     local value = redis.call('HGET', hash, delayed.id_of(entry))
     if value then
       local text = delayed.text_of(value)
-      list[#list + 1] = { at = entries[i + 1], place = delayed.place_of(entry), text = text }
+      list[#list + 1] = { at = entries[i + 1], serial = delayed.serial_of(entry), text = text }
       bytes = bytes + #text
     end
   end
@@ -48,7 +48,7 @@ return function(call, args)
   local refusal = topics.refusal(call, topic, args.client)
   if refusal then return { outcome = refusal, events = list, has_more = false } end
   local due, hash = call.keys.delayed_due(topic), call.keys.delayed_events(topic)
-  local rank = args.after_ms and rank_behind(due, args.after_ms, args.after_place) or 0
+  local rank = args.after_ms and rank_behind(due, args.after_ms, args.after_serial) or 0
   while #list < args.limit and bytes < args.max_bytes do
     local count = math.min(DELAYED_PER_READ, args.limit - #list)
     local entries = redis.call('ZRANGE', due, rank, rank + count - 1, 'WITHSCORES')
@@ -57,6 +57,6 @@ return function(call, args)
     rank = rank + #entries / 2
   end
   local last = list[#list]
-  local has_more = last and rank_behind(due, last.at, last.place) < redis.call('ZCARD', due)
+  local has_more = last and rank_behind(due, last.at, last.serial) < redis.call('ZCARD', due)
   return { outcome = 'ok', events = list, has_more = has_more }
 end

@@ -9,8 +9,8 @@ now, because `max_outbox_bytes` wait for another partition (outboxes.lua), is tr
 
 Events are published in the order of their time over all topics, until a client has used its part of the call's work.
 All clients with due events have equal parts, so a client with many events does not keep others waiting. When all have
-used their part, each gets another part. The events of one client always stay in order. `turn` says which client begins;
-the caller counts it from 0 while more events are due.
+used their part, each gets another part. The events of one client always stay in order. `first_client` says which client
+begins; the caller counts it from 0 while more events are due.
 
 `published` has, for each topic, the number of its events, their bytes, the tokens of its subscribers with a token on
 each line, and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
@@ -33,11 +33,11 @@ local MAX_CLIENTS = 16
 -- returns nothing, and the reply names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
-  topic.taken[#topic.taken + 1] = topic.entry
+  topic.taken_entries[#topic.taken_entries + 1] = topic.entry
   topic.ids[#topic.ids + 1] = id
   local value = redis.call('HGET', topic.hash, id)
   if not value then
-    progress.lost[#progress.lost + 1] = { topic = topic.about.name, id = id }
+    progress.lost[#progress.lost + 1] = { topic = topic.intake_topic.name, id = id }
     return
   end
   local text = delayed.text_of(value)
@@ -85,7 +85,7 @@ local function take(call, progress, client, until_ms)
     due_topics.go_on(topic)
   until topic.due_ms > until_ms or progress.work >= progress.max_work or client.work >= part
   if #texts > 0 then
-    intake.add(call, progress.taken, topic.about, { list = texts, first = 1, last = #texts })
+    intake.add(call, progress.intake_state, topic.intake_topic, { list = texts, first = 1, last = #texts })
   end
   due_topics.find_first(call, client)
   return progress.work < progress.max_work
@@ -94,7 +94,7 @@ end
 -- Returns the client with the earliest due event, and the time (ms) up to which the caller takes this client's events:
 -- when the first event of another topic is due, but at most now. Clients that have used their part of the work are
 -- ignored. When all have used it, each gets another part. Returns nothing if no event is due.
-local function first_client(progress, clients)
+local function next_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do
     local waiting = {}
@@ -108,37 +108,37 @@ local function first_client(progress, clients)
 end
 
 -- Takes due events until the call has done its maximum of work. Returns true if some are left. Each call begins with
--- another client (`turn`), so that a client whose events have many subscribers does not use up every call.
-local function take_all(call, progress, turn)
-  local all, is_left = due_topics.clients(call, progress.taken)
+-- another client (`first_client`), so that a client whose events have many subscribers does not use up every call.
+local function take_all(call, progress, first_client)
+  local all, is_left = due_topics.clients(call, progress.intake_state)
   local clients = {}
   for i = 1, math.min(#all, MAX_CLIENTS) do
-    clients[i] = all[(turn + i - 1) % #all + 1]
+    clients[i] = all[(first_client + i - 1) % #all + 1]
     due_topics.find_first(call, clients[i])
   end
   progress.clients = #clients
   local client = clients[1] and clients[1].first and clients[1]
   local until_ms = client and client.first.due_ms
-  if not client then client, until_ms = first_client(progress, clients) end
+  if not client then client, until_ms = next_client(progress, clients) end
   while client do
     if not take(call, progress, client, until_ms) then return true end
-    client, until_ms = first_client(progress, clients)
+    client, until_ms = next_client(progress, clients)
   end
   return is_left or #all > #clients
 end
 
 return function(call, args)
-  local taken = intake.begin(args)
-  local progress = { taken = taken, topics = {}, clients = 0, work = 0, max_work = MAX_WORK, lost = {} }
-  local is_left = take_all(call, progress, args.turn)
-  storing.store(call, args.uid_seed, progress.taken)
+  local intake_state = intake.begin(args)
+  local progress = { intake_state = intake_state, topics = {}, clients = 0, work = 0, max_work = MAX_WORK, lost = {} }
+  local is_left = take_all(call, progress, args.first_client)
+  storing.store(call, args.uid_seed, progress.intake_state)
   local published = {}
   for i, topic in ipairs(progress.topics) do
-    local about = topic.about
-    delayed.remove(call, about.publisher, about.name, topic.taken, topic.ids, topic.held_bytes)
+    local intake_topic = topic.intake_topic
+    delayed.remove(call, intake_topic.publisher, intake_topic.name, topic.taken_entries, topic.ids, topic.held_bytes)
     published[i] = {
-      topic = about.name, events = about.events, bytes = topic.bytes,
-      subscribers = table.concat(about.subscribers or {}, '\n'), late_ms = topic.late_ms,
+      topic = intake_topic.name, events = intake_topic.events, bytes = topic.bytes,
+      subscribers = table.concat(intake_topic.subscribers or {}, '\n'), late_ms = topic.late_ms,
     }
   end
   return { published = published, lost = progress.lost, is_left = is_left }

@@ -7,10 +7,10 @@ publish.lua, `topic` is that topic, and nothing changes. With `judges_only`, not
 local intake = include('publishing/intake')
 
 return function(call, args)
-  local taken = intake.begin(args)
-  local refusal, topic = intake.judge_all(call, taken, args.client, args.topics)
+  local intake_state = intake.begin(args)
+  local refusal, topic = intake.judge_all(call, intake_state, args.client, args.topics)
   if refusal then return { outcome = refusal, topic = topic } end
   if args.judges_only then return { outcome = 'ok' } end
-  for _, each in ipairs(args.topics) do intake.accept(call, taken, { topic = each, client = args.client }) end
+  for _, each in ipairs(args.topics) do intake.accept(call, intake_state, { topic = each, client = args.client }) end
   return { outcome = 'ok' }
 end

@@ -9,11 +9,11 @@ rules of the join must be those that the caller knows (`version`, the time at wh
 
 `record` is what the delivery log keeps of the batch when all of its events are counted.
 
-`taken` is how many of the given events have left the batch. It is less than all if the call has published its maximum
+`removed` is how many of the given events have left the batch. It is less than all if the call has published its maximum
 of copies (a copy is an event for one subscriber). It is 0 if all these copies were used before the first event was
 counted: for join keys that the call closed early, or that earlier events completed by new rules. The caller then calls
-again with the events that are left in the batch. `left` is the number of events in the batch before the call: if all of
-them are taken, the job is done.
+again with the events that are left in the batch. `batch_events` is the number of events in the batch before the call:
+if all of them are removed, the job is done.
 
 Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
 after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the
@@ -39,7 +39,7 @@ local MAX_EVICTED = 100
 
 local function outcome(word, reason)
   local none = { completed = 0, expired = 0, evicted = 0, unkeyed = 0, published = {} }
-  none.outcome, none.reason, none.taken, none.is_done = word, reason, 0, false
+  none.outcome, none.reason, none.removed, none.is_done = word, reason, 0, false
   return none
 end
 
@@ -119,11 +119,12 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the first `taken` of `args.left` events of a batch. If none is left, ends the job, and returns true.
-local function take_from_batch(call, args, taken)
-  if taken < args.left then
-    batches.drop_first(call, args.bid, args.token, taken)
-    redis.call('HINCRBY', call.keys.subscriber(args.token), 'sent', taken)
+-- Removes the first events of a batch: `removed` of its `args.batch_events`. If none is left, ends the job, and returns
+-- true.
+local function remove_from_batch(call, args, removed)
+  if removed < args.batch_events then
+    batches.drop_first(call, args.bid, args.token, removed)
+    redis.call('HINCRBY', call.keys.subscriber(args.token), 'sent', removed)
     return false
   end
   local finished = {
@@ -138,7 +139,7 @@ end
 -- Returns true if the worker holds the job, and the batch still has the number of events that the worker read.
 local function holds(call, args)
   if not leases.holds(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then return false end
-  return redis.call('LLEN', call.keys.batch(args.bid)) == args.left + batches.HEADER
+  return redis.call('LLEN', call.keys.batch(args.bid)) == args.batch_events + batches.HEADER
 end
 
 return function(call, args)
@@ -151,14 +152,14 @@ return function(call, args)
   if join_work.must_wait(work.expiry_outlet) then return outcome('outbox_full') end
   make_room(call, work, args)
   read_keys(work, args)
-  local taken, unkeyed = count_all(call, work, args)
+  local removed, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
   -- An error here must not end the script: the events are counted, but have not left the batch, so they would be
   -- counted again. `calls.try` keeps the error until the end.
   calls.try(call, open_keys.schedule, args.token, args.within_ms)
   return {
-    outcome = 'counted', taken = taken, is_done = take_from_batch(call, args, taken), published = published,
+    outcome = 'counted', removed = removed, is_done = remove_from_batch(call, args, removed), published = published,
     completed = work.completed, expired = work.expired, evicted = work.evicted, unkeyed = unkeyed,
     expiry_refusal = work.expired > 0 and work.expiry_outlet and work.expiry_outlet.refusal or nil,
   }

@@ -25,13 +25,14 @@ local HASH_LENGTH = 28
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
 --   outbox_full       too many bytes wait already for another partition that must get the events; the join must wait
 -- If the topic lives in another partition (`home`), only `replaced` and `outbox_full` are checked.
-local function refusal(call, taken, args, topic, home)
+local function refusal(call, intake_state, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then
-    local is_full = outboxes.are_full(call, taken.outgoing, { { partition = home } }, taken.max_outbox_bytes)
+    local outgoing, max_bytes = intake_state.outgoing, intake_state.max_outbox_bytes
+    local is_full = outboxes.are_full(call, outgoing, { { partition = home } }, max_bytes)
     return is_full and 'outbox_full' or nil
   end
-  return intake.judge(call, taken, { topic = topic, client = args.client })
+  return intake.judge(call, intake_state, { topic = topic, client = args.client })
 end
 
 -- Returns the state of a topic to which the join publishes. Some fields:
@@ -40,10 +41,10 @@ end
 --            so that an event without subscribers counts too
 --   home     the number of the topic's partition, if it is another one than this
 --   refusal  why the join may not publish to the topic; nil if it may
-local function outlet(call, taken, args, topic, type, home)
+local function outlet(call, intake_state, args, topic, type, home)
   return {
-    topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
-    copies = 1 + redis.call('SCARD', call.keys.topic_subscribers(topic)),
+    topic = topic, type = type, home = home, refusal = refusal(call, intake_state, args, topic, home),
+    texts = {}, bytes = 0, copies = 1 + redis.call('SCARD', call.keys.topic_subscribers(topic)),
   }
 end
 
@@ -56,15 +57,16 @@ end
 -- Creates the working state of one script call for a join. `expiry_outlet` is nil if the join publishes nothing about
 -- expired join keys.
 function join_work.begin(call, args)
-  local counts, taken = {}, intake.begin(args)
+  local counts, intake_state = {}, intake.begin(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
   local created_at, published, added_at =
     unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published', 'added_at'))
   return {
-    args = args, taken = taken, open = open_keys.begin(call, args.token, counts, cjson.decode(added_at or '{}')),
-    complete_outlet = outlet(call, taken, args, args.then_topic, args.then_type, args.then_home),
+    args = args, intake_state = intake_state,
+    open = open_keys.begin(call, args.token, counts, cjson.decode(added_at or '{}')),
+    complete_outlet = outlet(call, intake_state, args, args.then_topic, args.then_type, args.then_home),
     expiry_outlet = args.expiry_topic
-      and outlet(call, taken, args, args.expiry_topic, args.expiry_type, args.expiry_home),
+      and outlet(call, intake_state, args, args.expiry_topic, args.expiry_type, args.expiry_home),
     id_stem = id_stem(args.token, created_at, published),
     published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
   }
@@ -131,18 +133,18 @@ local function take(call, work, to)
   if not to or #to.texts == 0 then return end
   if to.home then
     local about = { work.args.client, work.args.token, to.texts }
-    return outboxes.add(work.taken.outgoing, to.home, 'publish', to.topic, about)
+    return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
-  local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
+  local outcome = intake.take(call, work.intake_state, { topic = to.topic, client = work.args.client, events = events })
   -- The topic passed its check when the script call began. But if both topics of the join are new, the limits on topics
   -- may leave room for only one.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 
 local function report(work)
-  local published = storing.added(work.taken)
-  for i, topic in ipairs(work.taken.accepted) do
+  local published = storing.added_by_topic(work.intake_state)
+  for i, topic in ipairs(work.intake_state.accepted) do
     published[i].topic, published[i].bytes = topic.name, 0
     for _, to in ipairs({ work.complete_outlet, work.expiry_outlet }) do
       if to.topic == topic.name then published[i].bytes = published[i].bytes + to.bytes end
@@ -162,7 +164,7 @@ function join_work.store(call, work)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
   take(call, work, work.complete_outlet)
   take(call, work, work.expiry_outlet)
-  storing.store(call, work.args.uid_seed, work.taken)
+  storing.store(call, work.args.uid_seed, work.intake_state)
   open_keys.store(work.open)
   for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
     if work[field] > 0 then redis.call('HINCRBY', subscriber, field, work[field]) end

@@ -68,20 +68,20 @@ end
 -- Subtracts the required count of each source topic. Returns the ids of the events that completed the join key, as far
 -- as the record has them.
 function key_records.deduct(record, sources)
-  local taken = {}
+  local deducted_ids = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
     -- The record may lack the ids of the first events. `unknown` is the number of these events.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
-      local list = unknown + i <= source.count and taken or kept
+      local list = unknown + i <= source.count and deducted_ids or kept
       list[#list + 1] = id
     end
     record.ids = record.ids - #count.ids + #kept
     count.events, count.ids = count.events - source.count, kept
     if count.events == 0 then record.counts[source.topic] = nil end
   end
-  return taken
+  return deducted_ids
 end
 
 -- Returns the ids in a record, in the order of the source topics.

@@ -6,8 +6,8 @@ A state holds the records that one script call needs. The records are written on
 a script call can count many events of one join key.
 ]]
 local agenda = include('flow/agenda')
-local bulk = include('store/bulk')
 local key_records = include('flow/joins/key_records')
+local many = include('store/many')
 local open_keys = {}
 
 -- Number of entries from which MEMORY USAGE estimates a size.
@@ -28,7 +28,7 @@ end
 
 function open_keys.read_all(state, keys)
   if #keys == 0 then return end
-  for i, packed in ipairs(bulk.get_fields(state.hash, keys)) do
+  for i, packed in ipairs(many.get_fields(state.hash, keys)) do
     state.records[keys[i]] = packed and key_records.unpack(packed, state.counts, state.added_at)
     state.was_open[keys[i]] = packed and true
   end
@@ -62,14 +62,14 @@ end
 -- the join key is closed. Otherwise it stays open, as if it had been opened now. Example: a join needs one `order` and
 -- one `payment`. If one order and two payments have come, one payment is left.
 function open_keys.take_complete(call, state, key, record, sources)
-  local taken = key_records.deduct(record, sources)
+  local ids = key_records.deduct(record, sources)
   state.touched[key] = true
   if next(record.counts) then
     record.since_ms, state.moved[key] = call.now_ms, true
   else
     open_keys.close(state, key)
   end
-  return taken
+  return ids
 end
 
 -- Enters opened join keys in the sorted set, and removes closed ones. A key that was complete, but has events left,
@@ -86,11 +86,12 @@ local function store_order(state)
     state.was_open[key] = record and true
   end
   state.moved = {}
-  bulk.command('ZADD', state.since, entered)
-  bulk.command('ZREM', state.since, removed)
+  many.command('ZADD', state.since, entered)
+  many.command('ZREM', state.since, removed)
 end
 
--- Returns up to `max` open join keys, the longest open first. Leaves out those that were opened after `until_ms`.
+-- Returns up to `max` open join keys, the longest open first. Leaves out those that were opened after `until_ms`. First
+-- writes to the sorted set which join keys this script call has opened and closed so far.
 function open_keys.oldest(state, max, until_ms)
   store_order(state)
   if until_ms then return redis.call('ZRANGEBYSCORE', state.since, '-inf', until_ms, 'LIMIT', 0, max) end
@@ -114,8 +115,8 @@ function open_keys.store(state)
       removed[#removed + 1] = key
     end
   end
-  bulk.command('HSET', state.hash, written)
-  bulk.command('HDEL', state.hash, removed)
+  many.command('HSET', state.hash, written)
+  many.command('HDEL', state.hash, removed)
 end
 
 -- Enters a join in `joins:expiring` with the time at which its oldest open join key expires. If this time has passed

@@ -71,7 +71,7 @@ local function loop_source(call, args, is_outlet)
 end
 
 -- Returns why the join may not publish to one of its outlets, and the name of that topic, or nothing.
-local function judge_outlets(call, args, taken)
+local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
@@ -80,11 +80,11 @@ local function judge_outlets(call, args, taken)
     -- topic's own partition.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
-  return intake.judge_all(call, taken, args.client, args.outlets_here)
+  return intake.judge_all(call, intake_state, args.client, args.outlets_here)
 end
 
 -- Returns why the join may not be made, and the topic at fault, or nothing.
-local function judge(call, args, taken)
+local function judge(call, args, intake_state)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then
     if redis.call('SCARD', keys.joins()) >= args.max_joins then return 'too_many_joins' end
@@ -96,9 +96,9 @@ local function judge(call, args, taken)
   for _, topic in ipairs(args.outlets) do is_outlet[topic] = true end
   local source = loop_source(call, args, is_outlet)
   if source then return 'loop', source end
-  local reason, topic = judge_outlets(call, args, taken)
+  local reason, topic = judge_outlets(call, args, intake_state)
   if reason then return reason, topic end
-  if topics.have_no_room(call, args.sources_here, taken.max_topics) then return 'no_room' end
+  if topics.have_no_room(call, args.sources_here, intake_state.max_topics) then return 'no_room' end
 end
 
 -- Returns, as JSON, the time (µs) at which each source was added. Leaves out the sources that the join had at first.
@@ -113,11 +113,13 @@ local function added_at(call, args, subscriber)
   return cjson.encode(added)
 end
 
-local function store(call, args, taken)
+local function store(call, args, intake_state)
   local keys, token = call.keys, args.token
   local subscriber = keys.subscriber(token)
   joins.close_outlets(call, token)
-  for _, topic in ipairs(args.outlets_here) do intake.accept(call, taken, { topic = topic, client = args.client }) end
+  for _, topic in ipairs(args.outlets_here) do
+    intake.accept(call, intake_state, { topic = topic, client = args.client })
+  end
   for _, topic in ipairs(args.outlets) do joins.open_outlet(call, token, topic) end
   redis.call('SADD', keys.joins(), token)
   redis.call('SADD', keys.joins_of(args.client), args.name)
@@ -137,10 +139,10 @@ local function store(call, args, taken)
 end
 
 return function(call, args)
-  local taken = intake.begin(args)
-  local reason, topic = judge(call, args, taken)
+  local intake_state = intake.begin(args)
+  local reason, topic = judge(call, args, intake_state)
   if reason then return { outcome = reason, topic = topic } end
   local is_new = redis.call('SISMEMBER', call.keys.joins(), args.token) == 0
-  if not args.judges_only then store(call, args, taken) end
+  if not args.judges_only then store(call, args, intake_state) end
   return { outcome = is_new and 'created' or 'changed' }
 end

@@ -4,7 +4,7 @@ due_triggers: return at most `limit` of the triggers that are due (fewer if thei
 time.
 
 Clients take turns, so that a client with many overdue triggers does not keep others waiting: the reply has the first
-due trigger of each client, then the second of each, and so on. `turn` says which client begins.
+due trigger of each client, then the second of each, and so on. `first_client` says which client begins.
 
 A trigger whose topic takes no events now, because `max_outbox_bytes` wait for another partition (outboxes.lua), is left
 out, and is due again after a second.
@@ -39,28 +39,28 @@ end
 
 -- Returns the topic of a trigger. Throws if a key that firing needs is of another type. Otherwise fire_triggers would
 -- fail, and other triggers would wait.
-local function read_topic(call, taken, name)
+local function read_topic(call, intake_state, name)
   redis.call('SCARD', call.keys.topic_subscribers(name))
-  return intake.topic(call, taken, name)
+  return intake.topic(call, intake_state, name)
 end
 
 -- Chooses at most `limit` of the due triggers in `entries`, of each client in turn. Returns their positions there.
-local function in_turns(entries, turn, limit)
-  local clients, places = {}, {}
+local function in_turns(entries, first_client, limit)
+  local clients, positions = {}, {}
   for i = 1, #entries, 2 do
     local _, client = triggers.parts(entries[i])
     client = client or ''
-    if not places[client] then
-      places[client] = {}
+    if not positions[client] then
+      positions[client] = {}
       clients[#clients + 1] = client
     end
-    table.insert(places[client], i)
+    table.insert(positions[client], i)
   end
   local chosen, round = {}, 1
   repeat
     local before = #chosen
     for i = 0, #clients - 1 do
-      chosen[#chosen + 1] = #chosen < limit and places[clients[(turn + i) % #clients + 1]][round] or nil
+      chosen[#chosen + 1] = #chosen < limit and positions[clients[(first_client + i) % #clients + 1]][round] or nil
     end
     round = round + 1
   until #chosen == before
@@ -68,16 +68,16 @@ local function in_turns(entries, turn, limit)
 end
 
 return function(call, args)
-  local keys, due, moving, bytes, taken = call.keys, {}, {}, 0, intake.begin(args)
+  local keys, due, moving, bytes, intake_state = call.keys, {}, {}, 0, intake.begin(args)
   local now = string.format('%d', call.now_ms)
   local entries =
     redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_DUE_READ, 'WITHSCORES')
-  for _, i in ipairs(in_turns(entries, args.turn, args.limit)) do
+  for _, i in ipairs(in_turns(entries, args.first_client, args.limit)) do
     local member, score = entries[i], tonumber(entries[i + 1])
     local name, client = triggers.parts(member)
     local trigger, due_ms, length, is_moving
     if name then trigger, due_ms, length, is_moving = read(call, client, name) end
-    local topic = trigger and not is_moving and calls.try_keys(call, read_topic, taken, trigger.topic)
+    local topic = trigger and not is_moving and calls.try_keys(call, read_topic, intake_state, trigger.topic)
     if trigger and is_moving then
       moving[#moving + 1] = { client = client, name = name }
       agenda.postpone(call, keys.triggers_due(), member)
@@ -85,7 +85,7 @@ return function(call, args)
       redis.call('ZREM', keys.triggers_due(), member)
     elseif not agenda.is_placed(call, score, due_ms) then
       triggers.enter(call, client, name, due_ms)
-    elseif intake.judge_outboxes(call, taken, topic) then
+    elseif intake.outbox_refusal(call, intake_state, topic) then
       agenda.postpone(call, keys.triggers_due(), member)
     else
       due[#due + 1] = {

@@ -79,11 +79,11 @@ end
 -- Publishes the events of a firing, oldest first, as far as the work of the call allows, but at least one. Returns
 -- their number.
 local function publish(call, progress, firing, trigger, publication)
-  local topic = intake.accept(call, progress.taken, publication)
+  local topic = intake.accept(call, progress.intake_state, publication)
   local work = work_of(call, trigger, topic)
   local count = math.min(#firing.times, math.max(1, math.floor(progress.left / work)))
   local texts = texts_of(trigger, firing.name, firing.times, count)
-  intake.add(call, progress.taken, topic, { list = texts, first = 1, last = count })
+  intake.add(call, progress.intake_state, topic, { list = texts, first = 1, last = count })
   progress.left = progress.left - count * work
   local bytes = count * #texts[1]
   topic.bytes = (topic.bytes or 0) + bytes
@@ -96,14 +96,14 @@ end
 local function judge(call, progress, publication)
   local client = publication.client
   if progress.waiting[client] or rates.is_empty(call, progress.rates, client) then return 'rate_limited' end
-  return intake.judge(call, progress.taken, publication)
+  return intake.judge(call, progress.intake_state, publication)
 end
 
 -- Stores the result of a firing in the hash of its trigger, and its next time in `triggers:due`.
-local function settle(call, settlement)
-  local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
-  local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at
-  local fields = { fired = state.fired + fired, missed = state.missed + settlement.missed, next_at = next_at }
+local function store_result(call, result)
+  local firing, state, fired, error = result.firing, result.state, result.fired, result.error
+  local trigger, next_at = call.keys.trigger(firing.client, firing.name), result.next_at
+  local fields = { fired = state.fired + fired, missed = state.missed + result.missed, next_at = next_at }
   if fired > 0 then fields.last_at = firing.times[fired] end
   if error then fields.error, fields.error_at = error, call.now_ms end
   local values = {}
@@ -117,32 +117,33 @@ local function settle(call, settlement)
 end
 
 -- Publishes the events of a trigger, if it may publish. Returns what the reply says of the firing. Only adds the result
--- for the trigger to `progress.settlements`: the script must store the events first.
+-- for the trigger to `progress.results`: the script must store the events first.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return LEFT end
   local trigger, state = read(call, firing)
   if not trigger then return { outcome = 'changed', fired = 0 } end
   progress.left = progress.left - 1
   local times = firing.times
-  local settlement = {
+  local result = {
     firing = firing, state = state, fired = 0, missed = firing.missed, next_at = firing.next_at, error = firing.error,
   }
   local publication = { topic = trigger.topic, client = firing.client }
   local refusal = #times > 0 and judge(call, progress, publication)
   if refusal then
-    settlement.missed, settlement.error = firing.missed + #times, ERRORS[refusal]
+    result.missed, result.error = firing.missed + #times, ERRORS[refusal]
   elseif #times > 0 then
-    settlement.fired = publish(call, progress, firing, trigger, publication)
-    settlement.next_at = times[settlement.fired + 1] or firing.next_at
+    result.fired = publish(call, progress, firing, trigger, publication)
+    result.next_at = times[result.fired + 1] or firing.next_at
   end
-  progress.settlements[#progress.settlements + 1] = settlement
-  return { outcome = refusal or 'settled', fired = settlement.fired }
+  progress.results[#progress.results + 1] = result
+  return { outcome = refusal or 'handled', fired = result.fired }
 end
 
 return function(call, args)
-  local taken, outcomes = intake.begin(args), {}
+  local intake_state, outcomes = intake.begin(args), {}
   local progress = {
-    taken = taken, rates = rates.begin(call, args), waiting = {}, spent = {}, left = MAX_WORK, settlements = {},
+    intake_state = intake_state, rates = rates.begin(call, args), waiting = {}, spent = {}, left = MAX_WORK,
+    results = {},
   }
   for _, client in ipairs(args.waiting) do progress.waiting[client] = true end
   for i, firing in ipairs(args.firings) do
@@ -152,12 +153,12 @@ return function(call, args)
       outcomes[i] = LEFT
     end
   end
-  storing.store(call, args.uid_seed, taken)
+  storing.store(call, args.uid_seed, intake_state)
   rates.store(call, progress.rates)
   -- The events are stored before the new due times of their triggers. If a failover loses the later write, the events
   -- are published again. In the opposite order, a failover could lose events.
-  for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
-  local published = storing.added(taken)
-  for i, topic in ipairs(taken.accepted) do published[i].topic, published[i].bytes = topic.name, topic.bytes end
+  for _, result in ipairs(progress.results) do store_result(call, result) end
+  local published = storing.added_by_topic(intake_state)
+  for i, topic in ipairs(intake_state.accepted) do published[i].topic, published[i].bytes = topic.name, topic.bytes end
   return { now_ms = call.now_ms, outcomes = outcomes, spent = progress.spent, published = published }
 end

@@ -55,11 +55,11 @@ return function(call, args)
     store(call, args, before)
     return 'changed'
   end
-  local taken, publication = intake.begin(args), { topic = args.topic, client = args.client }
+  local intake_state, publication = intake.begin(args), { topic = args.topic, client = args.client }
   local refusal = triggers.judge_client(call, args.client, args.is_fixed, args.topic)
-    or judge_room(call, args, before) or intake.judge(call, taken, publication)
+    or judge_room(call, args, before) or intake.judge(call, intake_state, publication)
   if refusal then return refusal end
-  intake.accept(call, taken, publication)
+  intake.accept(call, intake_state, publication)
   if args.step == 'put' then store(call, args, before) end
   return before and 'changed' or 'created'
 end

@@ -71,7 +71,7 @@ export class Bulks {
         id,
         act,
         queues: JSON.stringify(own),
-        queueCount: own.length,
+        listLength: own.length,
         job: packJob(BULK_JOB, [owner, id, 'count']),
       }),
     );

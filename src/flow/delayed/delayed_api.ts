@@ -65,7 +65,7 @@ export function delayedApi({ partitions }: { partitions: Partitions }): Route[] 
         refuse(found.outcome, topic);
         const { events, hasMore } = found;
         const last = hasMore ? events.at(-1) : undefined;
-        const link = last && nextLink(path, { limit, after: `${last.at}-${last.place}` });
+        const link = last && nextLink(path, { limit, after: `${last.at}-${last.serial}` });
         const headers = { 'Content-Type': 'application/json; charset=utf-8', ...link };
         return { ...ok(json(events)), headers, calls: 0 };
       },
@@ -110,9 +110,9 @@ async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<st
 
 /**
  * Reads the place behind which a page begins. Delayed events are sorted by due time (`at`), then by the order in which
- * they were accepted (`place`).
+ * they were accepted (`serial`).
  */
-function readPlace(text: string): { afterMs: number; afterPlace: number } {
-  const [at, place] = text.split('-').map(Number);
-  return { afterMs: at ?? 0, afterPlace: place ?? 0 };
+function readPlace(text: string): { afterMs: number; afterSerial: number } {
+  const [at, serial] = text.split('-').map(Number);
+  return { afterMs: at ?? 0, afterSerial: serial ?? 0 };
 }

@@ -93,7 +93,7 @@ export class Delaying {
       maxDelayMs: MAX_DELAY_MS,
       publications: group.map(argumentsOf),
     });
-    const { outcomes, added } = await calling.catch((error: unknown) => {
+    const { outcomes, addedByTopic } = await calling.catch((error: unknown) => {
       if (error instanceof StorageFull) this.#onFull();
       throw error;
     });
@@ -107,7 +107,7 @@ export class Delaying {
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);
     }
-    for (const [subscriber, events] of added.flatMap(addedBySubscriber))
+    for (const [subscriber, events] of addedByTopic.flatMap(addedBySubscriber))
       this.#figures.added(subscriber, events);
     return outcomes;
   }

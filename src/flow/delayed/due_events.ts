@@ -67,7 +67,7 @@ export class DueEvents {
   /** Publishes some of the events that are due. Returns true if more are due. */
   async #publishSome(turn: number): Promise<boolean> {
     const { partition, limits, recorder, log } = this.#parts;
-    const args = { uidSeed: uidSeed(), turn, maxOutboxBytes: limits.maxOutboxBytes };
+    const args = { uidSeed: uidSeed(), firstClient: turn, maxOutboxBytes: limits.maxOutboxBytes };
     const { published, lost, isLeft } = await partition.runPermitted('publish_delayed', args);
     countPublished(recorder, published);
     for (const { lateMs } of published) recorder.publishedLate(lateMs);

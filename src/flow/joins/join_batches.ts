@@ -103,7 +103,7 @@ export class JoinBatches {
       if (reply.outcome === 'changed') join = await this.#find(batch.token);
       else await this.#note(join, batch, reply);
       if (reply.isDone) return { end: 'settled', held: true };
-      events = events.slice(reply.taken);
+      events = events.slice(reply.removed);
     }
     return DONE;
   }
@@ -144,7 +144,7 @@ export class JoinBatches {
       createdMs: batch.createdAtMs,
       maxKeys: maxJoinKeys,
       maxBytes: Math.min(maxJoinBytes, clientBytes(guard.maxBytes)),
-      left: events.length,
+      batchEvents: events.length,
       events: slice.map((event) => argumentsOf(event, join)),
     });
   }
@@ -179,9 +179,9 @@ export class JoinBatches {
 
   async #note(join: Join, { bid }: Batch, reply: Counted): Promise<void> {
     const { recorder, log } = this.#parts;
-    const { taken, completed, expired, evicted, unkeyed } = reply;
-    if (taken > 0) recorder.removed(join.token, taken);
-    log.debug({ bid, events: taken, completed, expired, evicted, unkeyed }, 'counted a batch for a join');
+    const { removed, completed, expired, evicted, unkeyed } = reply;
+    if (removed > 0) recorder.removed(join.token, removed);
+    log.debug({ bid, events: removed, completed, expired, evicted, unkeyed }, 'counted a batch for a join');
     await noteCounted(this.#parts, join, reply);
   }
 }

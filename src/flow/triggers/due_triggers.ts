@@ -80,7 +80,7 @@ export class DueTriggers {
     const { partition, guard, limits } = this.#parts;
     await guard.check(partition);
     const { maxOutboxBytes } = limits;
-    const asked = { limit: FIRED_PER_CALL, turn: this.#turn++, maxOutboxBytes };
+    const asked = { limit: FIRED_PER_CALL, firstClient: this.#turn++, maxOutboxBytes };
     const { nowMs, due, moving } = await partition.run('due_triggers', asked);
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));
@@ -174,7 +174,7 @@ export class DueTriggers {
       const { times, missed } = firings[index] as Firing;
       if (outcome === 'changed' || outcome === 'left') continue;
       lateMs.push(...times.slice(0, fired).map((time) => nowMs - time));
-      const refused = outcome === 'settled' ? 0 : times.length;
+      const refused = outcome === 'handled' ? 0 : times.length;
       this.#missed.note('late', missed);
       this.#missed.note(outcome, refused);
       allMissed += missed + refused;

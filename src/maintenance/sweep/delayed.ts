@@ -15,10 +15,10 @@ export async function sweepDelayed(walk: Walk, seen: Seen): Promise<void> {
     if (walk.aborted) return;
     const swept = await walk.skippable(sweepTopic(walk, topic));
     if (!swept) continue;
-    const { hasStrays, client } = swept;
+    const { hasTextsWithoutEntry, client } = swept;
     if (client !== undefined) clients.add(client);
-    if (!hasStrays) continue;
-    await enterStrays(walk, topic);
+    if (!hasTextsWithoutEntry) continue;
+    await enterTexts(walk, topic);
     await walk.skippable(sweepTopic(walk, topic));
   }
   for (const tokens of slices(clients)) await walk.repair('sweep_delayed_held', { tokens });
@@ -34,7 +34,7 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
 }
 
 /** Adds the missing entries in `delayed:due:{topic}`: those of delayed events that have only a text. */
-async function enterStrays(walk: Walk, topic: string): Promise<void> {
+async function enterTexts(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('delayed_events', topic))
     for (const slice of slicesOf(ids, TEXTS)) await walk.repair('sweep_delayed_texts', { topic, ids: slice });
 }

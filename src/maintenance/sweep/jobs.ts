@@ -126,7 +126,7 @@ export class JobSweep {
       const suspect = (job: Buffer) => ({
         job,
         bid: deliveredBy(job),
-        lane: this.#waitingSubscribers.get(textOf(job)),
+        laneToken: this.#waitingSubscribers.get(textOf(job)),
       });
       await this.#walk.repair('sweep_jobs', {
         q: this.#q,

@@ -3,7 +3,7 @@ import type { Contract } from '../contract.ts';
 const q = 'main|aux';
 
 /** A job that a worker holds under a lease. If the lease has expired, a script with these arguments changes nothing. */
-export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
+export const heldJob = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
 /** The maximum number of records that the delivery log keeps. With 0 the log is off. */
 const deliveryLog = 'number';
@@ -48,9 +48,9 @@ const client = 'text?';
 /**
  * The arguments of one script call of a bulk, which is the retry or purge of many dead letters. The call looks at up to
  * `max` letters. A bulk for certain subscribers has a list of their tokens, and `token` is the one at the index
- * `queue`. In a bulk for all subscribers, `token` is undefined and `queue` is 0.
+ * `listIndex`. In a bulk for all subscribers, `token` is undefined and `listIndex` is 0.
  */
-const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', max: 'number' } as const;
+const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
  * The result of one script call of a bulk:
  *
@@ -89,7 +89,7 @@ export const deliveringContracts = {
   },
   nack: {
     arguments: {
-      ...held,
+      ...heldJob,
       delayMs: 'number',
       bid: 'text?',
       damage: 'number',
@@ -102,7 +102,7 @@ export const deliveringContracts = {
   },
   bury: {
     arguments: {
-      ...held,
+      ...heldJob,
       bid: 'text',
       damage: 'number',
       throttleMs: 'number',
@@ -112,7 +112,7 @@ export const deliveringContracts = {
     reply: { held: 'flag', buried: 'number', dropped: 'number' },
   },
   condemn: {
-    arguments: { worker: 'text', held: 'text?' },
+    arguments: { worker: 'text', heldBid: 'text?' },
     reply: { bid: 'text?', token: 'text?', buried: 'number', dropped: 'number' },
   },
   heartbeat: {
@@ -148,7 +148,7 @@ export const deliveringContracts = {
       fromMs: 'digits?',
       untilMs: 'number?',
       queues: 'text',
-      queueCount: 'number',
+      listLength: 'number',
       job: 'bytes',
     },
     reply: 'flag',

@@ -1,5 +1,5 @@
 import type { Contract } from '../contract.ts';
-import { held, lanes } from './delivering.ts';
+import { heldJob, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
@@ -62,11 +62,11 @@ export const flowContracts = {
           bytes: 'number',
         },
       ],
-      added: [{ events: 'number', subscribers: 'text' }],
+      addedByTopic: [{ events: 'number', subscribers: 'text' }],
     },
   },
   publish_delayed: {
-    arguments: { uidSeed: 'text', turn: 'number', maxOutboxBytes: 'number' },
+    arguments: { uidSeed: 'text', firstClient: 'number', maxOutboxBytes: 'number' },
     reply: {
       published: [
         { topic: 'text', events: 'number', bytes: 'number', subscribers: 'text', lateMs: ['number'] },
@@ -82,11 +82,11 @@ export const flowContracts = {
       limit: 'number',
       maxBytes: 'number',
       afterMs: 'digits?',
-      afterPlace: 'number?',
+      afterSerial: 'number?',
     },
     reply: {
       outcome: 'ok|topic_not_found|forbidden',
-      events: [{ at: 'number', place: 'number', text: 'text' }],
+      events: [{ at: 'number', serial: 'number', text: 'text' }],
       hasMore: 'flag',
     },
   },
@@ -129,21 +129,21 @@ export const flowContracts = {
   },
   join_events: {
     arguments: {
-      ...held,
+      ...heldJob,
       ...lanes,
       ...join,
       bid: 'text',
       createdMs: 'number',
       maxKeys: 'number',
       maxBytes: 'number',
-      left: 'number',
+      batchEvents: 'number',
       record: 'text?',
       events: [{ topic: 'text', key: 'text?', id: 'text', url: 'text' }],
     },
     reply: {
       outcome: 'counted|not_held|changed|refused|outbox_full',
       reason: `replaced|${refusal}?`,
-      taken: 'number',
+      removed: 'number',
       isDone: 'flag',
       completed: 'number',
       expired: 'number',
@@ -198,7 +198,7 @@ export const flowContracts = {
     reply: 'flag',
   },
   due_triggers: {
-    arguments: { limit: 'number', turn: 'number', maxOutboxBytes: 'number' },
+    arguments: { limit: 'number', firstClient: 'number', maxOutboxBytes: 'number' },
     reply: {
       nowMs: 'number',
       due: [{ ...trigger, dueAt: 'number', revision: 'text', catchUp: 'none|latest|all', timing: 'text' }],
@@ -230,7 +230,7 @@ export const flowContracts = {
       nowMs: 'number',
       outcomes: [
         {
-          outcome: 'settled|changed|left|claimed_by_other|no_room|owns_too_many|rate_limited',
+          outcome: 'handled|changed|left|claimed_by_other|no_room|owns_too_many|rate_limited',
           fired: 'number',
         },
       ],

@@ -104,7 +104,7 @@ export const maintenanceContracts = {
     reply: findings,
   },
   sweep_jobs: {
-    arguments: { q, rubyWorkers: 'number?', suspects: [{ job: 'bytes', bid: 'text?', lane: 'text?' }] },
+    arguments: { q, rubyWorkers: 'number?', suspects: [{ job: 'bytes', bid: 'text?', laneToken: 'text?' }] },
     reply: findings,
   },
   sweep_workers: {
@@ -143,7 +143,7 @@ export const maintenanceContracts = {
       members: 'number',
       bytes: 'number',
       isFinished: 'flag',
-      hasStrays: 'flag',
+      hasTextsWithoutEntry: 'flag',
       client: 'text?',
       findings,
     },

@@ -25,7 +25,7 @@ export const publishingContracts = {
     reply: {
       outcomes: [OUTCOMES],
       subscribers: ['number'],
-      added: [{ events: 'number', subscribers: 'text' }],
+      addedByTopic: [{ events: 'number', subscribers: 'text' }],
     },
   },
   send_test: {
@@ -56,10 +56,10 @@ export const publishingContracts = {
     },
     reply: {
       applied: ['number'],
-      added: [{ events: 'number', subscribers: 'text' }],
+      addedByTopic: [{ events: 'number', subscribers: 'text' }],
       published: [{ topic: 'text', events: 'number', bytes: 'number' }],
       refused: [{ topic: 'text', join: 'text', reason: 'text', events: 'number' }],
-      unused: ['text'],
+      mayBeUnused: ['text'],
     },
   },
   spend: {

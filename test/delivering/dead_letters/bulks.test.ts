@@ -71,7 +71,7 @@ async function countedInTwo() {
   const all = new Bulks(partitions);
   await all.begin('root', 'purge', { queues: undefined });
   const { id = '' } = (await all.find('root')) ?? {};
-  const step = { owner: 'root', id, queue: 0, token: undefined, max: 100 };
+  const step = { owner: 'root', id, listIndex: 0, token: undefined, max: 100 };
   for (const partition of partitions.all) await partition.run('count_bulk', step);
   return { partitions, all, id, step };
 }
@@ -229,7 +229,7 @@ describe('a bulk', () => {
     await work(5);
     await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
     const { id = '' } = (await bulks().find('root')) ?? {};
-    const step = { owner: 'root', id, queue: 0, token: 'alice', max: 100 };
+    const step = { owner: 'root', id, listIndex: 0, token: 'alice', max: 100 };
     // Two workers make steps at the same time; the job itself stays where it is.
     await Promise.all([redis.store.run('retry_bulk', step), redis.store.run('retry_bulk', step)]);
     assert.equal((await bulks().find('root'))?.done, 200);
@@ -318,7 +318,7 @@ describe('a bulk', () => {
     const all = new Bulks(partitions);
     const { id = '', state } = (await all.find('root')) ?? {};
     assert.equal(state, 'cancelled');
-    await second.run('count_bulk', { owner: 'root', id, queue: 0, token: undefined, max: 100 });
+    await second.run('count_bulk', { owner: 'root', id, listIndex: 0, token: undefined, max: 100 });
     assert.equal((await all.find('root'))?.state, 'cancelled');
     assert.equal(await all.confirm('root', id), false);
     await redis.flush();
@@ -335,7 +335,7 @@ describe('a bulk', () => {
       await all.begin('root', 'purge', { queues: [token] });
       const partition = partitions.ofSubscriber(token);
       const { id = '' } = await partition.redis.hgetall(partition.keys.bulk('root'));
-      await partition.run('count_bulk', { owner: 'root', id, queue: 0, token, max: 100 });
+      await partition.run('count_bulk', { owner: 'root', id, listIndex: 0, token, max: 100 });
       ids.push(id);
     }
     const [replaced = '', newest = ''] = ids;

@@ -71,7 +71,7 @@ async function openKeys(name: string, rules: Rules, count: number): Promise<void
   await joins.put(name, rules);
   const events = Array.from({ length: count }, (_, n) => joinEvent('paid', n));
   await bus.publishAll('a', ['paid', 'pub', events]);
-  while ((await bus.acquire([])).left > 0) await joins.work(name);
+  while ((await bus.acquire([])).readyJobs > 0) await joins.work(name);
   const { redis: commands, keys } = redis.store;
   // Several calls may have opened the keys, so the last key expires after the first.
   const [, since] = await commands.zrange(

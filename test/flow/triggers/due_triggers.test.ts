@@ -258,7 +258,11 @@ class Worker {
   }
 
   async read(nowMs: number): Promise<void> {
-    const { due } = await this.#store.run('due_triggers', { limit: 100, turn: 0, maxOutboxBytes: 1000 });
+    const { due } = await this.#store.run('due_triggers', {
+      limit: 100,
+      firstClient: 0,
+      maxOutboxBytes: 1000,
+    });
     this.#firings = due
       .filter(({ dueAt }) => dueAt <= nowMs)
       .map(({ timing, catchUp, ...trigger }) => {

@@ -21,7 +21,7 @@ const planned = (catchUp: CatchUp, lateMs: number, periodMs = MINUTE_MS) =>
   plan({ times: every(periodMs), catchUp, dueMs: START, nowMs: START + lateMs });
 
 /** Plans until nothing is due, as a worker does. Returns the times that fire, and how many are missed. */
-function settled(catchUp: CatchUp, lateMs: number, periodMs = MINUTE_MS) {
+function handled(catchUp: CatchUp, lateMs: number, periodMs = MINUTE_MS) {
   const nowMs = START + lateMs;
   const fired: number[] = [];
   let [missed, dueMs]: [number, number | undefined] = [0, START];
@@ -67,16 +67,16 @@ describe('after an hour', () => {
   const latest = START + 59 * MINUTE_MS;
 
   test('none of the times fires', () => {
-    assert.deepEqual(settled('none', HOUR), { fired: [], missed: 60, nextMs: latest + MINUTE_MS });
+    assert.deepEqual(handled('none', HOUR), { fired: [], missed: 60, nextMs: latest + MINUTE_MS });
   });
 
   test('the latest fires', () => {
-    assert.deepEqual(settled('latest', HOUR), { fired: [latest], missed: 59, nextMs: latest + MINUTE_MS });
+    assert.deepEqual(handled('latest', HOUR), { fired: [latest], missed: 59, nextMs: latest + MINUTE_MS });
   });
 
   test('all fire, oldest first', () => {
     const all = Array.from({ length: 60 }, (_, index) => START + index * MINUTE_MS);
-    assert.deepEqual(settled('all', HOUR), { fired: all, missed: 0, nextMs: latest + MINUTE_MS });
+    assert.deepEqual(handled('all', HOUR), { fired: all, missed: 0, nextMs: latest + MINUTE_MS });
   });
 });
 
@@ -85,7 +85,7 @@ describe('after a long time', () => {
   const lateMs = (count - 1) * MINUTE_MS + 1;
 
   test('the latest thousand of all times fire, oldest first, a hundred in a call', () => {
-    const { fired, missed } = settled('all', lateMs);
+    const { fired, missed } = handled('all', lateMs);
     const first = START + 234 * MINUTE_MS;
     assert.deepEqual(
       fired,
@@ -115,7 +115,7 @@ describe('after a long time', () => {
   });
 });
 
-test('each due time is settled once: it fires or is missed, in whatever steps time passes', () => {
+test('each due time is handled once: it fires or is missed, in whatever steps time passes', () => {
   const step = fc.tuple(
     fc.constantFrom(...CATCH_UPS),
     fc.oneof(fc.nat(3000), fc.nat(40_000), fc.nat(3_000_000)),

@@ -1,68 +1,68 @@
 --[[
-Bulk: sends Redis many values with one command, because each `redis.call` takes longer than the work that Redis does for
+Many: sends Redis many values with one command, because each `redis.call` takes longer than the work that Redis does for
 one value.
 ]]
-local bulk = {}
+local many = {}
 
 -- Maximum values per Redis command. Lua's `unpack` fails at 8,000. The number is even, so that a field and its value
 -- are never separated.
-bulk.MAX_VALUES = 4000
+many.MAX_VALUES = 4000
 
 -- Once a hash has had a value of more than 64 bytes, Redis stores the hash as a table, until it is empty or Redis
 -- restarts. Otherwise up to 512 short fields are stored as a list: a look-up among 500 takes 3 µs instead of 0.1 µs.
-bulk.LONG_VALUE = ('-'):rep(65)
+many.LONG_VALUE = ('-'):rep(65)
 
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
 -- Returns the last reply, or nothing if there are no values.
-function bulk.command(command, name, values)
-  if #values <= bulk.MAX_VALUES then return #values > 0 and redis.call(command, name, unpack(values)) or nil end
+function many.command(command, name, values)
+  if #values <= many.MAX_VALUES then return #values > 0 and redis.call(command, name, unpack(values)) or nil end
   local reply
-  for from = 1, #values, bulk.MAX_VALUES do
-    reply = redis.call(command, name, unpack(values, from, math.min(from + bulk.MAX_VALUES - 1, #values)))
+  for from = 1, #values, many.MAX_VALUES do
+    reply = redis.call(command, name, unpack(values, from, math.min(from + many.MAX_VALUES - 1, #values)))
   end
   return reply
 end
 
 -- Deletes any number of keys.
-function bulk.delete(names)
-  for from = 1, #names, bulk.MAX_VALUES do
-    redis.call('DEL', unpack(names, from, math.min(from + bulk.MAX_VALUES - 1, #names)))
+function many.delete(names)
+  for from = 1, #names, many.MAX_VALUES do
+    redis.call('DEL', unpack(names, from, math.min(from + many.MAX_VALUES - 1, #names)))
   end
 end
 
 -- Returns the values of a hash's fields, in the order of `fields`; false for a field that does not exist.
-function bulk.get_fields(hash, fields)
-  if #fields <= bulk.MAX_VALUES then return redis.call('HMGET', hash, unpack(fields)) end
+function many.get_fields(hash, fields)
+  if #fields <= many.MAX_VALUES then return redis.call('HMGET', hash, unpack(fields)) end
   local values = {}
-  for from = 1, #fields, bulk.MAX_VALUES do
-    local to = math.min(from + bulk.MAX_VALUES - 1, #fields)
+  for from = 1, #fields, many.MAX_VALUES do
+    local to = math.min(from + many.MAX_VALUES - 1, #fields)
     for i, value in ipairs(redis.call('HMGET', hash, unpack(fields, from, to))) do values[from + i - 1] = value end
   end
   return values
 end
 
 -- Sets fields of a hash. `pairs_of` is a list of field, value, …; an empty list changes nothing.
-function bulk.set_fields(hash, pairs_of)
+function many.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
   -- Redis stores a small hash as a list, which is slow to search. A long value makes Redis store the hash as a table.
   -- The hash stays a table when the value is removed below. A new hash that gets a single field may stay a list.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
-  if spread then redis.call('HSET', hash, '', bulk.LONG_VALUE) end
-  bulk.command('HSET', hash, pairs_of)
+  if spread then redis.call('HSET', hash, '', many.LONG_VALUE) end
+  many.command('HSET', hash, pairs_of)
   if spread then redis.call('HDEL', hash, '') end
 end
 
 -- Adds counts[i] to the field tokens[i] of a gauge. If `counts` is shorter, the fields of the remaining tokens do not
 -- change.
-function bulk.add_to_gauge(gauge, tokens, counts)
+function many.add_to_gauge(gauge, tokens, counts)
   if #counts == 1 then redis.call('HINCRBY', gauge, tokens[1], counts[1]) end
   if #counts <= 1 then return end
-  local before, after = bulk.get_fields(gauge, tokens), {}
+  local before, after = many.get_fields(gauge, tokens), {}
   for i = 1, #counts do
     after[2 * i - 1], after[2 * i] = tokens[i], string.format('%d', (before[i] or 0) + counts[i])
   end
-  bulk.set_fields(gauge, after)
+  many.set_fields(gauge, after)
 end
 
-return bulk
+return many

@@ -1,20 +1,19 @@
 --[[
-Drop records: how many batches and events one script call of autodrop drops of each subscriber, with the events by
-topic.
+Drop sums: how many batches and events one script call of autodrop drops of each subscriber, with the events by topic.
 
-The records also measure the work of the script call, so that it stops before it has blocked Redis for too long. So the
+The sums also measure the work of the script call, so that it stops before it has blocked Redis for too long. So the
 events of a large batch are counted by several script calls; `begun` is the batch that this call has counted in part.
 ]]
 local batches = include('delivering/batches')
 local drop_notices = include('delivering/drop_notices')
-local drop_records = {}
+local drop_sums = {}
 
 -- Maximum work of one script call: some 2 ms of Redis. A unit of work is about 1 µs, as measured once. The work is
 -- checked only after every 20 events, and 20 of the largest events can add another 2 ms.
 local MAX_WORK = 1900
--- Work in the units of MAX_WORK: `record` for each subscriber whose events are dropped, `event` for each event that is
+-- Work in the units of MAX_WORK: `sum` for each subscriber whose events are dropped, `event` for each event that is
 -- counted, and `byte` for each byte of these events.
-local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
+local WORK_OF = { sum = 30, event = 0.5, byte = 0.0015 }
 -- Number of events that one LRANGE reads. A script call handles all of them before it can stop: twenty of the largest
 -- events that the default settings allow have 1.3 MB.
 local EVENTS_PER_READ = 20
@@ -22,24 +21,24 @@ local MAX_TOPIC_LENGTH = 64
 
 -- Creates the table that sums up, for each subscriber, what one script call drops. If the call before stopped in the
 -- middle of a large batch, the script's `args` say where to go on: after `begun_at` items of the list of `begun_bid`.
-function drop_records.begin(args)
+function drop_sums.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
 
 -- Returns true if the script call may drop more. Returns false if it has done its maximum work, or has counted only a
 -- part of a large batch (`begun`). The next call goes on with that batch.
-function drop_records.has_room(records)
-  return records.work < MAX_WORK and not records.begun
+function drop_sums.has_room(sums)
+  return sums.work < MAX_WORK and not sums.begun
 end
 
 -- Returns the table that sums up what the script call drops of one subscriber. Creates the table if there is none.
-local function record_of(records, token)
-  local sum = records.by_token[token]
+local function sum_of(sums, token)
+  local sum = sums.by_token[token]
   if not sum then
     sum = { subscriber = token, batches = 0, events = 0, queued = 0, from_ms = math.huge, to_ms = 0, topics = {} }
-    records.by_token[token] = sum
-    records.list[#records.list + 1] = sum
-    records.work = records.work + WORK_OF.record
+    sums.by_token[token] = sum
+    sums.list[#sums.list + 1] = sum
+    sums.work = sums.work + WORK_OF.sum
   end
   return sum
 end
@@ -57,14 +56,14 @@ local function topic_of(event)
 end
 
 -- Counts events by topic, in the table `counts`. The events are the items of a list from position `first` on.
-local function count_events(records, items, first, counts)
+local function count_events(sums, items, first, counts)
   local bytes = 0
   for i = first, #items do
     local topic = topic_of(items[i])
     counts[topic] = (counts[topic] or 0) + 1
     bytes = bytes + #items[i]
   end
-  records.work = records.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
+  sums.work = sums.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
 end
 
 -- Counts the events of a batch by topic. `items` are the first HEADER + EVENTS_PER_READ items of its list. Returns the
@@ -74,21 +73,21 @@ end
 -- Between two calls, `acquire` may remove items from the list. The count begins anew only if the list has become
 -- shorter than the part that was counted. In all other cases it goes on, and may count some events twice or not at all.
 -- If each removal made it begin anew, it might never end.
-local function count_topics(records, bid, list, items)
+local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
-  if bid == records.args.begun_bid and redis.call('LLEN', list) >= records.args.begun_at then
-    at, is_whole = records.args.begun_at, false
-    for _, each in ipairs(records.args.begun_topics) do counts[each.topic] = each.events end
+  if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_at then
+    at, is_whole = sums.args.begun_at, false
+    for _, each in ipairs(sums.args.begun_topics) do counts[each.topic] = each.events end
   else
-    count_events(records, items, batches.HEADER + 1, counts)
+    count_events(sums, items, batches.HEADER + 1, counts)
   end
   while not is_whole do
-    if records.work >= MAX_WORK then
-      records.begun = { bid = bid, at = at, counts = counts }
+    if sums.work >= MAX_WORK then
+      sums.begun = { bid = bid, at = at, counts = counts }
       return
     end
     local events = redis.call('LRANGE', list, at, at + EVENTS_PER_READ - 1)
-    count_events(records, events, 1, counts)
+    count_events(sums, events, 1, counts)
     at = at + #events
     is_whole = #events < EVENTS_PER_READ
   end
@@ -101,13 +100,13 @@ end
 --   true                the list of the batch is gone, so there is nothing to count
 --   true, token, about  all events are counted, so the caller must delete the batch. `token` is its subscriber. `about`
 --                       describes the batch for the delivery log
-function drop_records.note(call, records, bid, list, is_queued)
+function drop_sums.note(call, sums, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]
   if not token then return true end
-  local counts, length = count_topics(records, bid, list, items)
+  local counts, length = count_topics(sums, bid, list, items)
   if not counts then return false end
-  local sum, events = record_of(records, token), length - batches.HEADER
+  local sum, events = sum_of(sums, token), length - batches.HEADER
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
@@ -136,13 +135,13 @@ end
 
 -- Adds what was dropped to the drop notices of the subscribers. Returns a list of what was dropped of each subscriber.
 -- Also returns the batch of which only a part is counted, for the next script call (its `bid` is nil if there is none).
-function drop_records.finish(call, records)
-  for _, sum in ipairs(records.list) do
+function drop_sums.finish(call, sums)
+  for _, sum in ipairs(sums.list) do
     notify(call, sum)
     sum.topics = as_list(sum.topics)
   end
-  local begun = records.begun or { counts = {} }
-  return records.list, { bid = begun.bid, at = begun.at, topics = as_list(begun.counts) }
+  local begun = sums.begun or { counts = {} }
+  return sums.list, { bid = begun.bid, at = begun.at, topics = as_list(begun.counts) }
 end
 
-return drop_records
+return drop_sums
