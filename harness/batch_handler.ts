@@ -44,7 +44,7 @@ export function batchHandler(
     ...limits,
   };
   const joins = {
-    take: () => Promise.reject(new Error('there are no joins')),
+    countBatch: () => Promise.reject(new Error('there are no joins')),
   };
   const handler = batchJob({
     delivery,

@@ -58,7 +58,7 @@ interface ErrorOptions {
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
   /** Number of calls that this answer costs in the caller's rate limit, besides the request itself (see CallLimits). */
-  calls?: number;
+  priceInCalls?: number;
 }
 
 /**
@@ -69,7 +69,7 @@ export class BusError extends Error {
   readonly code: ErrorCode;
   readonly members: Record<string, string | number>;
   readonly headers: Record<string, string | string[]>;
-  readonly calls: number | undefined;
+  readonly priceInCalls: number | undefined;
 
   /** `detail` is sent to the caller. It says what to change, and contains no secret. */
   constructor(code: ErrorCode, detail: string, options: ErrorOptions = {}) {
@@ -81,7 +81,7 @@ export class BusError extends Error {
     this.code = code;
     this.members = options.members ?? {};
     this.headers = options.headers ?? {};
-    this.calls = options.calls;
+    this.priceInCalls = options.priceInCalls;
   }
 
   get status(): number {

@@ -8,7 +8,7 @@ import { start } from './processes/process.ts';
 import { endWithUsage, environmentFor } from './processes/usage.ts';
 import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
-import { refuse } from './store/refusal.ts';
+import { throwForOperator } from './store/refusal.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /** The report lists tokens shorter than this: the token of a Ruby client is its credential. */
@@ -41,7 +41,7 @@ await start(async () => {
     redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${messageOf(error)}`)));
   });
   const found: Rehearsal = await rehearse(partition, parts).catch((error: unknown) =>
-    refuse([partition], error),
+    throwForOperator([partition], error),
   );
   redis.disconnect();
   const report = reportOf(found, [...environmentWarnings(), ...otherMeanings(process.env)], config.leaseMs);

@@ -5,7 +5,7 @@ import type { ClientDirectory } from './client_directory.ts';
 import { type Digests, ha1 } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
-export type Proof = (digests: Digests) => boolean;
+export type SecretCheck = (digests: Digests) => boolean;
 
 const KEY_USERS = ['root', 'viewer'] as const;
 
@@ -72,9 +72,9 @@ export class Credentials {
 
   /** Checks Basic. `user` is a client's token or a key. Throws StorageUnavailable if the client cannot be looked up. */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
-    const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
+    const check: SecretCheck = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
-      client?.ha1 === null ? callerFor(client) : judgeSecret(client, proof);
+      client?.ha1 === null ? callerFor(client) : judgeSecret(client, check);
     const verdict = judge(this.#clients.cached(user));
     if ('role' in verdict) return verdict;
     const holder = this.#holderOf(user);
@@ -90,35 +90,35 @@ export class Credentials {
   }
 
   /** Checks a Digest answer. Throws StorageUnavailable if the client cannot be looked up. */
-  checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
+  checkDigest(user: string, check: SecretCheck): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (holder)
-      return proof(holder.digests) ? { role: holder.user } : { reason: 'wrong_secret', client: user };
-    const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, proof));
+      return check(holder.digests) ? { role: holder.user } : { reason: 'wrong_secret', client: user };
+    const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, check));
     const verdict = judge(this.#clients.cached(user));
     return 'role' in verdict ? verdict : this.#clients.findNow(user).then(judge);
   }
 
   /**
    * Resolves with the caller as it is now. Resolves with undefined if the client was removed, or if the credential from
-   * which `proofOf` made `proof` has become invalid. Throws StorageUnavailable if the client cannot be looked up.
+   * which `sessionProof` made `proof` has become invalid. Throws StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
       const holder = this.#keyHolders.find(({ user }) => user === role);
-      return holder && sameDigest(proofIn(holder.digests), proof) ? { role } : undefined;
+      return holder && sameDigest(sessionProofOf(holder.digests), proof) ? { role } : undefined;
     }
     const client = await this.#clients.find(token ?? '');
-    const proofs = client ? [client.ha1, ...(client.former ? [client.former] : [])].map(proofIn) : [];
+    const proofs = client ? [client.ha1, ...(client.former ? [client.former] : [])].map(sessionProofOf) : [];
     return client && proofs.some((each) => sameDigest(each, proof)) ? callerFor(client) : undefined;
   }
 
   /** Resolves with the digest that a session keeps of the credential with which the caller has logged in. */
-  async proofOf(caller: Caller, password: string): Promise<string> {
+  async sessionProof(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')
-      return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
+      return sessionProofOf(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
     const hasSecret = Boolean((await this.#clients.find(caller.token))?.ha1);
-    return proofIn(hasSecret ? { sha256: ha1('SHA-256', caller.token, password) } : null);
+    return sessionProofOf(hasSecret ? { sha256: ha1('SHA-256', caller.token, password) } : null);
   }
 
   /** Compares with every key even after a match, so that the time taken tells nothing about the keys. */
@@ -129,14 +129,14 @@ export class Credentials {
 }
 
 /** Returns a digest by which a session notices a changed credential. Without a secret, it is always the same. */
-function proofIn(digests: Pick<Digests, 'sha256'> | null): string {
+function sessionProofOf(digests: Pick<Digests, 'sha256'> | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);
 }
 
-function judgeSecret(client: Client | undefined, proof: Proof): Verdict {
-  const right = proof(client?.ha1 ?? NOBODY);
+function judgeSecret(client: Client | undefined, check: SecretCheck): Verdict {
+  const right = check(client?.ha1 ?? NOBODY);
   if (!client) return { reason: 'unknown_user' };
-  if (right || (client.former && proof(client.former))) return callerFor(client);
+  if (right || (client.former && check(client.former))) return callerFor(client);
   return { reason: 'wrong_secret', client: client.token };
 }
 

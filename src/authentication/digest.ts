@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { DigestStrategy } from 'passport-http';
 import { BusError } from '../errors.ts';
 import { credentialsOf, notByPassport } from './authorization.ts';
-import { type Credentials, type Proof, sameDigest, userOf } from './credentials.ts';
+import { type Credentials, type SecretCheck, sameDigest, userOf } from './credentials.ts';
 import { type DigestAnswer, expectedResponse, namesTarget, readAnswer } from './digest_answer.ts';
 import { type DigestAlgorithm, HASHES, REALM } from './digests.ts';
 import type { Nonces } from './nonces.ts';
@@ -51,13 +51,13 @@ export class Digest extends DigestStrategy {
     }
     const algorithm = this.#algorithms.find((name) => name === answer.algorithm);
     if (age === 'unknown' || !algorithm || answer.realm !== REALM) return WRONG_TERMS;
-    const proof = proofOf(answer, algorithm, request.method ?? '');
-    const verdict = await this.#credentials.checkProof(answer.username, proof);
+    const check = checkOf(answer, algorithm, request.method ?? '');
+    const verdict = await this.#credentials.checkDigest(answer.username, check);
     // Only a caller with the right secret may learn what is wrong with the nonce.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
     const client = userOf(verdict);
-    const use = await this.#nonces.use(answer.nonce, answer.nc, client);
+    const use = await this.#nonces.consume(answer.nonce, answer.nc, client);
     if (use === 'consumed') return verdict;
     return use === 'repeated' ? { reason: 'repeated_count', client, stale: true } : STALE;
   }
@@ -67,7 +67,7 @@ export class Digest extends DigestStrategy {
     const answer = readAnswer(credentialsOf(request));
     const algorithm = this.#algorithms.find((name) => name === answer.algorithm);
     if (!algorithm) return WRONG_TERMS;
-    return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
+    return this.#credentials.checkDigest(answer.username, checkOf(answer, algorithm, request.method ?? ''));
   }
 
   /** Resolves with a challenge for each algorithm, all with the same new nonce. Throws StorageUnavailable. */
@@ -78,7 +78,7 @@ export class Digest extends DigestStrategy {
   }
 }
 
-function proofOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: string): Proof {
+function checkOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: string): SecretCheck {
   return (digests) => {
     const digest = digests[HASHES[algorithm]];
     // An empty digest means that the client has none for this algorithm. Anybody could compute a response from it.

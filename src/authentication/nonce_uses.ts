@@ -24,7 +24,7 @@ const MAX_USES_PER_CALL = 1000;
  * after four turns, and 23 after two. The larger calls save the web process 3 % of its CPU and Redis 9 %, and answers
  * do not come later.
  */
-const MAX_TURNS = 4;
+const MAX_LOOP_TURNS = 4;
 
 /** Bytes of Redis for a unit of the quota. A nonce takes one unit for each 512 values of `nc`, and at least one. */
 const NONCE_BYTES = 300;
@@ -55,7 +55,7 @@ export class NonceUses {
         maxClientNonces: this.#maxClientNonces,
         uses,
       });
-    this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL, maxTurns: MAX_TURNS });
+    this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL, maxLoopTurns: MAX_LOOP_TURNS });
   }
 
   /** Throws too_many_nonces. After StorageUnavailable, Redis may have consumed the use. */

@@ -71,7 +71,7 @@ export class Nonces {
    * token, `root` or `viewer`. If the outcome is `replaced` or `expired` (see UseOutcome), fetches the keys and Redis's
    * time again, so that new nonces are right. Throws too_many_nonces and StorageUnavailable.
    */
-  async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
+  async consume(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);
     if (!issued) return 'replaced';
     const outcome = await this.#uses.consume({

@@ -81,22 +81,22 @@ export class PublicNames {
   /**
    * Returns the `token` of the client or join that a caller names. A viewer gives a public name. It is searched among
    * `tokens`, which may have a token twice, and `token` is undefined if none has this name. Root and clients give a
-   * token, which is returned unchecked. So the route must refuse a client that gives another client's token. `calls` is
-   * what the search costs in the caller's rate limit.
+   * token, which is returned unchecked. So the route must refuse a client that gives another client's token.
+   * `priceInCalls` is what the search costs in the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
     name: string,
     tokens: () => Promise<string[]>,
-  ): Promise<{ token: string | undefined; calls: number }> {
-    if (role !== 'viewer') return { token: name, calls: 0 };
-    let calls = 0;
+  ): Promise<{ token: string | undefined; priceInCalls: number }> {
+    if (role !== 'viewer') return { token: name, priceInCalls: 0 };
+    let priceInCalls = 0;
     const token = await this.tokenOf(name, async () => {
       const all = await tokens();
-      calls = all.length / ENTRIES_PER_CALL;
+      priceInCalls = all.length / ENTRIES_PER_CALL;
       return new Set(all);
     });
-    return { token, calls };
+    return { token, priceInCalls };
   }
 
   /**

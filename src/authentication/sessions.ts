@@ -41,7 +41,10 @@ export class Sessions {
   /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws StorageUnavailable. */
   async begin(caller: Caller, password: string, isHttps: boolean): Promise<string> {
     const id = nanoid(ID_LENGTH);
-    const stored: Stored = { role: caller.role, proof: await this.#credentials.proofOf(caller, password) };
+    const stored: Stored = {
+      role: caller.role,
+      proof: await this.#credentials.sessionProof(caller, password),
+    };
     if (caller.role === 'client') stored.token = caller.token;
     await this.#control.run('begin_session', {
       owner: userOf(caller),

@@ -41,8 +41,8 @@ export function chargeOf(visit: object): number {
 }
 
 /** Adds to what a visit costs. */
-export function charge(visit: object, calls: number): void {
-  charges.set(visit, chargeOf(visit) + calls);
+export function charge(visit: object, priceInCalls: number): void {
+  charges.set(visit, chargeOf(visit) + priceInCalls);
 }
 
 interface ApiAnswer<T> {
@@ -104,8 +104,8 @@ export class ApiCalls {
     } as Call;
     await route.refuseEarly?.(call);
     await route.refuseLate?.(call);
-    const { body: answer, headers, calls = 0 } = await route.handle(call);
-    charge(visit, calls);
+    const { body: answer, headers, priceInCalls = 0 } = await route.handle(call);
+    charge(visit, priceInCalls);
     const whole = isPieces(answer) ? await read(charged(answer, visit), keep, ending) : answer;
     return { body: whole as T, next: nextQuery(headers?.Link) };
   }

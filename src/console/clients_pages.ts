@@ -3,7 +3,7 @@ import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { type AnyFields, linesOf } from './fields.ts';
+import { type AnyFields, wordsIn } from './fields.ts';
 import type { FormFields } from './filled_form.ts';
 import { ago } from './format.ts';
 import { commonField } from './layout.ts';
@@ -173,7 +173,7 @@ const NO_TOPIC = '-';
 /** Returns the limits in a form as the API takes them. An empty field means any topic, so the API does not get it. */
 function limitsIn(fields: AnyFields) {
   const patternsIn = (field: string) => {
-    const list = linesOf(fields[field]);
+    const list = wordsIn(fields[field]);
     return list.length === 0 ? undefined : list.filter((each) => each !== NO_TOPIC);
   };
   return { publish: patternsIn('publish'), subscribe: patternsIn('subscribe') };

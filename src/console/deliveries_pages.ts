@@ -3,7 +3,7 @@ import { type Delivery, STATES } from '../records/delivery.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { outcomeShown } from './batch_parts.ts';
-import { nameOf, PATH, stateOf } from './delivery_page.ts';
+import { deliveryState, nameOf, PATH } from './delivery_page.ts';
 import { ago, number } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { listingPage } from './listing_page.ts';
@@ -38,7 +38,7 @@ export function linkToDeliveries(subscriber: string): string {
 export function deliveryColumns(nowMs: number, isOfOneSubscriber = false): Columns<Delivery> {
   return [
     { name: 'Batch', cell: ({ id }) => html`<a class="mono" href="${PATH}/${id}">${id}</a>` },
-    { name: 'State', cell: stateOf },
+    { name: 'State', cell: deliveryState },
     !isOfOneSubscriber && { name: 'Subscriber', cell: linkToSubscriber },
     { name: 'Events', isAmount: true, cell: ({ event_count }) => number(event_count) },
     { name: 'Attempts', isAmount: true, cell: ({ attempt_count }) => attempt_count },

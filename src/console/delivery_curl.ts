@@ -12,7 +12,7 @@ const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
  * Returns a shell command that POSTs the events of a batch as the bus does, and a note for its user. The command
  * contains no secret: it is not signed, and takes the `uuid` from a shell variable.
  */
-export function curlOf(
+export function curlOfDelivery(
   { id, attempt_count, event_count, events = [] }: WholeDelivery,
   { callback, signing }: Pick<SubscriberReport, 'callback' | 'signing'>,
 ): { command: string; note: string } {

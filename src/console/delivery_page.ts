@@ -6,7 +6,7 @@ import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { BATCH_ENDING, eventsShown } from './batch_parts.ts';
-import { curlOf } from './delivery_curl.ts';
+import { curlOfDelivery } from './delivery_curl.ts';
 import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
@@ -102,7 +102,7 @@ export function retryForm(api: ApiCalls, call: PageCall, { id, state }: Delivery
   return form(call, { action: `${PATH}/${id}/retry`, does });
 }
 
-export function stateOf({ state }: Delivery): Html {
+export function deliveryState({ state }: Delivery): Html {
   return html`<span class="state ${KINDS[state]}">${nameOf(state)}</span>`;
 }
 
@@ -120,7 +120,7 @@ function figures(delivery: WholeDelivery, nowMs: number): Html {
     [delivery.state === 'taken' ? 'Taken' : 'Ended', delivery.ended_at],
   ];
   return boxes([
-    ['State', stateOf(delivery)],
+    ['State', deliveryState(delivery)],
     ['Content', size],
     ['Attempts', delivery.attempt_count],
     ...steps.map(([name, at]) => at !== null && ([name, ago(at, nowMs)] as const)),
@@ -139,7 +139,7 @@ ${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}
 
 /** Returns a shell command that sends the events of a batch to its subscriber. */
 function repeating(delivery: WholeDelivery, subscriber: SubscriberReport): Html {
-  const { command, note } = curlOf(delivery, subscriber);
+  const { command, note } = curlOfDelivery(delivery, subscriber);
   return html`<details class="confirm"><summary>As a curl command…</summary><p class="hint">${note}</p>${copyable(command)}</details>`;
 }
 

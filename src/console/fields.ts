@@ -14,7 +14,7 @@ export interface Refusal {
 }
 
 /** Returns the words in a form field, which are separated by spaces, commas or line ends. */
-export function linesOf(value: string | string[] | undefined): string[] {
+export function wordsIn(value: string | string[] | undefined): string[] {
   return String(value ?? '')
     .split(/[\s,]+/)
     .filter(Boolean);

@@ -61,7 +61,7 @@ function columnsAt(nowMs: number): Column<ListedJob>[] {
       name: 'Queue',
       cell: ({ queue, partition }) => (partition === undefined ? queue : `${queue} of ${partition}`),
     },
-    { name: 'State', cell: stateOf },
+    { name: 'State', cell: jobState },
     { name: 'Subscriber', cell: ({ subscriber }) => subscriber && linkToQueue(subscriber) },
     { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
     { name: 'Worker', cell: ({ worker }) => worker && html`<span class="mono">${worker}</span>` },
@@ -77,7 +77,7 @@ function argumentOf(name: string | null, argument: string): Html {
     : html`<span class="mono">${argument}</span>`;
 }
 
-function stateOf({ state, paused }: ListedJob): string {
+function jobState({ state, paused }: ListedJob): string {
   if (state !== 'waiting') return CHOICES[state];
   return paused ? 'Its subscriber is paused' : 'Waiting for its turn';
 }

@@ -51,7 +51,7 @@ export class LiveParts {
     const key = JSON.stringify([caller, path, query, headers['accept-encoding']]);
     const known = this.#shared.get(key);
     // Only the request for which the answer was made pays for it in the rate limit.
-    if (known) return known.then((answer) => ({ ...answer, calls: 0 }));
+    if (known) return known.then((answer) => ({ ...answer, priceInCalls: 0 }));
     const made: Promise<Answer> = handle({ ...call, formToken: '' });
     this.#shared.set(key, made);
     made.catch(() => this.#shared.get(key) === made && this.#shared.delete(key));

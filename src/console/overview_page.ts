@@ -19,7 +19,7 @@ import { live } from './layout.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, boxes, pathWith } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
-import { stateOf } from './subscribers_pages.ts';
+import { stateOfReport } from './subscribers_pages.ts';
 
 export interface OverviewParts {
   partitions: Partitions;
@@ -102,7 +102,7 @@ async function readOwn(
     const [report] = subscribers.body;
     const letters = [report, ...joins.body].map((each) => each?.dead_letters.batches ?? 0);
     const { queued, oldest } = report?.events ?? { queued: 0, oldest: null };
-    const state = report && stateOf(report);
+    const state = report && stateOfReport(report);
     const figures = {
       subscribers: subscribers.body.length,
       queued,

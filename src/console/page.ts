@@ -24,7 +24,7 @@ export function page<const R extends Role, Params, Query>(
   const handle = async (call: Call<R, Params, Query> & { refusal?: Refusal }) => {
     const shown = await show(call);
     const answer = await answerPage(call, call.refusal ? withRefusal(shown, call.refusal) : shown);
-    return { ...answer, calls: chargeOf(call) } as never;
+    return { ...answer, priceInCalls: chargeOf(call) } as never;
   };
   const answers = { 200: z.string() };
   return { ...route(`GET ${path}`, roles, { ...row, answers, handle }), page: answerError };
@@ -57,7 +57,7 @@ export function action<const R extends Role, Params, Fields = AnyFields>(
     const next = await act(call);
     const page = typeof next === 'object' && 'title' in next && (await answerPage(call, next));
     const answer = typeof next === 'string' ? { status: 303, headers: { Location: next } } : page || next;
-    return { ...answer, calls: chargeOf(call) } as never;
+    return { ...answer, priceInCalls: chargeOf(call) } as never;
   };
   const answers = { 200: z.string(), 303: null };
   return { ...route(`POST ${path}`, roles, { ...row, form, answers, handle }), page: answerError };

@@ -67,14 +67,14 @@ function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): 
   const unit = drawn[0]?.unit;
   if (unit === undefined) return undefined;
   const written = WRITTEN[unit] ?? number;
-  const told = drawn.map(({ name, values }) => {
+  const captions = drawn.map(({ name, values }) => {
     const known = values.filter((value) => value !== null);
     const last = values.slice(-LATEST).findLast((value) => value !== null) ?? null;
     const text =
       known.length === 0
         ? 'nothing yet'
         : `${last === null ? 'none lately' : written(last)}, at most ${written(Math.max(...known))}`;
-    return html`<span class="told"><b>${name}</b> ${text}</span> `;
+    return html`<span class="caption"><b>${name}</b> ${text}</span> `;
   });
   const data = JSON.stringify({
     start,
@@ -82,6 +82,6 @@ function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): 
     unit,
     lines: drawn.map(({ name, values }) => ({ name, values })),
   });
-  return html`<figure class="card" data-plot="${data}"><figcaption>${title}<br>${told}</figcaption>
+  return html`<figure class="card" data-plot="${data}"><figcaption>${title}<br>${captions}</figcaption>
 <div class="plot" role="img" aria-label="${title} over time"></div></figure>`;
 }

@@ -43,8 +43,8 @@ async function pageAgain(call: Call, error: BusError, pages: readonly Route[]): 
       query: checked(route.query, parse(url.search.slice(1))),
       refusal,
     } as Call);
-    const calls = (answer.calls ?? 0) + chargeOf(call) + (error.calls ?? 0);
-    return { ...answer, code: error.code, calls };
+    const priceInCalls = (answer.priceInCalls ?? 0) + chargeOf(call) + (error.priceInCalls ?? 0);
+    return { ...answer, code: error.code, priceInCalls };
   } catch (failure) {
     if (failure instanceof BusError) return undefined;
     throw failure;

@@ -80,13 +80,13 @@ const NONE = html`<span class="none">–</span>`;
 
 const STATE_CLASS = { paused: 'warn', failing: 'bad', recovering: 'warn', healthy: 'good' } as const;
 
-export function stateOf({ paused_at, health_points, events }: SubscriberReport): SubscriberState {
+export function stateOfReport({ paused_at, health_points, events }: SubscriberReport): SubscriberState {
   const isPaused = paused_at !== null;
   return subscriberState({ isPaused, healthPoints: health_points, queued: events.queued });
 }
 
 export function stateLabel(report: SubscriberReport): Html {
-  const state = stateOf(report);
+  const state = stateOfReport(report);
   return html`<span class="state ${STATE_CLASS[state]}">${state}</span>`;
 }
 

@@ -2,7 +2,7 @@ import { type Html, html } from '../html.ts';
 import { CLIENTS, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { linesOf } from './fields.ts';
+import { wordsIn } from './fields.ts';
 import type { FormFields } from './filled_form.ts';
 import { subscriberPath } from './links.ts';
 import { action } from './page.ts';
@@ -63,7 +63,7 @@ export function subscriptionChange(api: ApiCalls): Route {
       const numbers = changed.map(([field]) => [field, Number(call.body[field])]);
       await api.call('POST /subscription', call, {
         body: {
-          topics: linesOf(topics),
+          topics: wordsIn(topics),
           callback,
           uuid: report.uuid,
           ordered: ordered === 'yes',

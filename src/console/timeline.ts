@@ -15,7 +15,7 @@ interface Step {
   atMs: number;
   tone: Tone;
   name: string;
-  told?: Content;
+  details?: Content;
 }
 
 /**
@@ -25,8 +25,8 @@ export function timeline(delivery: Delivery, nowMs: number): Html {
   const { opened_at: opened, ended_at: ended } = delivery;
   const endMs = Math.max(ended ?? nowMs, opened + 1);
   const shown = stepsOf(delivery).map(
-    ({ atMs, tone, name, told }) =>
-      html`<li class="${tone}"><b>${name}</b> ${ago(atMs, nowMs)}${atMs > opened && html` <span class="none">${duration(atMs - opened)} after it was opened</span>`}${told && html`<div>${told}</div>`}</li>`,
+    ({ atMs, tone, name, details }) =>
+      html`<li class="${tone}"><b>${name}</b> ${ago(atMs, nowMs)}${atMs > opened && html` <span class="none">${duration(atMs - opened)} after it was opened</span>`}${details && html`<div>${details}</div>`}</li>`,
   );
   return html`<figure class="card story">${drawn(delivery, endMs)}<figcaption><span>opened</span><span>${duration(endMs - opened)}</span><span>${ended === null ? 'now' : 'ended'}</span></figcaption></figure>
 <ol class="steps card">${shown}</ol>`;
@@ -55,7 +55,7 @@ function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }:
   const { attempts, attempt_count, first_attempt_at, last_attempt_at, join } = delivery;
   const steps: Step[] = [{ atMs: opened_at, tone: 'dim', name: 'Opened' }];
   if (closed_at !== null)
-    steps.push({ atMs: closed_at, tone: 'dim', name: 'Closed', told: 'It takes no more events.' });
+    steps.push({ atMs: closed_at, tone: 'dim', name: 'Closed', details: 'It takes no more events.' });
   const isUnderWay = state === 'in_flight';
   const ended = attempt_count - Number(isUnderWay);
   const unknown = ended - attempts.length;
@@ -64,7 +64,7 @@ function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }:
     atMs: first_attempt_at ?? opened_at,
     tone: 'dim',
     name: `${count(unknown, 'attempt')} not kept`,
-    told: 'The bus keeps the first and the last ones.',
+    details: 'The bus keeps the first and the last ones.',
   };
   if (unknown > 0 && !hasFirst) steps.push(left);
   for (const [index, attempt] of attempts.entries()) {
@@ -77,11 +77,11 @@ function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }:
       atMs: last_attempt_at,
       tone: 'dim',
       name: `Attempt ${attempt_count}`,
-      told: 'It is under way.',
+      details: 'It is under way.',
     });
   const ending = ENDINGS[state];
   if (ending && ended_at !== null)
-    steps.push({ atMs: ended_at, tone: ending[1], name: ending[0], told: reason });
+    steps.push({ atMs: ended_at, tone: ending[1], name: ending[0], details: reason });
   return steps;
 }
 
@@ -92,6 +92,6 @@ function attemptStep(attempt: Delivery['attempts'][number], number: number, join
     atMs: at,
     tone: reason === null ? 'good' : 'bad',
     name: `Attempt ${number}: ${outcomeOf(attempt, join)}`,
-    told: html`${outcome}, after ${duration(duration_ms)}${answer && html`<pre tabindex="0">${answer}</pre>`}`,
+    details: html`${outcome}, after ${duration(duration_ms)}${answer && html`<pre tabindex="0">${answer}</pre>`}`,
   };
 }

@@ -26,7 +26,7 @@ const RULED: Ruled<Listed, Trigger> = {
   },
   columns: (nowMs) => [
     { name: 'Trigger', cell: linkTo },
-    { name: 'State', cell: stateOf },
+    { name: 'State', cell: triggerState },
     { name: 'Client', cell: ({ client }) => client && html`<span class="mono">${client}</span>` },
     { name: 'When', cell: scheduleOf },
     { name: 'Publishes to', cell: ({ topic }) => html`<span class="mono">${topic}</span>` },
@@ -96,7 +96,7 @@ function linkTo({ name, client }: Listed): Html {
   return html`<a class="mono" href="${pathOf('trigger', name, client)}">${name}</a>`;
 }
 
-function stateOf({ paused, next_at, last_error }: Listed): Html {
+function triggerState({ paused, next_at, last_error }: Listed): Html {
   if (last_error) return html`<span class="state bad">failed: ${last_error.code}</span>`;
   if (paused) return html`<span class="state warn">paused</span>`;
   if (next_at === null) return html`<span class="state good">done</span>`;
@@ -111,7 +111,7 @@ function scheduleOf({ schedule }: Listed): Content {
 
 function shown(trigger: Trigger, acts: Content, nowMs: number): Html {
   const figures = boxes([
-    ['State', stateOf(trigger)],
+    ['State', triggerState(trigger)],
     ['Last', ago(trigger.last_at, nowMs)],
     ['Fired', number(trigger.fired)],
     ['Missed', number(trigger.missed)],

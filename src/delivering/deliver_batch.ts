@@ -27,7 +27,7 @@ export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' |
 interface BatchParts {
   delivery: Delivery;
   /** Takes the batches of joins. A join is a subscriber without a callback: its events are counted, not delivered. */
-  joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
+  joins: { countBatch(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   partitions: Pick<Partitions, 'ofSubscriber'>;
   recorder: Recorder;
   publicNames: PublicNames;
@@ -46,26 +46,32 @@ export function batchJob(parts: BatchParts): JobHandler {
   return async (grant, signal) => {
     const { batch, subscriber, dropNotice, atMs } = grant;
     if (!batch) return DONE;
-    const { bid, token: queue, attempts, count } = batch;
+    const { bid, token, attempts, count } = batch;
     if (!subscriber) {
       log.info(await describe(parts, batch), 'dropped a batch: its subscriber has unsubscribed');
       return DONE;
     }
     if (attempts > limitsOf(subscriber, settings).maxAttempts) return untried(parts, batch, atMs);
     if (batch.pieces.length === 0) {
-      batch.pieces = await readLongBatch(partitions.ofSubscriber(queue), batch);
+      batch.pieces = await readLongBatch(partitions.ofSubscriber(token), batch);
       if (batch.pieces.length < count) return GIVEN_BACK;
     }
     const waitedMs = atMs - batch.createdAtMs;
-    if (attempts === 1) recorder.firstAttempted(queue, waitedMs);
-    if (isJoinToken(queue)) return joins.take({ ...grant, batch }, signal);
+    if (attempts === 1) recorder.firstAttempted(token, waitedMs);
+    if (isJoinToken(token)) return joins.countBatch({ ...grant, batch }, signal);
     const startedMs = clock.monotonicMs();
     const outcome = await delivery.deliver(batch, subscriber, signal, dropNotice, atMs);
     const durationMs = clock.monotonicMs() - startedMs;
     if (!outcome.accepted && outcome.aborted) return GIVEN_BACK;
 
     const status = outcome.accepted ? 'success' : 'failure';
-    recorder.delivered({ queue, status, events: count, durationMs, latencyMs: waitedMs + durationMs });
+    recorder.delivered({
+      subscriber: token,
+      status,
+      events: count,
+      durationMs,
+      latencyMs: waitedMs + durationMs,
+    });
     if (!outcome.accepted) return afterFailure(parts, batch, subscriber, outcome, { atMs, durationMs });
     log.debug({ bid, events: count, durationMs }, 'delivered a batch');
     const record =

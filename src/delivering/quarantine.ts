@@ -9,7 +9,7 @@ import { failureOf, type Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { OwnerLimit } from '../routing/owner_limit.ts';
 import type { Reply } from '../store/contracts.ts';
-import { deliveredBy } from '../store/job.ts';
+import { bidOf } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
@@ -24,7 +24,7 @@ const ASK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /** The same if there are several partitions. It is short, because their quarantines take turns. */
-const IDLE_IN_TURN_MS = 5000;
+const IDLE_WITH_OTHERS_MS = 5000;
 
 interface QuarantineParts {
   /** The program of the quarantine process. The first message to the process is the QuarantineData. */
@@ -35,7 +35,7 @@ interface QuarantineParts {
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
   /** Makes the quarantines of all partitions take turns. */
-  turns: OwnerLimit;
+  oneAtATime: OwnerLimit;
   log: Log;
 }
 
@@ -81,7 +81,7 @@ export class Quarantine {
   }
 
   async #run(): Promise<void> {
-    const { turns, log } = this.#parts;
+    const { oneAtATime, log } = this.#parts;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
@@ -90,7 +90,7 @@ export class Quarantine {
           await this.#bell.wait(ASK_EVERY_MS);
           continue;
         }
-        const died = await turns.run('quarantine', () => this.#deliver());
+        const died = await oneAtATime.run('quarantine', () => this.#deliver());
         if (!died) continue;
         await this.#condemn(died);
         // A quarantine may die each time that it starts, for want of memory for example. Without this wait, it would be
@@ -122,7 +122,7 @@ export class Quarantine {
       worker,
       takenOverAtMs: this.#takenOverAtMs,
       partition: partition.index,
-      idleMs: partition.hasOthers ? IDLE_IN_TURN_MS : IDLE_MS,
+      idleMs: partition.hasOthers ? IDLE_WITH_OTHERS_MS : IDLE_MS,
     };
     this.#send(data);
     const [code, signal] = await once(child, 'exit').finally(() => {
@@ -159,7 +159,7 @@ export class Quarantine {
     const job = await partition.command((redis, keys) =>
       redis.lindexBuffer(keys.jobs_pending('main', worker), 0),
     );
-    return job ? deliveredBy(job) : undefined;
+    return job ? bidOf(job) : undefined;
   }
 
   async #note({ bid, token, buried, dropped }: Reply<'condemn'>): Promise<void> {

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts';
 import { StorageForbidden } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import type { Arguments, Reply, ScriptName } from '../store/contracts.ts';
-import { batchOf, packJob, type QueueName } from '../store/job.ts';
+import { bidOfOwnPacking, packJob, type QueueName } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { msOf } from '../store/replies.ts';
@@ -174,7 +174,7 @@ function finishedArguments({
   record,
 }: Finished): Arguments<'acquire'>['finished'][number] {
   const { worker, packed, lease, batch } = grant;
-  const job = batch && batchOf(packed) === batch.bid ? undefined : packed;
+  const job = batch && bidOfOwnPacking(packed) === batch.bid ? undefined : packed;
   return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs), record };
 }
 

@@ -22,15 +22,15 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-/** Yields the pieces of a body. `turn` calls the function that makes the next piece, perhaps after other requests. */
+/** Yields the pieces of a body. `inTurn` calls the function that makes the next piece, perhaps after other requests. */
 export async function* eachIn(
-  turn: <T>(make: () => Promise<T>) => Promise<T>,
+  inTurn: <T>(make: () => Promise<T>) => Promise<T>,
   pieces: AsyncIterable<string>,
 ): AsyncGenerator<string> {
   const iterator = pieces[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const { done, value } = await turn(() => iterator.next());
+      const { done, value } = await inTurn(() => iterator.next());
       if (done) return;
       yield value;
     }

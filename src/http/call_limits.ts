@@ -96,9 +96,11 @@ export class CallLimits {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }
 
-  /** Counts an answer against the rate of a client: its length, and `calls` more calls if it was costly to make. */
-  answered(client: string, bytes: number, calls = 0): void {
-    this.#clients.take(client, bytes / BYTES_PER_CALL + calls);
+  /**
+   * Counts an answer against the rate of a client: its length, and `priceInCalls` more calls if it was costly to make.
+   */
+  answered(client: string, bytes: number, priceInCalls = 0): void {
+    this.#clients.take(client, bytes / BYTES_PER_CALL + priceInCalls);
   }
 }
 

@@ -106,7 +106,7 @@ export class Calls {
       const isLong = sumOf(chunks.map(({ length }) => length)) > LONG_BODY;
       call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
       // Parsing follows `turn` without another `await`, so that the work budget can measure how long it takes.
-      if (isLong && !route.takesText) await this.#parts.budget.turn(holderOf(call));
+      if (isLong && !route.takesText) await this.#parts.budget.whenFree(holderOf(call));
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       await route.refuseLate?.(call);
       const isLate = clock.monotonicMs() - judgedAtMs > LATE_MS;
@@ -124,7 +124,7 @@ export class Calls {
   async #textInTurns(chunks: readonly Buffer[], holder: string): Promise<string> {
     const steps = textInSteps(chunks);
     for (;;) {
-      await this.#parts.budget.turn(holder);
+      await this.#parts.budget.whenFree(holder);
       const { done, value } = steps.next();
       if (done) return value;
     }

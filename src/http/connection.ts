@@ -229,7 +229,7 @@ export class Connection {
   async #parseTinyChunks(): Promise<void> {
     this.#isWaitingForTurn = true;
     this.#pauseOrResume();
-    await this.#budget.turn(TINY_CHUNKS);
+    await this.#budget.whenFree(TINY_CHUNKS);
     this.#isWaitingForTurn = false;
     if (!this.#mustWait) this.#parseSlice();
     this.#parse();
@@ -250,7 +250,7 @@ export class Connection {
   }
 
   async #goOn(): Promise<void> {
-    await this.#budget.turn();
+    await this.#budget.whenFree();
     for (let next = this.#held[0]; next && this.#mayStartAnother(); next = this.#held[0]) {
       this.#held.shift();
       this.#start(next);

@@ -92,7 +92,7 @@ export class Pipeline {
       if (counted !== undefined) {
         // The call waits for its turn before `begin`, which may refuse it. A refusal takes about 0.5 ms, and
         // therefore many of them in one turn of the event loop would delay other requests.
-        await this.#budget.turn(counted);
+        await this.#budget.whenFree(counted);
         ended = callLimits?.begin(counted, response);
       }
       // The rate limit comes before the audit, so that a flood of calls does not fill the audit.
@@ -102,11 +102,11 @@ export class Pipeline {
       const calling = this.#calls.make(route, arrival, who, record);
       const answer = await (record ? record.of(calling) : calling);
       const bytes = await send(response, this.#calls.inTurns(route, caller, answer));
-      if (counted !== undefined) callLimits?.answered(counted, bytes, answer.calls);
+      if (counted !== undefined) callLimits?.answered(counted, bytes, answer.priceInCalls);
       else if (route.isPublic) callLimits?.answeredStranger(request, bytes);
     } catch (error) {
       if (counted !== undefined && error instanceof BusError)
-        this.#parts.callLimits?.answered(counted, 0, error.calls);
+        this.#parts.callLimits?.answered(counted, 0, error.priceInCalls);
       if (route.page) await this.#failPage(route.page, error, arrival, session);
       else answerProblem(this.#parts.log, error, request, response);
     } finally {

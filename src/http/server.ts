@@ -6,7 +6,13 @@ import { BootError } from '../errors.ts';
 import { http } from '../node_http.ts';
 import { askWhenRead } from './body.ts';
 import { Connection } from './connection.ts';
-import { afterAnswers, CONNECTION, type Line, refuseUnreadable, withoutUpgrade } from './line.ts';
+import {
+  afterAnswers,
+  CONNECTION,
+  type HttpSocket,
+  refuseUnreadable,
+  withoutUpgrade,
+} from './http_socket.ts';
 import { refuseConnect } from './problems.ts';
 import { ReadingMode } from './reading_mode.ts';
 import { WorkBudget } from './work_budget.ts';
@@ -43,14 +49,14 @@ export const SWEEP_MS = 50;
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
   readonly #server: Server;
-  readonly #open = new Set<Line>();
+  readonly #open = new Set<HttpSocket>();
   /** For each idle connection, the number of bytes that had arrived when `close` last looked at it. */
-  readonly #quiet = new WeakMap<Line, number>();
+  readonly #quiet = new WeakMap<HttpSocket, number>();
   /**
    * Connections whose CONNECT or Upgrade request waits until the responses to earlier requests are sent. Node no longer
    * knows these connections, so `close` ends them itself.
    */
-  readonly #waiting = new Set<Line>();
+  readonly #waiting = new Set<HttpSocket>();
   readonly #budget: WorkBudget;
   readonly #mode = new ReadingMode();
   #isClosing = false;
@@ -93,20 +99,20 @@ export class HttpServer {
   }
 
   #takeTheRest(): void {
-    this.#server.on('connect', (request: IncomingMessage, socket: Line) => {
+    this.#server.on('connect', (request: IncomingMessage, socket: HttpSocket) => {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
     // The request is parsed again without its Upgrade header, because the bus serves no other protocol. Node's option
     // to ignore this header skips a malformed body, and all bytes after it, without an answer.
-    this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
+    this.#server.on('upgrade', (request: IncomingMessage, socket: HttpSocket, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
       socket.unshift(withoutUpgrade(request));
       this.#wait(socket, () => this.#server.emit('connection', socket));
     });
     this.#server.on('clientError', refuseUnreadable);
-    this.#server.on('connection', (socket: Line) => {
+    this.#server.on('connection', (socket: HttpSocket) => {
       socket[CONNECTION] = new Connection(socket, this.#budget, this.#mode);
       if (this.#open.has(socket)) return;
       this.#open.add(socket);
@@ -159,7 +165,7 @@ export class HttpServer {
   }
 
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
-    const connection = (socket as Line)[CONNECTION];
+    const connection = (socket as HttpSocket)[CONNECTION];
     if (this.#isClosing) {
       // The connection ends after the response to an earlier request. So this request cannot be answered, and is not
       // handled.
@@ -182,7 +188,7 @@ export class HttpServer {
    * After a CONNECT or Upgrade request: calls `act` when the responses to all earlier requests are sent. Until then,
    * closes the connection at an error or a timeout, which Node no longer does.
    */
-  #wait(socket: Line, act: () => void): void {
+  #wait(socket: HttpSocket, act: () => void): void {
     const cut = () => socket.destroy();
     const forget = () => this.#waiting.delete(socket);
     this.#waiting.add(socket);

@@ -24,10 +24,10 @@ export class WorkBudget {
    * counts. `owner`, such as a client's token, says for whom the work is. Owners take turns, and the steps of one owner
    * start in order.
    */
-  turn(owner = ''): Promise<void> {
+  whenFree(owner = ''): Promise<void> {
     return new Promise((resolve) => {
-      const line = this.#waiting.get(owner);
-      if (line) line.push(resolve);
+      const queue = this.#waiting.get(owner);
+      if (queue) queue.push(resolve);
       else this.#waiting.set(owner, [resolve]);
       void this.#startSteps();
     });
@@ -58,10 +58,10 @@ export class WorkBudget {
 
   /** Removes and returns the first waiting step of the first owner. This owner then comes after all others. */
   #next(): (() => void) | undefined {
-    for (const [owner, line] of this.#waiting) {
-      const work = line.shift();
+    for (const [owner, queue] of this.#waiting) {
+      const work = queue.shift();
       this.#waiting.delete(owner);
-      if (line.length > 0) this.#waiting.set(owner, line);
+      if (queue.length > 0) this.#waiting.set(owner, queue);
       return work;
     }
     return undefined;

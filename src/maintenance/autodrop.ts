@@ -4,8 +4,15 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, readMemory, staysAbove } from '../store/memory.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { sumOf } from '../sum.ts';
-import { delayedCuts, dropDelayed } from './delayed_drop.ts';
-import { bytesOf, type Cut, fairCuts, firstCuts, oldestCut, withoutDropped } from './fair_share.ts';
+import { delayedDropOrders, dropDelayed } from './delayed_drop.ts';
+import {
+  bytesOf,
+  type DropOrder,
+  dropOrderOfOldest,
+  fairDropOrders,
+  firstDropOrders,
+  withoutDropped,
+} from './fair_share.ts';
 import type { JobParts } from './job_parts.ts';
 import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 
@@ -27,7 +34,7 @@ type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
 
-type AutodropParts = Omit<JobParts, 'config' | 'turns' | 'stopping'>;
+type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
@@ -114,7 +121,7 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // A spent cut can drop nothing more, perhaps because workers deliver all batches that are left.
+      // A spent order can drop nothing more, perhaps because workers deliver all batches that are left.
       const dropped = cuts.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;
@@ -122,23 +129,23 @@ export class Autodrop {
   }
 
   /** Returns what this partition must drop, so that all partitions of the same Redis together free `freeBytes`. */
-  #plan({ holdings, own }: Shortage, freeBytes: number): Cut[] {
+  #plan({ holdings, own }: Shortage, freeBytes: number): DropOrder[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));
     const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));
-    const cuts =
+    const orders =
       this.#limits.dropPolicy === 'fair'
-        ? fairCuts(holdings, freeBytes).filter(({ token = '' }) => tokens.has(token))
-        : oldestCut(own.holdings, freeBytes * ownPart);
-    return cuts.filter(({ maxDeleted }) => maxDeleted > 0);
+        ? fairDropOrders(holdings, freeBytes).filter(({ token = '' }) => tokens.has(token))
+        : dropOrderOfOldest(own.holdings, freeBytes * ownPart);
+    return orders.filter(({ maxDeleted }) => maxDeleted > 0);
   }
 
   /** Drops delayed events. Does nothing if dropping all batches and dead letters would free enough. */
   #dropDelayed(target: number, { memory, holdings, delayed, own }: Shortage, signal: AbortSignal) {
     const freeBytes = memory.used - target - bytesOf(holdings);
     const topics = new Set(own.delayed.map(({ topic }) => topic));
-    const cuts =
-      freeBytes > 0 ? delayedCuts(delayed, freeBytes).filter(({ topic }) => topics.has(topic)) : [];
-    return dropDelayed(this.#parts.partition, this.#limits, cuts, target, signal);
+    const orders =
+      freeBytes > 0 ? delayedDropOrders(delayed, freeBytes).filter(({ topic }) => topics.has(topic)) : [];
+    return dropDelayed(this.#parts.partition, this.#limits, orders, target, signal);
   }
 
   /** Logs, at most once a minute, that autodrop cannot help, and what the operator should do. */
@@ -171,8 +178,11 @@ export class Autodrop {
 }
 
 /** Returns half of what is left of the plan, at most MAX_SLICE: the memory is measured after each call. */
-function nextOf(plan: readonly Cut[]): Cut[] {
-  return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sumOf(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
+function nextOf(plan: readonly DropOrder[]): DropOrder[] {
+  return firstDropOrders(
+    plan,
+    Math.min(MAX_SLICE, Math.ceil(sumOf(plan.map(({ maxDeleted }) => maxDeleted)) / 2)),
+  );
 }
 
 function join(one: Drops | undefined, { batches, events, fromMs, toMs }: Drops): Drops {

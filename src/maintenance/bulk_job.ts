@@ -9,8 +9,8 @@ import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** A bulk job works for up to TURN_MS, then pauses for REST_MS, in which other jobs run. */
-const TURN_MS = 200;
+/** A bulk job works for up to RUN_MS, then pauses for REST_MS, in which other jobs run. */
+const RUN_MS = 200;
 const REST_MS = 20;
 /** Wait of a bulk job while Redis is short of memory, because retries take memory. */
 const SHORT_MS = 5000;
@@ -27,7 +27,7 @@ interface BulkJobParts {
 }
 
 type StepState = Reply<'count_bulk'>;
-type Part = Bulk & { queue: number };
+type Part = Bulk & { queueIndex: number };
 
 /**
  * Returns the handler of the job `bulk`. A bulk is the retry or purge of many dead letters. The job first counts them.
@@ -38,7 +38,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
     const [owner, id] = (job?.args ?? []) as string[];
     const read = () => partOf(partition, String(owner), String(id));
-    const endMs = clock.monotonicMs() + TURN_MS;
+    const endMs = clock.monotonicMs() + RUN_MS;
     try {
       for (let part = await read(); part; ) {
         if (part.state === 'running' && part.act === 'retry' && (await isShort(partition, config)))
@@ -61,8 +61,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
     return DONE;
   };
 
-  async function step(owner: string, { id, act, state, queue, queues }: Part): Promise<StepState> {
-    const asked = { owner, id, listIndex: queue, token: queues?.[queue] };
+  async function step(owner: string, { id, act, state, queueIndex, queues }: Part): Promise<StepState> {
+    const asked = { owner, id, listIndex: queueIndex, token: queues?.[queueIndex] };
     if (state === 'counting') return partition.runPermitted('count_bulk', { ...asked, max: COUNTED });
     const changes = { ...asked, max: CHANGED };
     if (act === 'purge')
@@ -74,15 +74,15 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns this partition's record of a bulk. `queues` has the subscribers whose dead letters it handles, and `queue` is
- * the index of the one that is handled next. Returns undefined if the bulk is neither counting nor running, or a newer
- * bulk has replaced it.
+ * Returns this partition's record of a bulk. `queues` has the subscribers whose dead letters it handles, and
+ * `queueIndex` is the index of the one that is handled next. Returns undefined if the bulk is neither counting nor
+ * running, or a newer bulk has replaced it.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));
   const bulk = readBulk(record);
   const isActive = bulk?.id === id && (bulk.state === 'counting' || bulk.state === 'running');
-  return isActive ? { ...bulk, queue: Number(record.queue) } : undefined;
+  return isActive ? { ...bulk, queueIndex: Number(record.queue) } : undefined;
 }
 
 async function isShort(partition: Partition, config: Config): Promise<boolean> {

@@ -3,7 +3,7 @@ import { delayedCounts } from '../store/delayed_counts.ts';
 import { type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { sumOf } from '../sum.ts';
-import { bytesOf, fairCuts, firstCuts, withoutDropped } from './fair_share.ts';
+import { bytesOf, fairDropOrders, firstDropOrders, withoutDropped } from './fair_share.ts';
 
 /** Maximum events that one script call drops; 500 take Redis some 2 ms. */
 const MAX_DROPPED = 500;
@@ -17,7 +17,7 @@ export interface DelayedHolding {
   bytes: number;
 }
 
-type Cut = Arguments<'drop_delayed'>['cuts'][number];
+type DelayedDropOrder = Arguments<'drop_delayed'>['cuts'][number];
 type DelayedDrop = Reply<'drop_delayed'>[number];
 
 /** Returns the number and the bytes of the delayed events of each topic that has any. */
@@ -37,7 +37,10 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
  * Returns how many delayed events of each topic to drop to free `freeBytes`. Only clients that hold more than their
  * fair share (fair_share.ts) lose events, the same percentage of each of their topics.
  */
-export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: number): Cut[] {
+export function delayedDropOrders(
+  holdings: readonly DelayedHolding[],
+  freeBytes: number,
+): DelayedDropOrder[] {
   const byClient = Map.groupBy(holdings, ({ client }) => client);
   const clients = [...byClient].map(([token, all]) => ({
     token,
@@ -45,7 +48,7 @@ export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: numb
     bytes: bytesOf(all),
   }));
   const eventsOf = new Map(clients.map(({ token, batches }) => [token, batches]));
-  return fairCuts(clients, freeBytes).flatMap(({ token = '', maxDeleted }) => {
+  return fairDropOrders(clients, freeBytes).flatMap(({ token = '', maxDeleted }) => {
     const part = maxDeleted / (eventsOf.get(token) ?? 1);
     return (byClient.get(token) ?? []).map(({ topic, events }) => ({
       topic,
@@ -58,17 +61,17 @@ export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: numb
 export async function* dropDelayed(
   partition: Partition,
   limits: MemoryLimits,
-  cuts: readonly Cut[],
+  orders: readonly DelayedDropOrder[],
   target: number,
   signal: AbortSignal,
 ): AsyncGenerator<DelayedDrop> {
-  let plan = cuts.filter(({ maxDeleted }) => maxDeleted > 0);
+  let plan = orders.filter(({ maxDeleted }) => maxDeleted > 0);
   while (plan.length > 0 && (await staysAbove(target, partition, limits, signal))) {
-    const cuts = firstCuts(plan, MAX_DROPPED);
-    const drops = await partition.run('drop_delayed', { cuts });
+    const slice = firstDropOrders(plan, MAX_DROPPED);
+    const drops = await partition.run('drop_delayed', { cuts: slice });
     plan = withoutDropped(
       plan,
-      cuts.map(({ maxDeleted }) => maxDeleted),
+      slice.map(({ maxDeleted }) => maxDeleted),
     );
     yield* drops;
   }

@@ -12,16 +12,16 @@ export interface Holding {
  * An order to drop up to `maxDeleted` dead letters and batches of the subscriber `token`, or of all subscribers if it
  * is undefined. The oldest dead letters are dropped first, then the oldest batches.
  */
-export interface Cut {
+export interface DropOrder {
   token?: string;
   maxDeleted: number;
 }
 
 /**
- * Returns the cuts that free `freeBytes`. Only clients that hold more than the fair share lose data. The data of a
- * client's joins counts as data of the client. The cuts of the client that holds most come first.
+ * Returns the orders that free `freeBytes`. Only clients that hold more than the fair share lose data. The data of a
+ * client's joins counts as data of the client. The orders for the client that holds most come first.
  */
-export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
+export function fairDropOrders(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
     .map((members) => ({ members, bytes: bytesOf(members) }))
     .sort((one, other) => other.bytes - one.bytes);
@@ -53,33 +53,36 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/** Returns a single cut: the oldest dead letters and batches of all, until `freeBytes` are free by estimate. */
-export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
+/** Returns a single order: the oldest dead letters and batches of all, until `freeBytes` are free by estimate. */
+export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
   const batches = sumOf(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
 
-/** Returns the beginning of a plan that drops at most `max`. The last cut is made smaller if necessary. */
-export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], max: number): C[] {
+/** Returns the beginning of a plan that drops at most `max`. The last order is made smaller if necessary. */
+export function firstDropOrders<Order extends { maxDeleted: number }>(
+  plan: readonly Order[],
+  max: number,
+): Order[] {
   let room = max;
-  const first: C[] = [];
-  for (const cut of plan) {
+  const first: Order[] = [];
+  for (const order of plan) {
     if (room === 0) break;
-    const maxDeleted = Math.min(room, cut.maxDeleted);
-    first.push({ ...cut, maxDeleted });
+    const maxDeleted = Math.min(room, order.maxDeleted);
+    first.push({ ...order, maxDeleted });
     room -= maxDeleted;
   }
   return first;
 }
 
-/** Returns what is left of a plan. `dropped` has, at the index of each cut, the number that was dropped for it. */
-export function withoutDropped<C extends { maxDeleted: number }>(
-  plan: readonly C[],
+/** Returns what is left of a plan. `dropped` has, at the index of each order, the number that was dropped for it. */
+export function withoutDropped<Order extends { maxDeleted: number }>(
+  plan: readonly Order[],
   dropped: readonly number[],
-): C[] {
+): Order[] {
   return plan
-    .map((cut, index) => ({ ...cut, maxDeleted: cut.maxDeleted - (dropped[index] ?? 0) }))
+    .map((order, index) => ({ ...order, maxDeleted: order.maxDeleted - (dropped[index] ?? 0) }))
     .filter(({ maxDeleted }) => maxDeleted > 0);
 }
 

@@ -23,7 +23,7 @@ export interface JobParts extends RepairParts {
    * Lets the sweeps of this process run one at a time. After each command, a sweep rests for as long as the command
    * took. If several ran at once, each would run in the rests of the others, and Redis would always be busy.
    */
-  turns: OwnerLimit;
+  oneAtATime: OwnerLimit;
   /**
    * Aborted as soon as the process begins to stop. In contrast, the signal that a running job gets is aborted only at
    * the end of the grace period.

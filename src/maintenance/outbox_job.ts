@@ -11,7 +11,7 @@ import type { Partitions } from '../store/partitions.ts';
  * Maximum time for which one run of an outbox job moves entries that were set aside. Then the job goes back to the
  * queue, so that the worker can run other jobs.
  */
-const TURN_MS = 500;
+const RUN_MS = 500;
 /**
  * After an unexpected error, an outbox job runs again in ten seconds. It does not run earlier, because each attempt
  * logs the error. It is never given up, because its entries must not be lost.
@@ -41,7 +41,7 @@ export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log 
   ): Promise<MoveEnd> => {
     const holder = { worker, lease, leaseMs };
     if (!to) return outbox.empty(partition, holder, signal);
-    const endMs = clock.monotonicMs() + TURN_MS;
+    const endMs = clock.monotonicMs() + RUN_MS;
     return outbox.emptyAside(
       partition,
       to.index,

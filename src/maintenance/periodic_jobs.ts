@@ -27,7 +27,7 @@ export interface PeriodicJob {
 
 /** All periodic jobs of the queue `aux`. To add one, write its `run` in a file of its own, and add a row here. */
 export function periodicJobs(parts: JobParts): PeriodicJob[] {
-  const { config, partition, partitions, turns, stopping, log } = parts;
+  const { config, partition, partitions, oneAtATime, stopping, log } = parts;
   const autodrop = new Autodrop(parts, config);
   const watch = new StorageWatch([partition], log);
   // With several partitions some jobs run less often, so that an idle process sends fewer commands.
@@ -68,7 +68,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,
-      run: (signal) => turns.run('sweep', () => runAll(sweepParts, AbortSignal.any([signal, stopping]))),
+      run: (signal) => oneAtATime.run('sweep', () => runAll(sweepParts, AbortSignal.any([signal, stopping]))),
     },
   ];
 }

@@ -30,7 +30,7 @@ export async function readBatches(
   let oldestAtMs = Number.POSITIVE_INFINITY;
   const entries = await partition.command((redis) => redis.zcard(keys.batches_index()));
   const progress = progressOf(entries);
-  for await (const bids of strays(partition)) {
+  for await (const bids of rubyBatches(partition)) {
     for (const each of await partition.command((redis) => readSlice(redis, partition, bids))) {
       batches.count++;
       batches.jobless += Number(!each.hasJob);
@@ -47,7 +47,7 @@ export async function readBatches(
 }
 
 /** Yields the UIDs of all batches that are stored under keys of the Ruby Routemaster, each once. */
-async function* strays(partition: Partition): AsyncGenerator<string[]> {
+async function* rubyBatches(partition: Partition): AsyncGenerator<string[]> {
   const seen = new Set<string>();
   const pattern = partition.keys.ruby_batch('*');
   const scan = partition.scan((redis, _, cursor) =>

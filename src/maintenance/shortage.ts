@@ -1,6 +1,6 @@
 import { slicesOf } from '../chunks.ts';
 import { sleep } from '../clock.ts';
-import { type Memory, type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
+import { LASTING_SHORTAGE_MS, type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { sumOf } from '../sum.ts';
@@ -42,7 +42,7 @@ export async function lastingShortage(
 ): Promise<Memory | undefined> {
   const before = await readMemory(partition, limits);
   if (before.used <= (mark ?? before.highMark)) return undefined;
-  await sleep(SETTLED_MS, signal);
+  await sleep(LASTING_SHORTAGE_MS, signal);
   const now = await readMemory(partition, limits);
   const memory = { ...now, used: Math.min(before.used, now.used) };
   return memory.used <= (mark ?? memory.highMark) ? undefined : memory;

@@ -11,11 +11,11 @@ import type { CounterFigure, Figure } from './figures.ts';
 const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
-/** Maximum reports (totals that were sent to Datadog) that one script call stores. 1000 take Redis about 1 ms. */
-const MAX_REPORTS_PER_CALL = 1000;
+/** Maximum totals that one script call stores. 1000 take Redis about 1 ms. */
+const MAX_TOTALS_PER_CALL = 1000;
 
 /** A total of a counter that was sent to Datadog (`to`), and the total that was sent before it (`from`). */
-type Report = Arguments<'report'>['reports'][number];
+type SentTotal = Arguments<'report'>['reports'][number];
 
 /** Resolves with a function from a counter's field to the total that was last sent, or 0. Throws StorageUnavailable. */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
@@ -26,8 +26,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /** Stores totals that were sent. A repeat changes nothing, even after later totals. Throws StorageUnavailable. */
-export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
-  for (const slice of slicesOf(reports, MAX_REPORTS_PER_CALL))
+export async function noteReported(partition: Partition, totals: readonly SentTotal[]): Promise<void> {
+  for (const slice of slicesOf(totals, MAX_TOTALS_PER_CALL))
     await partition.run('report', { reports: slice });
 }
 
@@ -38,8 +38,8 @@ export async function noteReported(partition: Partition, reports: readonly Repor
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
-  /** Reports that were sent to Datadog, but whose totals may not be stored in their partition yet. */
-  readonly #sent = new Map<Partition, Report[]>();
+  /** Totals that were sent to Datadog, but may not be stored in their partition yet. */
+  readonly #sent = new Map<Partition, SentTotal[]>();
 
   constructor(agent: { host: string; port: number }) {
     this.#agent = agent;
@@ -48,25 +48,25 @@ export class Datadog {
   async send(figures: readonly Figure[]): Promise<void> {
     await this.#note();
     const lines: string[] = [];
-    const sent: [Partition, Report[]][] = [];
+    const sent: [Partition, SentTotal[]][] = [];
     const counters = figures.filter((figure) => figure.kind === 'counter');
     for (const [partition, its] of Map.groupBy(counters, (counter) => counter.partition)) {
-      if (this.#sent.has(partition)) continue; // its last report could not be stored yet
+      if (this.#sent.has(partition)) continue; // the totals sent last could not be stored yet
       const grown = grownOf(its, await readReported(partition));
       lines.push(...grown.map(({ line }) => line));
-      sent.push([partition, grown.map(({ report }) => report)]);
+      sent.push([partition, grown.map(({ sentTotal }) => sentTotal)]);
     }
     for (const { kind, name, value, tags } of figures)
       if (kind === 'gauge') lines.push(statsdLine(name, value, 'g', tags));
     await transmit(datagrams(lines), this.#agent);
-    for (const [partition, reports] of sent) this.#sent.set(partition, reports);
+    for (const [partition, totals] of sent) this.#sent.set(partition, totals);
     await this.#note();
   }
 
   async #note(): Promise<void> {
-    for (const [partition, reports] of this.#sent) {
+    for (const [partition, totals] of this.#sent) {
       try {
-        await noteReported(partition, reports);
+        await noteReported(partition, totals);
         this.#sent.delete(partition);
       } catch (error) {
         if (!(error instanceof StorageUnavailable)) throw error;
@@ -75,7 +75,7 @@ export class Datadog {
   }
 }
 
-/** Returns, for each counter that has changed since it was last sent, the line to send and the report to store. */
+/** Returns, for each counter that has changed since it was last sent, the line to send and the total to store. */
 function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => number) {
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = before(field);
@@ -83,7 +83,7 @@ function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => 
     // A total below the last one that was sent shows that the counter began again from 0. So all of the total is
     // growth.
     const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
-    return { line, report: { field, from, to: value } };
+    return { line, sentTotal: { field, from, to: value } };
   });
 }
 

@@ -71,21 +71,21 @@ export function historyApi(parts: HistoryParts): Route[] {
 
   /**
    * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is none, or if a client asks
-   * for a subscriber or join that is not its own. Returns its token as `name`. `calls` is what the search for a public
-   * name costs in the rate limit.
+   * for a subscriber or join that is not its own. Returns its token as `name`. `priceInCalls` is what the search for a
+   * public name costs in the rate limit.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)
       throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');
-    const { token, calls } = await publicNames.tokenGiven(caller, name, subscribers);
+    const { token, priceInCalls } = await publicNames.tokenGiven(caller, name, subscribers);
     if (token === undefined || !(await isSubscriber(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
-    return { name: token, calls };
+    return { name: token, priceInCalls };
   };
   const topicOf = async (name: string) => {
     if (!(await isTopic(name)))
       throw new BusError('topic_not_found', `there is no topic ${name}; GET /topics lists them`);
-    return { name, calls: 0 };
+    return { name, priceInCalls: 0 };
   };
 
   return [
@@ -99,10 +99,10 @@ export function historyApi(parts: HistoryParts): Route[] {
           throw badParameter('metric', `must be one of ${metricsOf(kind).join(', ')} for this subject`);
         const found =
           kind === 'bus'
-            ? { name: '', calls: 0 }
+            ? { name: '', priceInCalls: 0 }
             : await (kind === 'topic' ? topicOf(given) : subscriberOf(caller, given));
         const shown = await history.read(kind, found.name, range, metric);
-        return { ...ok({ subject, range, ...shown }), calls: found.calls + CALLS - 1 };
+        return { ...ok({ subject, range, ...shown }), priceInCalls: found.priceInCalls + CALLS - 1 };
       },
     }),
   ];

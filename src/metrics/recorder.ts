@@ -6,7 +6,7 @@ import { bucketOf, HISTOGRAMS, type HistogramName } from './histogram.ts';
 
 interface DeliveryResult {
   /** The subscriber's token. */
-  queue: string;
+  subscriber: string;
   status: 'success' | 'failure';
   events: number;
   durationMs: number;
@@ -27,18 +27,18 @@ export class Recorder {
     this.#counters.increment('events.bytes', { topic }, bytes);
   }
 
-  added(queue: string, events: number): void {
-    this.#counters.increment('events.added', { queue }, events);
+  added(subscriber: string, events: number): void {
+    this.#counters.increment('events.added', { queue: subscriber }, events);
   }
 
   /** Counts events that left the queue of a subscriber, for whatever reason. */
-  removed(queue: string, events: number): void {
-    this.#counters.increment('events.removed', { queue }, events);
+  removed(subscriber: string, events: number): void {
+    this.#counters.increment('events.removed', { queue: subscriber }, events);
   }
 
   /** Counts events that were dropped from a queue or from dead letters, because memory was short. */
-  autodropped(queue: string, events: number): void {
-    this.#counters.increment('events.autodropped', { queue }, events);
+  autodropped(subscriber: string, events: number): void {
+    this.#counters.increment('events.autodropped', { queue: subscriber }, events);
   }
 
   /** Records how late delayed events were published: for each, the ms since it was due. */
@@ -69,36 +69,36 @@ export class Recorder {
     this.#counters.increment(`${histogram}.sum`, tags, sumOf(values));
   }
 
-  buried(queue: string, reason: string, events: number): void {
-    const tags = { queue, reason };
+  buried(subscriber: string, reason: string, events: number): void {
+    const tags = { queue: subscriber, reason };
     this.#counters.increment('events.dead_lettered', tags, events);
     this.#counters.increment('batches.dead_lettered', tags);
   }
 
   /** Counts the first attempt at a batch. The attempt began `latencyMs` after the batch was opened. */
-  firstAttempted(queue: string, latencyMs: number): void {
-    this.#counters.increment('latency.batches.count', { queue });
-    this.#counters.increment('latency.batches.first_attempt', { queue }, latencyMs);
+  firstAttempted(subscriber: string, latencyMs: number): void {
+    this.#counters.increment('latency.batches.count', { queue: subscriber });
+    this.#counters.increment('latency.batches.first_attempt', { queue: subscriber }, latencyMs);
   }
 
-  delivered({ queue, status, events, durationMs, latencyMs }: DeliveryResult): void {
+  delivered({ subscriber, status, events, durationMs, latencyMs }: DeliveryResult): void {
     const counters = this.#counters;
-    const tags = { queue, status };
+    const tags = { queue: subscriber, status };
     counters.increment('delivery.events', tags, events);
     counters.increment('delivery.batches', tags);
     counters.increment('delivery.time', tags, durationMs);
     counters.increment('delivery.time2', tags, durationMs ** 2);
     this.#observe('delivery.duration', [durationMs], { status });
     if (status !== 'success') return;
-    counters.increment('latency.batches.last_attempt', { queue }, latencyMs);
+    counters.increment('latency.batches.last_attempt', { queue: subscriber }, latencyMs);
     this.#observe('latency.end_to_end', [latencyMs]);
   }
 
   /** Counts the join keys of a join that were completed or have expired, and the events without a join key. */
-  joined(queue: string, counts: { completed: number; expired: number; unkeyed: number }): void {
-    this.#counters.increment('joins.completed', { queue }, counts.completed);
-    this.#counters.increment('joins.expired', { queue }, counts.expired);
-    this.#counters.increment('joins.unkeyed', { queue }, counts.unkeyed);
+  joined(subscriber: string, counts: { completed: number; expired: number; unkeyed: number }): void {
+    this.#counters.increment('joins.completed', { queue: subscriber }, counts.completed);
+    this.#counters.increment('joins.expired', { queue: subscriber }, counts.expired);
+    this.#counters.increment('joins.unkeyed', { queue: subscriber }, counts.unkeyed);
   }
 
   scrubbed({ main, aux, workers }: { main: number; aux: number; workers: number }): void {

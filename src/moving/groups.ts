@@ -1,6 +1,6 @@
 import type { FoundKey } from '../store/found_key.ts';
 import type { Partition } from '../store/partition.ts';
-import { Reading } from './reading.ts';
+import { KeyReader } from './key_reader.ts';
 
 /**
  * Keys are copied in groups of up to GROUP_BYTES; one group is in memory at a time. A key of more than PIECE_BYTES is
@@ -22,7 +22,7 @@ export const LENGTH = {
 
 /** A key that is being copied. */
 export interface Copied {
-  reading: Reading;
+  reader: KeyReader;
   /** The time at which the key expires, in ms since the Unix epoch. Negative if it does not expire. */
   expiresMs: number;
 }
@@ -46,14 +46,14 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
       yield group;
       [group, sum] = [[], Math.min(bytes, PIECE_BYTES)];
     }
-    group.push({ reading: await readingOf(source, found, bytes), expiresMs });
+    group.push({ reader: await readerOf(source, found, bytes), expiresMs });
   }
   if (group.length > 0) yield group;
 }
 
-async function readingOf(source: Partition, found: FoundKey, bytes: number): Promise<Reading> {
-  const whole = new Reading(found, WHOLE);
+async function readerOf(source: Partition, found: FoundKey, bytes: number): Promise<KeyReader> {
+  const whole = new KeyReader(found, WHOLE);
   if (bytes <= PIECE_BYTES) return whole;
   const elements = Number(await source.command((redis) => redis.call(LENGTH[whole.type], found.key)));
-  return new Reading(found, Math.max(1, Math.floor((elements * PIECE_BYTES) / bytes)));
+  return new KeyReader(found, Math.max(1, Math.floor((elements * PIECE_BYTES) / bytes)));
 }

@@ -2,9 +2,8 @@ import { BootError, StorageForbidden, StorageFull, StorageUnavailable } from '..
 import type { Log } from '../log.ts';
 import { SCHEMA } from '../maintenance/schema.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { refuse } from '../store/refusal.ts';
+import { throwForOperator } from '../store/refusal.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
-import { type Census, countKeys, countsIn } from './census.ts';
 import {
   checkSource,
   checkTarget,
@@ -16,6 +15,7 @@ import {
   scriptCallers,
   storeCount,
 } from './checks.ts';
+import { countKeys, countsIn, type KeyCounts } from './key_counts.ts';
 import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
@@ -66,7 +66,7 @@ function explain(error: unknown, { partitions }: Side): Promise<never> {
     );
   if (error instanceof StorageUnavailable && !(error instanceof StorageForbidden))
     throw new BootError('Redis went away. Run the same command again when it is back.', cause);
-  return refuse(partitions.all, error);
+  return throwForOperator(partitions.all, error);
 }
 
 async function moveAll(parts: Move): Promise<Comparison> {
@@ -102,7 +102,7 @@ async function moveAll(parts: Move): Promise<Comparison> {
 }
 
 /** Says how the source has changed since it was counted, or which processes run there. Undefined if neither is so. */
-async function changeOf(partitions: Partitions, before: Census): Promise<string | undefined> {
+async function changeOf(partitions: Partitions, before: KeyCounts): Promise<string | undefined> {
   const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
   if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
   // A process that was still starting when the move began was not counted then, and may not have changed data yet.
@@ -165,7 +165,7 @@ async function markTopics(source: Side, { partitions }: Side): Promise<void> {
     for (const partition of partitions.all) await marks.refresh(partition, topics);
 }
 
-function compare(source: Census, target: Census): Comparison {
+function compare(source: KeyCounts, target: KeyCounts): Comparison {
   const [before, after] = [countsIn(source), countsIn(target)];
   return [...before].map(([what, count]) => ({ what, source: count, target: after.get(what) ?? 0 }));
 }

@@ -3,7 +3,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
 import { type Copied, groupsOf } from './groups.ts';
-import { type Element, type Reading, writing } from './reading.ts';
+import { type Element, type KeyReader, writing } from './key_reader.ts';
 import { ROWS } from './rows.ts';
 import { scanned } from './scanning.ts';
 import type { Sums } from './sums.ts';
@@ -44,29 +44,29 @@ export class Mover {
   }
 
   async #copyGroup(group: readonly Copied[]): Promise<void> {
-    const places = await this.#placesOf(group.map(({ reading }) => reading));
+    const places = await this.#placesOf(group.map(({ reader }) => reader));
     await this.#send(this.#clearing(group, places));
     for (let left = group.map((copied, index) => ({ ...copied, places: places[index] })); left.length > 0; ) {
       const pieces = await this.#source.command((redis) =>
-        Promise.all(left.map(({ reading: { command } }) => redis.callBuffer(...command))),
+        Promise.all(left.map(({ reader: { command } }) => redis.callBuffer(...command))),
       );
       const writes: Writes = new Map();
-      for (const [index, { reading, expiresMs, places }] of left.entries()) {
-        const shares = await this.#shares(reading, reading.take(pieces[index]), places);
+      for (const [index, { reader, expiresMs, places }] of left.entries()) {
+        const shares = await this.#shares(reader, reader.take(pieces[index]), places);
         for (const [partition, elements] of shares)
-          this.#write(writes, partition, reading, elements, expiresMs);
+          this.#write(writes, partition, reader, elements, expiresMs);
       }
       await this.#send(writes);
-      left = left.filter(({ reading }) => !reading.isDone);
+      left = left.filter(({ reader }) => !reader.isDone);
     }
   }
 
   /**
    * Returns, for each key, the partitions that get the whole key; undefined if its elements go to different partitions.
    */
-  #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
+  #placesOf(readers: readonly KeyReader[]): Promise<(readonly Partition[] | undefined)[]> {
     return Promise.all(
-      readings.map(({ found: { name, parts } }) => {
+      readers.map(({ found: { name, parts } }) => {
         const row = ROWS[name];
         return 'whole' in row ? this.#whereabouts.of(row.whole(...parts)) : undefined;
       }),
@@ -76,10 +76,10 @@ export class Mover {
   /** Returns commands that delete lists and streams in the target, as a second copy would double their elements. */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
-    for (const [index, { reading }] of group.entries())
-      if (reading.type === 'list' || reading.type === 'stream')
+    for (const [index, { reader }] of group.entries())
+      if (reader.type === 'list' || reader.type === 'stream')
         for (const partition of places[index] ?? this.#partitions.all)
-          add(writes, partition, ['UNLINK', this.#nameIn(partition, reading.found)]);
+          add(writes, partition, ['UNLINK', this.#nameIn(partition, reader.found)]);
     return writes;
   }
 
@@ -88,7 +88,7 @@ export class Mover {
    * Without `whole`, each element goes to the partition of its owner, such as a subscriber.
    */
   async #shares(
-    { found }: Reading,
+    { found }: KeyReader,
     elements: Element[],
     whole: readonly Partition[] | undefined,
   ): Promise<Map<Partition, Element[]>> {
@@ -112,7 +112,7 @@ export class Mover {
   #write(
     writes: Writes,
     partition: Partition,
-    { type, found }: Reading,
+    { type, found }: KeyReader,
     elements: readonly Element[],
     expiresMs: number,
   ): void {

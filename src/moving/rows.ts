@@ -1,7 +1,7 @@
 import { joinToken } from '../ids.ts';
 import { unpackField } from '../metrics/counter_hash.ts';
 import { subjectOf } from '../metrics/series.ts';
-import { deliveredBy } from '../store/job.ts';
+import { bidOf } from '../store/job.ts';
 import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
@@ -55,7 +55,7 @@ const byWorker: Row = { split: ([worker], [q]) => (q === 'aux' ? 'nobody' : { wo
 const byCounter: Row = { split: (_, __, field) => ownerOfCounter(field) };
 const byHistory: Row = { whole: (subject = '') => ownerOfHistory(subject) };
 /** Jobs of the queue `aux` are not copied, because processes queue them again at intervals. */
-const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(deliveredBy(job))) };
+const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(bidOf(job))) };
 const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
 
 const oneOnly: Row = { stays: 'only a bus with several partitions has it' };

@@ -1,4 +1,4 @@
-import { deliveredBy } from '../store/job.ts';
+import { bidOf } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { Owner } from './rows.ts';
@@ -33,7 +33,7 @@ export class Whereabouts {
     const job = await this.#source.command((redis, keys) =>
       redis.lindexBuffer(keys.jobs_pending('main', owner.worker), 0),
     );
-    return job ? [await this.#ofBatch(deliveredBy(job))] : [];
+    return job ? [await this.#ofBatch(bidOf(job) ?? '')] : [];
   }
 
   async #ofBatch(bid: string): Promise<Partition> {

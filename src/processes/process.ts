@@ -6,9 +6,9 @@ import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
 import { refuseMoved } from '../moving/stored_move.ts';
 import type { Compatibility } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
-import { settlePartitionCount } from '../store/partition_count.ts';
+import { fixPartitionCount } from '../store/partition_count.ts';
 import { Partitions } from '../store/partitions.ts';
-import { refuse } from '../store/refusal.ts';
+import { throwForOperator } from '../store/refusal.ts';
 
 /** Maximum time for stopping. After it, the process ends. */
 const STOP_LIMIT_MS = 24_000;
@@ -45,7 +45,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
   for (;;) {
     try {
       await refuseMoved(partitions.control);
-      await settlePartitionCount(partitions.control, config);
+      await fixPartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
       // Publishes will need the command WAIT, which the ACL of Redis may forbid. So it is tried now. For 0 replicas it
       // returns at once.
@@ -54,7 +54,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       const assumed = takenOver === undefined ? 'none' : 'routemaster';
       return { compatibility: config.compatibility ?? assumed, takenOver };
     } catch (error) {
-      if (!isPassing(error)) return await refuse(partitions.all, error);
+      if (!isPassing(error)) return await throwForOperator(partitions.all, error);
       const cause = (error as Error).cause as Error | undefined;
       // Only errors that Redis has answered are logged here. The connection itself logs other errors, such as a cut
       // connection.

@@ -48,7 +48,7 @@ await start(async () => {
     log,
   });
   const quarantines: Quarantine[] = [];
-  const turns = new OwnerLimit(1);
+  const oneAtATime = new OwnerLimit(1);
   const listener = new Listener(redis);
   const maintenance = partitions.all.map((partition) => {
     const quarantine = new Quarantine({
@@ -58,14 +58,14 @@ await start(async () => {
       partition,
       recorder,
       publicNames,
-      turns,
+      oneAtATime,
       log,
     });
     quarantines.push(quarantine);
     const wakeups = new Wakeups(listener, partition.keys);
     wakeups.on('main', () => supervisor?.wake(partition.index));
     wakeups.on('suspect', () => quarantine.wake());
-    const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, turns, log };
+    const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, oneAtATime, log };
     return new Maintenance(config, parts);
   });
   // The stop is prepared before the boot, which may have to wait for Redis.

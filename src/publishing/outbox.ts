@@ -42,7 +42,7 @@ export type MoveEnd = 'ended' | 'left' | 'lost';
  * The entries that were read last from an outbox: how many they are (`count`), their `bytes`, and the number of the
  * `last` one. The next call of the script `read_outbox` removes them.
  */
-interface Step {
+interface LastRead {
   last: number;
   count: number;
   bytes: number;
@@ -82,17 +82,17 @@ export class Outbox {
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
     const last = Number(sent ?? 0);
-    for (let step: Step | undefined; !step || step.last < last; ) {
+    for (let lastRead: LastRead | undefined; !lastRead || lastRead.last < last; ) {
       await this.emptyAside(home, to.index);
-      const { entries, behind } = await this.#read(home, step);
-      step = undefined;
+      const { entries, behind } = await this.#read(home, lastRead);
+      lastRead = undefined;
       // `behind` has the partitions for which entries are set aside. Those entries must be applied first. The ones for
       // `to` were applied above, but another process may have set aside more since.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
       if (failed.has(to.index)) throw failed.get(to.index);
-      step = stepOf(entries, [...behind, ...failed.keys()]);
+      lastRead = lastReadOf(entries, [...behind, ...failed.keys()]);
     }
   }
 
@@ -101,11 +101,11 @@ export class Outbox {
    * with the job of the outbox. The script call that finds the outbox empty also deletes this job.
    */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
-    for (let step: Step | undefined; !signal.aborted; ) {
-      const { entries, behind, ended } = await this.#read(home, step, holder);
+    for (let lastRead: LastRead | undefined; !signal.aborted; ) {
+      const { entries, behind, ended } = await this.#read(home, lastRead, holder);
       if (entries.length === 0) return ended ? 'ended' : 'lost';
       const failed = await this.#apply(home, entries, behind);
-      step = stepOf(entries, [...behind, ...failed.keys()]);
+      lastRead = lastReadOf(entries, [...behind, ...failed.keys()]);
       // After a full read (MAX_ENTRIES) there is no wait, because the outbox probably has more entries.
       if (this.#isBusy(home, entries.length) && entries.length < MAX_ENTRIES)
         await sleep(READ_EVERY_MS - (clock.monotonicMs() % READ_EVERY_MS), signal);
@@ -125,8 +125,8 @@ export class Outbox {
     holder?: OutboxHolder,
     isOver = () => false,
   ): Promise<MoveEnd> {
-    for (let step: Step | undefined; ; ) {
-      const { entries, ended } = await this.#read(home, step, {
+    for (let lastRead: LastRead | undefined; ; ) {
+      const { entries, ended } = await this.#read(home, lastRead, {
         partition: String(to),
         maxEntries: this.#maxBytes === 1 ? 1 : MAX_ENTRIES,
         maxBytes: this.#maxBytes,
@@ -141,20 +141,24 @@ export class Outbox {
         // again with one entry at a time. If even that fails, the error is thrown.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
-        step = undefined;
+        lastRead = undefined;
         continue;
       }
       this.#maxBytes = Math.min(MAX_APPLIED_BYTES, 8 * this.#maxBytes);
       if (isOver()) return 'left';
-      step = stepOf(entries, []);
+      lastRead = lastReadOf(entries, []);
     }
   }
 
-  #read(home: Partition, { late = [], ...step }: Partial<Step> = {}, more: Partial<ReadArguments> = {}) {
+  #read(
+    home: Partition,
+    { late = [], ...lastRead }: Partial<LastRead> = {},
+    more: Partial<ReadArguments> = {},
+  ) {
     return home.run('read_outbox', {
       count: 0,
       bytes: 0,
-      ...step,
+      ...lastRead,
       late,
       maxEntries: MAX_ENTRIES,
       maxBytes: MAX_APPLIED_BYTES,
@@ -197,7 +201,7 @@ export class Outbox {
   }
 }
 
-function stepOf(entries: readonly Buffer[], late: readonly number[]): Step {
+function lastReadOf(entries: readonly Buffer[], late: readonly number[]): LastRead {
   const { number } = headOf(entries.at(-1) as Buffer);
   return { last: number, count: entries.length, bytes: bytesOf(entries), late: late.map(String) };
 }

@@ -46,7 +46,7 @@ interface PublishParts {
 }
 
 interface Budget {
-  turn(owner: string): Promise<void>;
+  whenFree(owner: string): Promise<void>;
 }
 
 interface PublishCall {
@@ -109,7 +109,7 @@ export function publishApi(parts: PublishParts): Route[] {
     if (rateLimit) rates = await rateLimit.admit(client, Buffer.byteLength(text));
     const isNdjson = NDJSON.test(headers['content-type'] ?? '');
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
-    const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
+    const events = isLong(body) ? await runSteps(readInSteps(body), client, budget) : readEvents(body);
     // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
     // removed, or have got narrower scopes.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
@@ -136,9 +136,9 @@ function refuseUnlessAllowed(caller: Caller, topic: string): void {
   if (!allows(scopes?.publish, topic)) throw mayNotPublish(topic);
 }
 
-async function inTurns<T>(steps: Generator<void, T>, client: string, budget: Budget): Promise<T> {
+async function runSteps<T>(steps: Generator<void, T>, client: string, budget: Budget): Promise<T> {
   let step = steps.next();
-  for (; !step.done; step = steps.next()) await budget.turn(client);
+  for (; !step.done; step = steps.next()) await budget.whenFree(client);
   return step.value;
 }
 

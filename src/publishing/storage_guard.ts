@@ -1,6 +1,6 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
-import { type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
+import { LASTING_SHORTAGE_MS, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
@@ -9,22 +9,22 @@ const FRESH_MS = 250;
 
 /**
  * Refuses requests that store something in a partition, if its Redis has been above the high mark of memory for
- * SETTLED_MS. Redis is measured only while requests arrive. A request waits for a new measurement only if the last
- * measurement would refuse the request.
+ * LASTING_SHORTAGE_MS. Redis is measured only while requests arrive. A request waits for a new measurement only if the
+ * last measurement would refuse the request.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
-  readonly #onFull: (short: readonly Partition[]) => void;
+  readonly #onFull: (aboveMark: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
    * The partitions (by index) whose Redis was above the high mark at the last measurement, with the time (ms) of the
    * first of its successive measurements above the mark.
    */
-  readonly #shortSinceMs = new Map<number, number>();
+  readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
-  #lookedAtMs = Number.NEGATIVE_INFINITY;
-  #looking: Promise<void> | undefined;
+  #measuredAtMs = Number.NEGATIVE_INFINITY;
+  #measuring: Promise<void> | undefined;
 
   /**
    * Calls `onFull` after each measurement that found a Redis above the high mark, with the partitions of all such
@@ -33,7 +33,7 @@ export class StorageGuard {
   constructor(
     partitions: Partitions,
     limits: MemoryLimits,
-    onFull: (short: readonly Partition[]) => void,
+    onFull: (aboveMark: readonly Partition[]) => void,
     nowMs = clock.monotonicMs,
   ) {
     this.#partitions = partitions;
@@ -47,7 +47,7 @@ export class StorageGuard {
    * nothing was measured yet. If the last measurement is old, a new one begins.
    */
   get maxBytes(): number {
-    if (!this.#isFresh) this.#looking ??= this.#look();
+    if (!this.#isFresh) this.#measuring ??= this.#measureAll();
     return this.#maxBytes;
   }
 
@@ -57,8 +57,8 @@ export class StorageGuard {
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
-    this.#looking ??= this.#look();
-    return this.#isFull(partition) ? this.#looking.then(() => this.#decide(partition)) : undefined;
+    this.#measuring ??= this.#measureAll();
+    return this.#isFull(partition) ? this.#measuring.then(() => this.#decide(partition)) : undefined;
   }
 
   /** Does the same as `check`, for the partition in which a topic lives. */
@@ -72,7 +72,7 @@ export class StorageGuard {
   }
 
   get #isFresh(): boolean {
-    return this.#nowMs() - this.#lookedAtMs < FRESH_MS;
+    return this.#nowMs() - this.#measuredAtMs < FRESH_MS;
   }
 
   #decide(partition: Partition): undefined {
@@ -80,17 +80,17 @@ export class StorageGuard {
   }
 
   #isFull({ index }: Partition): boolean {
-    const sinceMs = this.#shortSinceMs.get(index) ?? Number.POSITIVE_INFINITY;
-    return this.#lookedAtMs - sinceMs >= SETTLED_MS;
+    const sinceMs = this.#aboveMarkSinceMs.get(index) ?? Number.POSITIVE_INFINITY;
+    return this.#measuredAtMs - sinceMs >= LASTING_SHORTAGE_MS;
   }
 
-  async #look(): Promise<void> {
+  async #measureAll(): Promise<void> {
     const redises = await Promise.all(this.#partitions.byRedis().map((its) => this.#measure(its)));
     const measured = redises.flat();
     if (measured.length > 0) this.#maxBytes = Math.min(...measured.map(({ memory }) => memory.max));
-    const short = measured.filter(({ memory }) => memory.used > memory.highMark);
-    this.#note(short.flatMap(({ partitions }) => partitions));
-    this.#looking = undefined;
+    const aboveMark = measured.filter(({ memory }) => memory.used > memory.highMark);
+    this.#note(aboveMark.flatMap(({ partitions }) => partitions));
+    this.#measuring = undefined;
   }
 
   /**
@@ -102,11 +102,12 @@ export class StorageGuard {
     return memory ? [{ partitions, memory }] : [];
   }
 
-  #note(short: readonly Partition[]): void {
-    this.#lookedAtMs = this.#nowMs();
-    const before = new Map(this.#shortSinceMs);
-    this.#shortSinceMs.clear();
-    for (const { index } of short) this.#shortSinceMs.set(index, before.get(index) ?? this.#lookedAtMs);
-    if (short.length > 0) this.#onFull(short);
+  #note(aboveMark: readonly Partition[]): void {
+    this.#measuredAtMs = this.#nowMs();
+    const before = new Map(this.#aboveMarkSinceMs);
+    this.#aboveMarkSinceMs.clear();
+    for (const { index } of aboveMark)
+      this.#aboveMarkSinceMs.set(index, before.get(index) ?? this.#measuredAtMs);
+    if (aboveMark.length > 0) this.#onFull(aboveMark);
   }
 }

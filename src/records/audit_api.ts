@@ -45,7 +45,7 @@ export function auditApi({ audit }: { audit: Audit }): Route[] {
         const { limit, before, ...filter } = query;
         const { entries, looked, next } = await audit.list(filter, limit ?? DEFAULT_LISTED, before);
         const headers = next === undefined ? undefined : nextLink(path, { ...filter, limit, before: next });
-        return { ...ok(entries.map(shown)), headers, calls: looked / ENTRIES_PER_CALL };
+        return { ...ok(entries.map(shown)), headers, priceInCalls: looked / ENTRIES_PER_CALL };
       },
     }),
   ];

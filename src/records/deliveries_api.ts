@@ -82,7 +82,7 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       answers: { 200: z.array(DELIVERY) },
       async handle({ caller, path, query }) {
         const { limit, before, ...asked } = query;
-        const { tokens, calls } = await subscribersAsked(parts, caller, asked, WHAT);
+        const { tokens, priceInCalls } = await subscribersAsked(parts, caller, asked, WHAT);
         const { state, since, until } = asked;
         const wanted = { clients: tokens, state, sinceMs: since, untilMs: until, after: before };
         const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
@@ -90,7 +90,7 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
         return {
           ...ok(await withOwners(parts, caller, page.deliveries)),
           headers: place === undefined ? place : nextLink(path, { ...asked, limit, before: place }),
-          calls: calls + page.looked / LOOKED_PER_CALL,
+          priceInCalls: priceInCalls + page.looked / LOOKED_PER_CALL,
         };
       },
     }),
@@ -101,13 +101,13 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       async handle({ caller, params: { id } }) {
         const own = await tokensOfCaller(caller);
         const { delivery, looked } = await deliveries.find(id, own);
-        const calls = looked / SEARCHED_PER_CALL;
-        if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { calls });
+        const priceInCalls = looked / SEARCHED_PER_CALL;
+        if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { priceInCalls });
         const [shown = delivery] = await withOwners(parts, caller, [delivery]);
         if (delivery.state === 'taken' || delivery.state === 'dropped')
-          return { ...ok(shown), headers: undefined, calls };
+          return { ...ok(shown), headers: undefined, priceInCalls };
         const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-        return { ...ok(wholeJson(shown, deliveries.events(delivery))), headers, calls };
+        return { ...ok(wholeJson(shown, deliveries.events(delivery))), headers, priceInCalls };
       },
     }),
     route('POST /deliveries/:id/retry', BOTH, {

@@ -44,7 +44,7 @@ export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
         return {
           ...ok(await publicNames.shownTo(caller, found, 'subscriber')),
           headers,
-          calls: looked / ENTRIES_PER_CALL,
+          priceInCalls: looked / ENTRIES_PER_CALL,
         };
       },
     }),

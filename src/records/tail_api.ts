@@ -26,7 +26,7 @@ export function tailApi({ tail, publicNames }: TailParts): Route[] {
       answers: { 200: z.array(TAIL_ENTRY) },
       async handle({ caller, query }) {
         const entries = await tail.watch(query.topic);
-        return { ...ok(await publicNames.shownTo(caller, entries, 'client')), calls: 0 };
+        return { ...ok(await publicNames.shownTo(caller, entries, 'client')), priceInCalls: 0 };
       },
     }),
   ];

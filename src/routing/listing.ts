@@ -17,10 +17,10 @@ export async function listed<T, Shown>(
   page?: Page<unknown>,
   size = MAX_ENTRIES_PER_TURN,
 ) {
-  const { headers, calls = 0 } = page ?? {};
-  if (all.length <= size) return { ...ok(await show(all)), headers, calls };
+  const { headers, priceInCalls = 0 } = page ?? {};
+  if (all.length <= size) return { ...ok(await show(all)), headers, priceInCalls };
   const type = { 'Content-Type': 'application/json; charset=utf-8' };
-  return { ...ok(pieces(all, show, size)), headers: { ...type, ...headers }, calls };
+  return { ...ok(pieces(all, show, size)), headers: { ...type, ...headers }, priceInCalls };
 }
 
 async function* pieces<T, Shown>(

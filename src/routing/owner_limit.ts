@@ -12,19 +12,19 @@ export class OwnerLimit {
 
   /** Runs `work` as soon as fewer than `max` functions run for its owner. Settles as `work` does. */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
-    let line = this.#owners.get(owner);
-    if (!line) {
-      line = { underWay: 0, waiting: [] };
-      this.#owners.set(owner, line);
+    let state = this.#owners.get(owner);
+    if (!state) {
+      state = { underWay: 0, waiting: [] };
+      this.#owners.set(owner, state);
     }
-    if (line.underWay < this.#max) line.underWay++;
-    else await new Promise<void>((resolve) => line.waiting.push(resolve));
+    if (state.underWay < this.#max) state.underWay++;
+    else await new Promise<void>((resolve) => state.waiting.push(resolve));
     try {
       return await work();
     } finally {
-      const next = line.waiting.shift();
+      const next = state.waiting.shift();
       if (next) next();
-      else if (--line.underWay === 0) this.#owners.delete(owner);
+      else if (--state.underWay === 0) this.#owners.delete(owner);
     }
   }
 }

@@ -61,7 +61,7 @@ export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
   /** How many calls the entries cost in the caller's rate limit. The request itself costs one more. */
-  calls: number;
+  priceInCalls: number;
 }
 
 /**
@@ -102,8 +102,8 @@ export class Pages {
       limit: size,
     });
     const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, last.place) });
-    const calls = list.length / ENTRIES_PER_CALL;
-    return { entries: page.map(({ entry }) => entry), headers, calls };
+    const priceInCalls = list.length / ENTRIES_PER_CALL;
+    return { entries: page.map(({ entry }) => entry), headers, priceInCalls };
   }
 
   /** Encrypts the place of an entry for links to pages of the listing at `path`. */

@@ -38,18 +38,18 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 
 /**
  * Returns the client that a call is about. A client asks about itself, and must not send the parameter `field`. For
- * root and viewers, returns `given`, the value of this parameter. `own` is a part of the error message, such as `your
- * own triggers are`.
+ * root and viewers, returns `given`, the value of this parameter. `advicePart` is a part of the error message, such as
+ * `your own triggers are`.
  */
 export function clientNamed(
   caller: Caller,
   given: string | undefined,
   field: string,
-  own: string,
+  advicePart: string,
 ): string | undefined {
   if (caller.role !== 'client') return given;
   if (given === undefined) return caller.token;
-  throw badParameter(field, `is for root; leave it out, and ${own} meant`);
+  throw badParameter(field, `is for root; leave it out, and ${advicePart} meant`);
 }
 
 /**

@@ -67,7 +67,7 @@ export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
   /** How many calls this answer costs in the client's rate limit. CallLimits also counts the length of each answer. */
-  calls?: number | undefined;
+  priceInCalls?: number | undefined;
   /** The code of an error that the body shows to a person, for the audit. */
   code?: ErrorCode | undefined;
   body?: unknown;
@@ -84,8 +84,13 @@ export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
 /** The schema of the body for each status. Null stands for no body. */
 type Answers = Record<number, z.ZodType | null>;
 
-/** The compiler demands `calls` from every listing, so that no route forgets to count entries that it does not show. */
-type Cost<Schema> = Schema extends z.ZodArray ? { calls: number } : { calls?: number | undefined };
+/**
+ * The compiler demands `priceInCalls` from every listing, so that no route forgets to count entries that it does not
+ * show.
+ */
+type Cost<Schema> = Schema extends z.ZodArray
+  ? { priceInCalls: number }
+  : { priceInCalls?: number | undefined };
 
 type AnswerTo<A extends Answers> = {
   [Status in keyof A]: {

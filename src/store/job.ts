@@ -31,15 +31,15 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/** Returns the UID of the batch that a job delivers; undefined for other jobs, or if `packJob` did not pack it. */
-export function batchOf({ text }: Packed): string | undefined {
+/** Returns the UID of the batch that a job delivers; undefined for other jobs, and for jobs not packed by `packJob`. */
+export function bidOfOwnPacking({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;
 }
 
 /** Decodes a packed job. Returns undefined if the bytes are not a job. */
 export function unpackJob(packed: Packed): Job | undefined {
-  const bid = batchOf(packed);
+  const bid = bidOfOwnPacking(packed);
   if (bid !== undefined) return { name: 'batch', args: [bid] };
   try {
     const value = decode(packed.toBuffer());
@@ -50,8 +50,8 @@ export function unpackJob(packed: Packed): Job | undefined {
   }
 }
 
-/** Returns the UID of the batch that a job delivers, whatever program packed it. Returns '' for other jobs. */
-export function deliveredBy(packed: Buffer): string {
+/** Returns the UID of the batch that a job delivers, whatever program packed it; undefined for other jobs. */
+export function bidOf(packed: Buffer): string | undefined {
   const job = unpackJob(Packed.of(packed));
-  return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : '';
+  return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : undefined;
 }

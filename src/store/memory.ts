@@ -11,13 +11,13 @@ export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
  * excess may be an error of measurement: Redis measures the buffers of its connections only once a second, and until
  * then a buffered reply of 255 MB looks like stored data.
  */
-export const SETTLED_MS = 1100;
+export const LASTING_SHORTAGE_MS = 1100;
 
 /** The state of a Redis's memory. All sizes are in bytes. */
 export interface Memory {
   /**
    * Bytes of stored data, without the buffers of connections, replicas and AOF. But a new buffer may look like stored
-   * data for up to a second (see `SETTLED_MS`).
+   * data for up to a second (see `LASTING_SHORTAGE_MS`).
    */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */

@@ -11,7 +11,7 @@ export const COUNT_KEY = 'partitions';
  * Checks that the bus in this Redis has as many partitions as configured. If keys need hash tags (with several
  * partitions, or on a cluster), the first boot stores the number. Throws BootError if a person must act.
  */
-export async function settlePartitionCount(
+export async function fixPartitionCount(
   { master }: Partition,
   { redisPrefix: prefix, partitions: wanted }: Pick<Config, 'redisPrefix' | 'partitions'>,
 ): Promise<void> {

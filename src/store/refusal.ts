@@ -35,7 +35,7 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
  * Called with an `error` of Redis. Throws a BootError if a person must act first: the ACL forbids a command, or keys
  * have wrong types. Otherwise throws `error`.
  */
-export async function refuse(partitions: readonly Partition[], error: unknown): Promise<never> {
+export async function throwForOperator(partitions: readonly Partition[], error: unknown): Promise<never> {
   const cause = { cause: error };
   if (error instanceof StorageForbidden) {
     const acl = 'docs/operating.md has the ACL that the bus needs; a move needs what docs/scale.md has';

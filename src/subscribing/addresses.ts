@@ -6,7 +6,7 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
 /** Whether callbacks may go to an address: `allowed` (by the operator), `public`, or the name of a forbidden range. */
-type Standing = 'allowed' | 'public' | (string & {});
+type AddressClass = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 
@@ -20,7 +20,7 @@ const GLOBAL_UNICAST = network('2000::/3');
  * IPv6 networks whose addresses contain one or two IPv4 addresses. `at` is the position of the first byte of each, and
  * `mask` a number with which its bytes are XORed.
  */
-const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
+const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
   [network('::ffff:0:0/96'), [{ at: 12 }]],
   [network('::/96'), [{ at: 12 }]],
@@ -50,17 +50,17 @@ export class Addresses {
   }
 
   /** Classifies an IP address, in any notation that resolvers and URLs use. Any other text is `unknown`. */
-  standing(text: string): Standing {
-    return isIP(text) === 0 ? 'unknown' : this.#standing(parsed(text));
+  classOf(text: string): AddressClass {
+    return isIP(text) === 0 ? 'unknown' : this.#classOf(parsed(text));
   }
 
-  #standing(address: Address): Standing {
+  #classOf(address: Address): AddressClass {
     if (this.#allowed.some((each) => isIn(address, each))) return 'allowed';
     const range = address.range();
     if (address instanceof ipaddr.IPv6 && range !== 'loopback') {
-      const inner = embedded(address)?.map((each) => this.#standing(each));
+      const inner = embeddedIn(address)?.map((each) => this.#classOf(each));
       if (inner) return inner.find(isRefused) ?? (inner.includes('public') ? 'public' : 'allowed');
-      const tunnelled = this.#standingOfIsatap(address);
+      const tunnelled = this.#classOfIsatap(address);
       if (isRefused(tunnelled)) return tunnelled;
       if (range === 'unicast' && !isIn(address, GLOBAL_UNICAST)) return 'reserved';
     }
@@ -70,23 +70,25 @@ export class Addresses {
 
   /**
    * Classifies the IPv4 address inside an ISATAP address, to which a router of such a tunnel sends. Other routers send
-   * to the whole address, which `#standing` classifies as well. Returns `public` if the address is not ISATAP.
+   * to the whole address, which `#classOf` classifies as well. Returns `public` if the address is not ISATAP.
    */
-  #standingOfIsatap(address: ipaddr.IPv6): Standing {
+  #classOfIsatap(address: ipaddr.IPv6): AddressClass {
     const bytes = Buffer.from(address.toByteArray());
     if (!ISATAP.test(bytes.toString('hex', 8, 12))) return 'public';
-    return this.#standing(new ipaddr.IPv4([...bytes.subarray(12)]));
+    return this.#classOf(new ipaddr.IPv4([...bytes.subarray(12)]));
   }
 }
 
-export function isRefused(standing: Standing): boolean {
-  return standing !== 'public' && standing !== 'allowed';
+export function isRefused(addressClass: AddressClass): boolean {
+  return addressClass !== 'public' && addressClass !== 'allowed';
 }
 
-function embedded(address: ipaddr.IPv6): ipaddr.IPv4[] | undefined {
-  const [, held] = EMBEDDING.find(([each]) => isIn(address, each)) ?? [];
+function embeddedIn(address: ipaddr.IPv6): ipaddr.IPv4[] | undefined {
+  const [, places] = EMBEDDING.find(([each]) => isIn(address, each)) ?? [];
   const bytes = address.toByteArray();
-  return held?.map(({ at, mask = 0 }) => new ipaddr.IPv4(bytes.slice(at, at + 4).map((byte) => byte ^ mask)));
+  return places?.map(
+    ({ at, mask = 0 }) => new ipaddr.IPv4(bytes.slice(at, at + 4).map((byte) => byte ^ mask)),
+  );
 }
 
 function isIn(address: Address, [base, bits]: Network): boolean {

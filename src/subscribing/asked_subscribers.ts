@@ -37,8 +37,8 @@ export async function subscribersOf(
 /**
  * Returns the tokens of the subscribers that a call is about, and the cost of finding them.
  * - `tokens` is undefined for all subscribers. It is empty if nobody has the given public name.
- * - `calls` is the cost in the rate limit. It is 0, unless a viewer gives a public name: all subscribers are searched
- *   for it.
+ * - `priceInCalls` is the cost in the rate limit. It is 0, unless a viewer gives a public name: all subscribers are
+ *   searched for it.
  * Throws bad_query if a parameter is not allowed, or missing. `what` is the word for the listed things in the message.
  */
 export async function subscribersAsked(
@@ -46,13 +46,13 @@ export async function subscribersAsked(
   caller: Caller,
   { subscriber, join }: Asked,
   what: string,
-): Promise<{ tokens: string[] | undefined; calls: number }> {
+): Promise<{ tokens: string[] | undefined; priceInCalls: number }> {
   const named = clientNamed(caller, subscriber, 'subscriber', `your own ${what} are`);
   if (named === undefined && join !== undefined)
     throw badParameter('subscriber', 'is missing: say whose join it is, as ?subscriber=token');
-  if (named === undefined) return { tokens: undefined, calls: 0 };
-  const { token, calls } = await parts.publicNames.tokenGiven(caller, named, parts.subscribers);
-  return { tokens: token === undefined ? [] : await subscribersOf(parts, token, join), calls };
+  if (named === undefined) return { tokens: undefined, priceInCalls: 0 };
+  const { token, priceInCalls } = await parts.publicNames.tokenGiven(caller, named, parts.subscribers);
+  return { tokens: token === undefined ? [] : await subscribersOf(parts, token, join), priceInCalls };
 }
 
 /**

@@ -126,13 +126,13 @@ export class CallbackPolicy {
 
   /** Says why the bus may not connect to an address. Does not name the address, which may be internal. */
   #refusalOf(protocol: string, address: string): string | undefined {
-    const standing = this.#addresses.standing(address);
-    if (isRefused(standing) && protocol === 'https:')
+    const addressClass = this.#addresses.classOf(address);
+    if (isRefused(addressClass) && protocol === 'https:')
       return (
-        `its host is at an address that is not public (${standing}); ` +
+        `its host is at an address that is not public (${addressClass}); ` +
         'use another, or have the operator add it to ROUTEMASTER_CALLBACK_ALLOW'
       );
-    if (standing !== 'allowed' && protocol !== 'https:')
+    if (addressClass !== 'allowed' && protocol !== 'https:')
       return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW';
     return undefined;
   }

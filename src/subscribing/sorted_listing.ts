@@ -62,10 +62,10 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     const isNamed = await nameFilter(parts.clients, caller, query.name);
     const matches = (of: Standing) =>
       (state === undefined || subscriberState(of) === state) && isNamed(of.token);
-    const { page, last, calls } = pickPage(all, { ...ranking(sort, place), matches, limit });
+    const { page, last, priceInCalls } = pickPage(all, { ...ranking(sort, place), matches, limit });
     const reports = await withLately(page.map(({ token }) => token));
     const headers = last && nextLink(path, { ...query, after: await pages.seal(listing, placeOf(last)) });
-    return { reports, page: { entries: reports, headers, calls } };
+    return { reports, page: { entries: reports, headers, priceInCalls } };
   };
 
   /** Resolves with the reports of those subscribers that still exist, in this order, with the field `lately`. */

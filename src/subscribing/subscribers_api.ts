@@ -138,11 +138,13 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
       async handle({ caller, params }) {
         if (caller.role === 'client' && caller.token !== params.token)
           throw new BusError('forbidden', 'only root and viewers see other subscribers than yourself');
-        const { token = '', calls } = await publicNames.tokenGiven(caller, params.token, () => tokens.get());
+        const { token = '', priceInCalls } = await publicNames.tokenGiven(caller, params.token, () =>
+          tokens.get(),
+        );
         const [report] = await subscriptions.read([token]);
         if (!report) throw notFound();
         const [shown] = await subscribersFor(caller, [report]);
-        return { ...ok(shown as SubscriberReport), calls };
+        return { ...ok(shown as SubscriberReport), priceInCalls };
       },
     }),
     route('DELETE /subscriber', CLIENTS, {

@@ -63,7 +63,7 @@ export class Subscriptions {
     const toFlush = await this.#marks.reserve(partition, foreign, maxTopics);
     if (!toFlush) return 'too_many_topics';
     for (const home of toFlush) await this.#outbox?.flush(home, partition);
-    const leaving = await this.#leavingElsewhere(token, (topic) => !topics.includes(topic));
+    const leftTopics = await this.#flushLeftTopics(token, (topic) => !topics.includes(topic));
     const reply = await partition.run('subscribe', {
       ...wanted,
       token,
@@ -76,7 +76,7 @@ export class Subscriptions {
       maxTopics,
       maxSubscribers,
     });
-    await this.#marks.refresh(partition, [...foreign, ...leaving]);
+    await this.#marks.refresh(partition, [...foreign, ...leftTopics]);
     return reply;
   }
 
@@ -85,9 +85,9 @@ export class Subscriptions {
     const partition = this.#partitions.ofSubscriber(token);
     const home = this.#partitions.ofTopic(topic);
     const isForeign = home !== partition;
-    const leaving = await this.#leavingElsewhere(token, (each) => each === topic);
+    const leftTopics = await this.#flushLeftTopics(token, (each) => each === topic);
     const reply = await partition.run('unsubscribe', { token, topic, isForeign });
-    await this.#marks.refresh(partition, leaving);
+    await this.#marks.refresh(partition, leftTopics);
     if (reply !== 'not_subscribed' || !isForeign) return reply;
     const exists = await home.command((redis, keys) => redis.sismember(keys.topics(), topic));
     return exists === 1 ? reply : 'topic_not_found';
@@ -97,14 +97,14 @@ export class Subscriptions {
    * Returns those topics that the subscriber leaves (`isLeft`) and that other partitions store. First moves their
    * events that are accepted already to the queue of the subscriber. Otherwise these events would be lost.
    */
-  async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
+  async #flushLeftTopics(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
     const partition = this.#partitions.ofSubscriber(token);
     const topics = await partition.command((redis, keys) => redis.smembers(keys.subscriber_topics(token)));
-    const leaving = this.#marks.foreign(partition, topics.filter(isLeft));
-    const homes = new Set(leaving.map((topic) => this.#partitions.ofTopic(topic)));
+    const leftTopics = this.#marks.foreign(partition, topics.filter(isLeft));
+    const homes = new Set(leftTopics.map((topic) => this.#partitions.ofTopic(topic)));
     for (const home of homes) await this.#outbox?.flush(home, partition);
-    return leaving;
+    return leftTopics;
   }
 
   /**
@@ -133,7 +133,7 @@ export class Subscriptions {
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
-    const topics = await this.#leavingElsewhere(token, () => true);
+    const topics = await this.#flushLeftTopics(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
     // Flushing fails if one of these partitions is away. So it comes before the removal: the join then still exists,

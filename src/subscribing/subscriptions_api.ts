@@ -90,10 +90,10 @@ export function subscriptionsApi({
       });
       if (outcome !== 'ok') throw limitReached(outcome);
       await undoUnlessPermitted(caller.token, body.topics);
-      const calls = body.topics.length / TOPICS_PER_CALL;
+      const priceInCalls = body.topics.length / TOPICS_PER_CALL;
       return answer
-        ? { ...ok(answer), headers: { 'Cache-Control': 'no-store' }, calls }
-        : { ...NO_CONTENT, calls };
+        ? { ...ok(answer), headers: { 'Cache-Control': 'no-store' }, priceInCalls }
+        : { ...NO_CONTENT, priceInCalls };
     },
   } as const;
   return [

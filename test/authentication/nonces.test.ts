@@ -57,7 +57,7 @@ test('no two nonces are the same, even within a millisecond; their uses have dif
     },
   });
   const issued = Array.from({ length: 100 }, () => issuing.issue());
-  for (const nonce of issued) await issuing.use(nonce, '1', 'shop');
+  for (const nonce of issued) await issuing.consume(nonce, '1', 'shop');
   assert.equal(new Set(issued).size, 100);
   assert.equal(taken.size, 100);
 });
@@ -75,7 +75,7 @@ test('new keys are fetched before it is answered that the key of a nonce was rep
   let loaded = 0;
   const keys = { ...hourKeys('k'), load: async () => void loaded++ };
   const late = new Nonces(keys, { consume: async () => 'replaced' });
-  assert.equal(await late.use(nonces.issue(), '00000001', 'shop'), 'replaced');
+  assert.equal(await late.consume(nonces.issue(), '00000001', 'shop'), 'replaced');
   assert.equal(loaded, 1);
 });
 

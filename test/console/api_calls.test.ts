@@ -15,7 +15,7 @@ function answering(first: string, last: string) {
     for (; read < PIECES; read++) yield (read === 0 ? first : ',') + EVENT;
     yield last;
   }
-  const handle = async () => ({ ...ok(pieces()), calls: 3 });
+  const handle = async () => ({ ...ok(pieces()), priceInCalls: 3 });
   const api = new ApiCalls(
     [route('GET /long', ALL, { answers: { 200: z.unknown() }, handle })],
     async () => 0,
@@ -46,7 +46,7 @@ test('a page shows numbers of 64 bits with their digits', async () => {
   async function* pieces() {
     yield letter;
   }
-  const handle = async () => ({ ...ok(pieces()), calls: 0 });
+  const handle = async () => ({ ...ok(pieces()), priceInCalls: 0 });
   const api = new ApiCalls(
     [route('GET /letter', ALL, { answers: { 200: z.unknown() }, handle })],
     async () => 0,

@@ -12,7 +12,7 @@ const collectGarbage = runInNewContext('gc') as () => void;
 test('answers that open pages share are not kept after their time', async () => {
   const made: WeakRef<object>[] = [];
   const handle = async () => {
-    const answer = { ...ok('x'), calls: 0 };
+    const answer = { ...ok('x'), priceInCalls: 0 };
     made.push(new WeakRef(answer));
     return answer;
   };

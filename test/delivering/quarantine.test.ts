@@ -37,7 +37,7 @@ test('a quarantine that dies at each start is started again after growing pauses
     partition: store,
     recorder: new Recorder({ increment: () => {} }),
     publicNames: new PublicNames(new Clients(store, []), new NameKey(store)),
-    turns: new OwnerLimit(1),
+    oneAtATime: new OwnerLimit(1),
     log,
   });
   const diedAtMs: number[] = [];

@@ -174,7 +174,7 @@ describe('while an outbox is full', () => {
       const [grant] = (await new Queue(partition, 'main', settings).acquire(['w1'])).grants;
       const { batch } = grant ?? {};
       assert.ok(grant && batch);
-      const work = () => batches.take({ ...grant, batch }, running);
+      const work = () => batches.countBatch({ ...grant, batch }, running);
       return { partition, token, outlet, work, expire: () => expire(running) };
     };
 

@@ -35,7 +35,7 @@ const startsAtOnce = async (budget: WorkBudget) => {
   setImmediate(() => {
     isLater = true;
   });
-  await budget.turn();
+  await budget.whenFree();
   return !isLater;
 };
 
@@ -52,7 +52,7 @@ test('work beyond the budget of a turn continues in the next turns, in order, an
   const budget = new WorkBudget(10);
   const heard: (number | string)[] = [];
   const work = async (name: number) => {
-    await budget.turn();
+    await budget.whenFree();
     busy(4);
     heard.push(name);
   };
@@ -82,12 +82,12 @@ test('work beyond the budget of a turn continues in the next turns, in order, an
 
 test('owners take turns, however much of one waits', async () => {
   const budget = new WorkBudget(1);
-  await budget.turn();
+  await budget.whenFree();
   const untilMs = performance.now() + 2;
   while (performance.now() < untilMs); // The budget of this turn of the event loop is spent.
   const heard: string[] = [];
   const work = async (owner: string) => {
-    await budget.turn(owner);
+    await budget.whenFree(owner);
     heard.push(owner);
   };
   await Promise.all(['many', 'many', 'many', 'many', 'one', 'many', 'other', 'one'].map(work));

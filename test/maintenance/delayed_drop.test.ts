@@ -11,7 +11,7 @@ import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { Autodrop } from '../../src/maintenance/autodrop.ts';
-import { delayedCuts } from '../../src/maintenance/delayed_drop.ts';
+import { delayedDropOrders } from '../../src/maintenance/delayed_drop.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { delayedCounts } from '../../src/store/delayed_counts.ts';
 import { infoNumber, readMemory } from '../../src/store/memory.ts';
@@ -51,15 +51,17 @@ describe('delayedCuts', () => {
       holding('b', 'shop', 300, 3000),
       holding('c', 'mill', 100, 1000),
     ];
-    assert.deepEqual(delayedCuts(holdings, 2000), [
+    assert.deepEqual(delayedDropOrders(holdings, 2000), [
       { topic: 'a', maxDeleted: 50 },
       { topic: 'b', maxDeleted: 150 },
     ]);
   });
 
   test('takes all that there is, and no more', () => {
-    assert.deepEqual(delayedCuts([holding('a', 'shop', 7, 700)], 9000), [{ topic: 'a', maxDeleted: 7 }]);
-    assert.deepEqual(delayedCuts([], 9000), []);
+    assert.deepEqual(delayedDropOrders([holding('a', 'shop', 7, 700)], 9000), [
+      { topic: 'a', maxDeleted: 7 },
+    ]);
+    assert.deepEqual(delayedDropOrders([], 9000), []);
   });
 });
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { fairCuts, oldestCut } from '../../src/maintenance/fair_share.ts';
+import { dropOrderOfOldest, fairDropOrders } from '../../src/maintenance/fair_share.ts';
 
 const holding = (token: string, bytes: number, batches = bytes / 10) => ({ token, bytes, batches });
 
 describe('what is dropped fairly', () => {
-  const cases: [what: string, holdings: [string, number][], free: number, cuts: [string, number][]][] = [
+  const cases: [what: string, holdings: [string, number][], free: number, orders: [string, number][]][] = [
     [
       'is only of the largest, if it stays the largest',
       [
@@ -71,18 +71,18 @@ describe('what is dropped fairly', () => {
       ],
     ],
   ];
-  for (const [what, holdings, free, cuts] of cases)
+  for (const [what, holdings, free, orders] of cases)
     test(what, () =>
       assert.deepEqual(
-        fairCuts(
+        fairDropOrders(
           holdings.map(([token, bytes]) => holding(token, bytes)),
           free,
         ),
-        cuts.map(([token, maxDeleted]) => ({ token, maxDeleted })),
+        orders.map(([token, maxDeleted]) => ({ token, maxDeleted })),
       ),
     );
 });
 
 test('the oldest of all are as many as hold that much on average', () => {
-  assert.deepEqual(oldestCut([holding('a', 100), holding('b', 300)], 100), [{ maxDeleted: 10 }]);
+  assert.deepEqual(dropOrderOfOldest([holding('a', 100), holding('b', 300)], 100), [{ maxDeleted: 10 }]);
 });

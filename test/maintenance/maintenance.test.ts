@@ -140,7 +140,7 @@ function begin(partitions: Partitions, partition: Partition) {
     publicNames: new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control)),
     wakeups,
     recorder,
-    turns: new OwnerLimit(1),
+    oneAtATime: new OwnerLimit(1),
     log,
   });
   maintenance.start();

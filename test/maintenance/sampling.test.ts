@@ -56,8 +56,8 @@ beforeEach(async () => {
   await bus.publish('shop', 'widgets', ['one', 'two']);
   await count((recorder) => {
     recorder.published('widgets', 2, 80);
-    recorder.delivered({ queue: 'alice', status: 'success', events: 5, durationMs: 7, latencyMs: 60 });
-    recorder.delivered({ queue: 'alice', status: 'failure', events: 1, durationMs: 7, latencyMs: 60 });
+    recorder.delivered({ subscriber: 'alice', status: 'success', events: 5, durationMs: 7, latencyMs: 60 });
+    recorder.delivered({ subscriber: 'alice', status: 'failure', events: 1, durationMs: 7, latencyMs: 60 });
   });
 });
 afterEach(() => assertConsistent(redis.store));

@@ -161,8 +161,8 @@ test('deliveries appear in histograms', async () => {
   await record((recorder) => {
     for (const durationMs of [3, 5, 6, 400, 99_000]) {
       const result = { events: 1, durationMs, latencyMs: durationMs + 500 };
-      recorder.delivered({ queue: 'a', status: 'success', ...result });
-      recorder.delivered({ queue: 'b', status: durationMs > 100 ? 'failure' : 'success', ...result });
+      recorder.delivered({ subscriber: 'a', status: 'success', ...result });
+      recorder.delivered({ subscriber: 'b', status: durationMs > 100 ? 'failure' : 'success', ...result });
     }
   });
   const families = await show();

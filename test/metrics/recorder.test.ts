@@ -65,7 +65,7 @@ test('the first attempt at a batch is counted with its latency', () => {
 });
 
 test('a successful delivery is counted with its duration and its latency', () => {
-  recorder.delivered({ queue: 'a', status: 'success', events: 7, durationMs: 20, latencyMs: 620 });
+  recorder.delivered({ subscriber: 'a', status: 'success', events: 7, durationMs: 20, latencyMs: 620 });
   const tags = { queue: 'a', status: 'success' };
   assert.deepEqual(counted, [
     ['delivery.events', tags, 7],
@@ -81,7 +81,13 @@ test('a successful delivery is counted with its duration and its latency', () =>
 });
 
 test('a failed delivery is counted with its duration only', () => {
-  recorder.delivered({ queue: 'a', status: 'failure', events: 7, durationMs: 50_000, latencyMs: 60_000 });
+  recorder.delivered({
+    subscriber: 'a',
+    status: 'failure',
+    events: 7,
+    durationMs: 50_000,
+    latencyMs: 60_000,
+  });
   const names = counted.map(([name]) => name);
   assert.ok(names.includes('delivery.time2') && !names.some((name) => name.startsWith('latency.')));
   assert.ok(counted.some(([, { le, status }]) => le === '+Inf' && status === 'failure'));

@@ -30,7 +30,7 @@ async function countAll(
   for (const reason of ['max_attempts', 'max_age', 'failed_in_bus']) recorder.buried('alice', reason, 5);
   recorder.firstAttempted('alice', 6);
   for (const status of ['success', 'failure'] as const)
-    recorder.delivered({ queue: 'alice', status, events: 7, durationMs: 8, latencyMs: 9 });
+    recorder.delivered({ subscriber: 'alice', status, events: 7, durationMs: 8, latencyMs: 9 });
   await counters.flush();
 }
 

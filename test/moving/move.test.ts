@@ -20,7 +20,7 @@ import { openSide, type Side } from '../../src/moving/side.ts';
 import { refuseMoved } from '../../src/moving/stored_move.ts';
 import { foundKey } from '../../src/store/found_key.ts';
 import { fixedText, LAYOUT } from '../../src/store/keys.ts';
-import { settlePartitionCount } from '../../src/store/partition_count.ts';
+import { fixPartitionCount } from '../../src/store/partition_count.ts';
 import type { Partitions } from '../../src/store/partitions.ts';
 import { contentOf, differences } from './content.ts';
 import { fillBus } from './filled_bus.ts';
@@ -149,7 +149,7 @@ describe('a move', () => {
   test('goes on where it was cut off; until it has ended nobody starts on the target, and nobody on the source', async () => {
     await fillBus(redis.store, SIZES);
     const boot = (partitions: number) =>
-      settlePartitionCount(target.partitions.control, { redisPrefix: target.prefix, partitions });
+      fixPartitionCount(target.partitions.control, { redisPrefix: target.prefix, partitions });
     const cutOff = () => {
       throw new Error('cut off');
     };
@@ -204,7 +204,7 @@ describe('a move', () => {
       const [, keys = ''] = /redis-cli DEL (.*)\. docs/.exec(refusal) ?? [];
       await redis.store.redis.del(...keys.split(' '));
       await refuseMoved(redis.store);
-      await settlePartitionCount(redis.store, { redisPrefix: redis.store.prefix, partitions: 1 });
+      await fixPartitionCount(redis.store, { redisPrefix: redis.store.prefix, partitions: 1 });
     });
 
   test('notices that the bus changes meanwhile', async () => {

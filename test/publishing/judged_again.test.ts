@@ -42,7 +42,7 @@ async function slowWeb(t: TestContext) {
     delaying: { publish: () => Promise.reject(new Error('no event has a time')) },
     limits: { ...DELAY_LIMITS, maxEventDataBytes: 65_536 },
     budget: {
-      turn: () => {
+      whenFree: () => {
         waiting++;
         return turns.promise;
       },

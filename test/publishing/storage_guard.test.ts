@@ -6,7 +6,7 @@ import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { StorageGuard } from '../../src/publishing/storage_guard.ts';
-import { infoNumber, readMemory, SETTLED_MS } from '../../src/store/memory.ts';
+import { infoNumber, LASTING_SHORTAGE_MS, readMemory } from '../../src/store/memory.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
@@ -91,7 +91,7 @@ describe('below the high mark', () => {
 async function foundFull(): Promise<void> {
   await looked();
   await until(() => timesFull === 1);
-  nowMs += SETTLED_MS;
+  nowMs += LASTING_SHORTAGE_MS;
   passes();
   await until(() => timesFull === 2);
 }
@@ -111,7 +111,7 @@ describe('beyond the high mark', () => {
     await fill();
     await looked();
     await until(() => timesFull === 1);
-    for (nowMs = FRESH_MS; nowMs < SETTLED_MS; nowMs += FRESH_MS) {
+    for (nowMs = FRESH_MS; nowMs < LASTING_SHORTAGE_MS; nowMs += FRESH_MS) {
       passes();
       await until(() => timesFull === 1 + nowMs / FRESH_MS);
     }
@@ -200,7 +200,7 @@ test('of two Redises only the full one refuses, and only its partitions are to f
   await fill();
   passes();
   await until(() => freed.length === 1);
-  nowMs += SETTLED_MS;
+  nowMs += LASTING_SHORTAGE_MS;
   passes();
   await until(() => freed.length === 2);
   assert.deepEqual(freed, [[0], [0]]);

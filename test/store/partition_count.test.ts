@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { BootError } from '../../src/errors.ts';
-import { settlePartitionCount } from '../../src/store/partition_count.ts';
+import { fixPartitionCount } from '../../src/store/partition_count.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
-const settle = (partitions: number, redisPrefix = '') => {
+const fix = (partitions: number, redisPrefix = '') => {
   const { control } = Partitions.on(redis.store.redis, { prefix: redisPrefix, partitions });
-  return settlePartitionCount(control, { redisPrefix, partitions });
+  return fixPartitionCount(control, { redisPrefix, partitions });
 };
 const refused = (settling: Promise<void>, message: RegExp) =>
   assert.rejects(settling, (error: Error) => error instanceof BootError && message.test(error.message));
@@ -17,16 +17,16 @@ beforeEach(() => redis.flush());
 
 describe('the number of partitions', () => {
   test('is stored at the first boot, and must be the same at each', async () => {
-    await settle(4, 'shop:');
+    await fix(4, 'shop:');
     assert.deepEqual(await redis.store.redis.keys('*'), ['shop:partitions']);
-    await settle(4, 'shop:');
-    await refused(settle(16, 'shop:'), /has 4 partitions.* is 16.*docs\/scale\.md/);
-    await refused(settle(1, 'shop:'), /has 4 partitions.* is 1\./);
-    await settle(16);
+    await fix(4, 'shop:');
+    await refused(fix(16, 'shop:'), /has 4 partitions.* is 16.*docs\/scale\.md/);
+    await refused(fix(1, 'shop:'), /has 4 partitions.* is 1\./);
+    await fix(16);
   });
 
   test('is the one that was stored first, if processes start with several', async () => {
-    const outcomes = await Promise.allSettled([settle(4), settle(8), settle(4), settle(8)]);
+    const outcomes = await Promise.allSettled([fix(4), fix(8), fix(4), fix(8)]);
     const count = await redis.store.redis.get('partitions');
     assert.deepEqual(
       outcomes.map(({ status }) => status === 'fulfilled'),
@@ -35,28 +35,28 @@ describe('the number of partitions', () => {
   });
 
   test('is not stored if it is one, so that the layout stays as it was', async () => {
-    await settle(1);
+    await fix(1);
     assert.deepEqual(await redis.store.redis.keys('*'), []);
   });
 
   test('cannot be several beside a bus that has one', async () => {
     await redis.store.redis.set('shop:schema', '2');
-    await refused(settle(4, 'shop:'), /has a bus with one partition.*docs\/scale\.md/);
+    await refused(fix(4, 'shop:'), /has a bus with one partition.*docs\/scale\.md/);
     assert.equal(await redis.store.redis.exists('shop:partitions'), 0);
-    await settle(4, 'other:');
+    await fix(4, 'other:');
   });
 
   test('cannot be several in the Redis of a Ruby Routemaster', async () => {
     for (const key of ['subscribers', 'topics']) {
       await redis.flush();
       await redis.store.redis.sadd(key, 'alice');
-      await refused(settle(4), /Ruby Routemaster.*docs\/migrating\.md/);
-      await settle(1);
+      await refused(fix(4), /Ruby Routemaster.*docs\/migrating\.md/);
+      await fix(1);
     }
   });
 
   test('cannot be several under a prefix with a hash tag, which would put all into one slot', async () => {
-    await refused(settle(4, '{shop}:'), /ROUTEMASTER_REDIS_PREFIX must have no \{/);
-    await settle(1, '{shop}:');
+    await refused(fix(4, '{shop}:'), /ROUTEMASTER_REDIS_PREFIX must have no \{/);
+    await fix(1, '{shop}:');
   });
 });

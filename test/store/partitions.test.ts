@@ -141,7 +141,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
   const shared = { partitions, publicNames, recorder, log };
   const outboxParts = { confirmed: partitions, figures: recorder, marks: new TopicMarks(partitions) };
   const outbox = new Outbox({ ...outboxParts, limits: PUBLISH_LIMITS, log });
-  const turns = new OwnerLimit(1);
+  const oneAtATime = new OwnerLimit(1);
   const settings = { ...CONFIG, workers: workersOfPartition(CONFIG, partitions) };
   assert.equal(settings.workers, 4);
 
@@ -149,7 +149,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
     const workers = new ThreadWorkers(partition, { handler, recorder, log, onIdle: () => {} }, settings);
     const wakeups = new Wakeups(new Listener(redis.store.redis), partition.keys);
     wakeups.on('main', () => workers.wake());
-    const maintenance = new Maintenance(CONFIG, { ...shared, partition, wakeups, outbox, turns });
+    const maintenance = new Maintenance(CONFIG, { ...shared, partition, wakeups, outbox, oneAtATime });
     return { workers, maintenance };
   });
   const stop = () =>
@@ -285,7 +285,15 @@ test('a sweep that ends a join of a client, whose change was cut off, deletes it
   const publicNames = new PublicNames(new Clients(control, []), new NameKey(control));
   const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
   const { signal: stopping } = new AbortController();
-  const shared = { partition, partitions, publicNames, recorder, log, turns: new OwnerLimit(1), stopping };
+  const shared = {
+    partition,
+    partitions,
+    publicNames,
+    recorder,
+    log,
+    oneAtATime: new OwnerLimit(1),
+    stopping,
+  };
   const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
   await job?.run(stopping);
   assert.deepEqual([await partition.redis.scard(partition.keys.joins()), await letters()], [0, 0]);
@@ -303,7 +311,15 @@ test('a sweep of an idle partition sends few commands, whatever the number of cl
   const publicNames = new PublicNames(clients, new NameKey(partitions.control));
   const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
   const { signal: stopping } = new AbortController();
-  const shared = { partition, partitions, publicNames, recorder, log, turns: new OwnerLimit(1), stopping };
+  const shared = {
+    partition,
+    partitions,
+    publicNames,
+    recorder,
+    log,
+    oneAtATime: new OwnerLimit(1),
+    stopping,
+  };
   const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
   await job?.run(stopping); // loads the functions
   const monitor = connect(redis.redis.socketPath ?? '');

@@ -13,7 +13,7 @@ import { connect, connectOne } from '../../src/store/connection.ts';
 import { Listener } from '../../src/store/listener.ts';
 import type { Connection } from '../../src/store/master.ts';
 import type { Partition } from '../../src/store/partition.ts';
-import { settlePartitionCount } from '../../src/store/partition_count.ts';
+import { fixPartitionCount } from '../../src/store/partition_count.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { countProcesses, showPresence } from '../../src/store/presence.ts';
 import type { RedisCluster } from '../../src/store/redis_cluster.ts';
@@ -167,11 +167,11 @@ describe('a cluster', () => {
   });
 
   test('has the number of its partitions in a slot of its own', async () => {
-    const settle = (count: number) =>
-      settlePartitionCount(partitions.control, { redisPrefix: 'shop:', partitions: count });
-    await settle(1);
-    await settle(1);
-    await assert.rejects(settle(4), /has 1 partitions/);
+    const fix = (count: number) =>
+      fixPartitionCount(partitions.control, { redisPrefix: 'shop:', partitions: count });
+    await fix(1);
+    await fix(1);
+    await assert.rejects(fix(4), /has 1 partitions/);
   });
 
   test('counts processes on the master of the control partition', async () => {

@@ -24,7 +24,7 @@ export async function retryDeadLetters(call: Call): Promise<void> {
     await call.connect().retryDeadLetter(id);
     return call.print(undefined, ['retried 1']);
   }
-  const answer = await ofOne(call, (whose) => call.connect().retryDeadLetters(whose));
+  const answer = await forSubscriber(call, (whose) => call.connect().retryDeadLetters(whose));
   call.print(answer, [`retried ${answer.retried}`]);
 }
 
@@ -34,7 +34,7 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
     await call.connect().purgeDeadLetter(id);
     return call.print(undefined, ['purged 1']);
   }
-  const answer = await ofOne(call, (whose) => call.connect().purgeDeadLetters(whose));
+  const answer = await forSubscriber(call, (whose) => call.connect().purgeDeadLetters(whose));
   call.print(answer, [`purged ${answer.purged}`]);
 }
 
@@ -46,7 +46,7 @@ function idOrAll({ args, options }: Call): string[] {
 }
 
 /** Makes a call about all dead letters of a subscriber. If root names none, the error says which option to give. */
-async function ofOne<Answer>(
+async function forSubscriber<Answer>(
   call: Call,
   ask: (whose: { subscriber: string | undefined }) => Promise<Answer>,
 ): Promise<Answer> {

@@ -54,7 +54,7 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   const health = health_points < 100 ? `${detail}; health ${health_points} of 100` : detail;
   const adviceOnFailures = await adviceWhenFailing(bus, subscription, role, unreached);
   if (adviceOnFailures !== undefined) return bad('callback', health, adviceOnFailures);
-  const found = `${health}${stateOf(subscription)}`;
+  const found = `${health}${progressOf(subscription)}`;
   if (unreached === undefined || (await isDeliveredLately(bus, subscription, role)))
     return good('callback', found);
   const path = role === 'client' ? '/subscriber/test' : `/subscribers/${subscriber}/test`;
@@ -77,7 +77,7 @@ async function isDeliveredLately(
 }
 
 /** Says how the deliveries to a subscriber go, if none of them fails now. */
-function stateOf({ events, health_points, last_attempted_at }: Subscription): string {
+function progressOf({ events, health_points, last_attempted_at }: Subscription): string {
   if (health_points < 100)
     return ` after failures; ${events.queued === 0 ? 'nothing waits' : 'no delivery fails now'}`;
   return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';

@@ -6,7 +6,7 @@ type Subscriber = BusReport['subscribers'][number];
 /** The columns of the table. On a narrow terminal, those with the highest rank are left out first. */
 const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) => unknown }[] = [
   { head: 'SUBSCRIBER', rank: 1, cell: ({ subscriber }) => subscriber },
-  { head: 'STATE', rank: 2, cell: (line) => stateOf(line) },
+  { head: 'STATE', rank: 2, cell: (line) => subscriberState(line) },
   { head: 'QUEUED', rank: 3, cell: ({ queued }) => number(queued) },
   { head: 'OLDEST', rank: 4, cell: ({ oldest_seconds }) => duration(oldest_seconds) },
   { head: 'EVENTS/S', rank: 6, cell: ({ delivered_rate }) => rate(delivered_rate) },
@@ -85,7 +85,11 @@ function shortened(text: string, width: number): string {
 }
 
 /** Returns the state of a subscriber in the words of the API and the console, or `left` if it has left the bus. */
-function stateOf({ health, queued, paused }: Pick<SubscriberLine, 'health' | 'queued' | 'paused'>): string {
+function subscriberState({
+  health,
+  queued,
+  paused,
+}: Pick<SubscriberLine, 'health' | 'queued' | 'paused'>): string {
   if (health === null) return 'left';
   if (paused) return 'paused';
   if (health === 100) return 'healthy';

@@ -11,7 +11,7 @@ export const BULK_JOB = 'bulk';
 
 /**
  * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk may have a part in each
- * partition, with a state of its own. `stateOf` tells the state of the bulk.
+ * partition, with a state of its own. `bulkState` tells the state of the bulk.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -85,7 +85,7 @@ export class Bulks {
   /** Returns the newest bulk of an owner, if there is one. A bulk is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
-    const state = stateOf(parts);
+    const state = bulkState(parts);
     return state && { ...parts.reduce(together), state };
   }
 
@@ -148,7 +148,7 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
  * BULK_STATES that a part has. A part can still be `counting` or `counted` after the others were cancelled, if its
  * partition was away or hung then.
  */
-function stateOf(parts: readonly Bulk[]): BulkState | undefined {
+function bulkState(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);
   return has('cancelled') && !has('running') ? 'cancelled' : BULK_STATES.find(has);
 }

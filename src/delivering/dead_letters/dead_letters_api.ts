@@ -68,14 +68,15 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const { reason, since: sinceMs, until } = asked;
         const filter = { reason, sinceMs, untilMs: until === undefined ? undefined : until - 1 };
         const count = limit ?? DEFAULT_LISTED;
-        const { tokens, calls } = await subscribersAsked(parts, caller, query, WHAT);
+        const { tokens, priceInCalls } = await subscribersAsked(parts, caller, query, WHAT);
         const { letters, next, looked } = await listDeadLetters(partitions, tokens, count, before, filter);
         const place = next && `${next.diedAtMs}-${next.id}`;
         const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
         return {
           ...ok(await withOwners(parts, caller, letters)),
           headers,
-          calls: calls + (tokens?.length ?? 1) / SUBSCRIBERS_PER_CALL + looked / ENTRIES_PER_CALL,
+          priceInCalls:
+            priceInCalls + (tokens?.length ?? 1) / SUBSCRIBERS_PER_CALL + looked / ENTRIES_PER_CALL,
         };
       },
     }),

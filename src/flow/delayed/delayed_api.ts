@@ -67,7 +67,7 @@ export function delayedApi({ partitions }: { partitions: Partitions }): Route[] 
         const last = hasMore ? events.at(-1) : undefined;
         const link = last && nextLink(path, { limit, after: `${last.at}-${last.serial}` });
         const headers = { 'Content-Type': 'application/json; charset=utf-8', ...link };
-        return { ...ok(json(events)), headers, calls: 0 };
+        return { ...ok(json(events)), headers, priceInCalls: 0 };
       },
     }),
     route('DELETE /topics/:name/delayed/:id', BOTH, {

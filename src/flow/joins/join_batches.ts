@@ -74,16 +74,16 @@ export class JoinBatches {
    * deletes the job. The batch waits while Redis is short of memory, or an outbox is full. Throws RangeError if an
    * event cannot be decoded, and StorageUnavailable.
    */
-  async take(work: Work, signal: AbortSignal): Promise<Settlement> {
+  async countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
     try {
-      return await this.#take(work, signal);
+      return await this.#countBatch(work, signal);
     } catch (error) {
       if (error instanceof StorageFull) return UNTIL_THERE_IS_ROOM;
       throw error;
     }
   }
 
-  async #take(work: Work, signal: AbortSignal): Promise<Settlement> {
+  async #countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;
     const { guard, partitions, settings } = this.#parts;
     let events = eventsIn(batch.pieces);

@@ -39,16 +39,16 @@ interface JoinsParts {
  */
 export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
   /**
-   * Resolves with the token of the join that the request names. A viewer names the client by its public name; `calls`
-   * is what the search for this name costs in the rate limit.
+   * Resolves with the token of the join that the request names. A viewer names the client by its public name;
+   * `priceInCalls` is what the search for this name costs in the rate limit.
    */
   const meant = async (caller: Caller, name: string, client: string | undefined) => {
     const named = clientNamed(caller, client, 'client', 'your own join is');
     if (named === undefined)
       throw badParameter('client', 'is missing: say whose join it is, as ?client=token');
     const owners = async () => (await joins.tokens()).map(ownerOf);
-    const { token = '', calls } = await publicNames.tokenGiven(caller, named, owners);
-    return { token: joinToken(name, token), calls };
+    const { token = '', priceInCalls } = await publicNames.tokenGiven(caller, named, owners);
+    return { token: joinToken(name, token), priceInCalls };
   };
   /**
    * Removes the stored join if its client was removed during the request, or got narrower scopes. Such a change of the
@@ -103,15 +103,15 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
       async handle(call) {
         const { caller, path, params, query } = call;
         const { client, limit = DEFAULT_LISTED } = query;
-        const { token, calls } = await meant(caller, params.name, client);
+        const { token, priceInCalls } = await meant(caller, params.name, client);
         const place = query.after && readPlace(await pages.open(path, 'after', query.after));
         const report = await joins.find(token);
-        if (!report) throw notFound(params.name, calls);
+        if (!report) throw notFound(params.name, priceInCalls);
         const { keys, next } = await joins.openKeys(token, report, limit, place || undefined);
         const after = next && (await pages.seal(path, `${next.sinceMs} ${next.key}`));
         const headers = after === undefined ? after : nextLink(path, { client, limit: query.limit, after });
         const [shown = report] = await publicNames.shownTo(caller, [report], 'client');
-        return { ...ok({ ...shown, keys }), headers, calls };
+        return { ...ok({ ...shown, keys }), headers, priceInCalls };
       },
     }),
     route('DELETE /joins/:name', BOTH, {
@@ -129,8 +129,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
   ];
 }
 
-function notFound(name: string, calls = 0): BusError {
-  return new BusError('join_not_found', `there is no join ${name}`, { calls });
+function notFound(name: string, priceInCalls = 0): BusError {
+  return new BusError('join_not_found', `there is no join ${name}`, { priceInCalls });
 }
 
 function readPlace(place: string): KeyPlace {

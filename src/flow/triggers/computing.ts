@@ -19,7 +19,7 @@ export class Computing {
   }
 
   /** The price of the measured CPU time, as a number of calls in the caller's rate limit. May be a fraction. */
-  get calls(): number {
+  get priceInCalls(): number {
     return this.#micros / 1000 / MS_PER_CALL;
   }
 }

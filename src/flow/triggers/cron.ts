@@ -132,9 +132,9 @@ export class CronTimes implements Times {
     const [, , , ...days] = this.#expression.split(' ');
     const cron = new Cron(`0 0 0 ${days.join(' ')} *`, { utcOffset: 0, mode });
     return {
-      seconds: placesIn(second),
-      minutes: placesIn(minute),
-      hours: placesIn(hour),
+      seconds: indexesIn(second),
+      minutes: indexesIn(minute),
+      hours: indexesIn(hour),
       isDay: (date) => cron.match(date),
     };
   }
@@ -184,6 +184,6 @@ function patternOf(expression: string): CronPattern {
   }
 }
 
-function placesIn(flags: readonly number[]): number[] {
-  return flags.flatMap((flag, place) => (flag ? place : []));
+function indexesIn(flags: readonly number[]): number[] {
+  return flags.flatMap((flag, index) => (flag ? index : []));
 }

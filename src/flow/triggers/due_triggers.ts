@@ -25,7 +25,7 @@ const MAX_TIMES = 200;
 /** Maximum time for computing due times. After it, the triggers whose times are computed so far fire. */
 const PLAN_MS = 50;
 /** After this time of computing due times, the next trigger waits until other code of this process has run. */
-const TURN_MS = 5;
+const YIELD_EVERY_MS = 5;
 /** Minimum time between two log lines about a trigger whose times cannot be computed. Workers try each second. */
 const TELL_EVERY_MS = 3_600_000;
 const MAX_TOLD = 1000;
@@ -104,15 +104,15 @@ export class DueTriggers {
     const firings: Firing[] = [];
     let times = 0;
     const endMs = clock.monotonicMs() + PLAN_MS;
-    let turnEndMs = clock.monotonicMs() + TURN_MS;
+    let yieldAtMs = clock.monotonicMs() + YIELD_EVERY_MS;
     for (const each of due) {
       const firing = this.#plan(each, nowMs);
       firings.push(firing);
       times += firing.times.length;
       if (times >= MAX_TIMES || clock.monotonicMs() >= endMs) break;
-      if (clock.monotonicMs() < turnEndMs) continue;
+      if (clock.monotonicMs() < yieldAtMs) continue;
       await nextTurn();
-      turnEndMs = clock.monotonicMs() + TURN_MS;
+      yieldAtMs = clock.monotonicMs() + YIELD_EVERY_MS;
     }
     return firings;
   }

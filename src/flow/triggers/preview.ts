@@ -4,23 +4,23 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next `count` due times (ms) of a trigger, or fewer if its schedule ends. `calls` is the price of the
- * computation, in calls of the rate limit. Computing one time may take some ms, so each waits for its `turn`.
+ * Returns the next `count` due times (ms) of a trigger, or fewer if its schedule ends. `priceInCalls` is the price of
+ * the computation, in calls of the rate limit. Computing one time may take some ms, so each waits for `whenFree`.
  */
 export async function nextTimes(
   { text }: StoredTrigger,
   nowMs: number,
   count: number,
-  turn: () => Promise<void>,
-): Promise<{ times: number[]; calls: number }> {
+  whenFree: () => Promise<void>,
+): Promise<{ times: number[]; priceInCalls: number }> {
   const times = timesOf(readDefinition(text).timing);
   const computing = new Computing();
   const found: number[] = [];
   for (let at: number | undefined = nowMs; found.length < count; found.push(at)) {
     const last: number = at;
-    await turn();
+    await whenFree();
     at = computing.run(() => times.next(last));
     if (at === undefined) break;
   }
-  return { times: found, calls: computing.calls };
+  return { times: found, priceInCalls: computing.priceInCalls };
 }

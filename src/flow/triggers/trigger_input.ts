@@ -127,6 +127,6 @@ export function readTriggerEvent(value: unknown, limits: EventLimits): EventCont
   }
 }
 
-export function badTrigger(field: string, detail: string, calls = 0): BusError {
-  return new BusError('bad_trigger', detail, { members: { field }, calls });
+export function badTrigger(field: string, detail: string, priceInCalls = 0): BusError {
+  return new BusError('bad_trigger', detail, { members: { field }, priceInCalls });
 }

@@ -62,8 +62,10 @@ interface TriggersParts {
   rateLimit?: RateLimit | undefined;
   limits: Pick<EventLimits, 'maxEventDataBytes'>;
   dialect: Pick<Dialect, 'events'>;
-  /** Lets the process serve other requests during long work: await `turn` before each part that may take some ms. */
-  budget: { turn(owner: string): Promise<void> };
+  /**
+   * Lets the process serve other requests during long work: await `whenFree` before each part that may take some ms.
+   */
+  budget: { whenFree(owner: string): Promise<void> };
 }
 
 /**
@@ -76,26 +78,26 @@ export function triggersApi(parts: TriggersParts): Route[] {
 
   /**
    * Resolves with the client whose triggers a call is about: undefined for all clients, and an empty text if nobody has
-   * the public name that a viewer gave. `calls` is what the search for this name costs in the rate limit.
+   * the public name that a viewer gave. `priceInCalls` is what the search for this name costs in the rate limit.
    */
   const asked = async (caller: Caller, { client }: Whose) => {
     const named = clientNamed(caller, client, 'client', 'your own triggers are');
-    if (named === undefined) return { token: named, calls: 0 };
+    if (named === undefined) return { token: named, priceInCalls: 0 };
     const owners = async () => (await triggers.names()).map((each) => each.client);
-    const { token = '', calls } = await publicNames.tokenGiven(caller, named, owners);
-    return { token, calls };
+    const { token = '', priceInCalls } = await publicNames.tokenGiven(caller, named, owners);
+    return { token, priceInCalls };
   };
 
   /** Does the same as `asked` for a call about a single trigger, whose client must be named. */
   const askedOne = async (caller: Caller, query: Whose) => {
-    const { token, calls } = await asked(caller, query);
+    const { token, priceInCalls } = await asked(caller, query);
     if (token === undefined) throw badParameter('client', 'is missing: say whose, as ?client=token');
-    return { token, calls };
+    return { token, priceInCalls };
   };
 
-  const find = async (trigger: TriggerName, calls = 0) => {
+  const find = async (trigger: TriggerName, priceInCalls = 0) => {
     const { nowMs, stored } = await triggers.find(trigger);
-    if (!stored) throw notFound(trigger.name, calls);
+    if (!stored) throw notFound(trigger.name, priceInCalls);
     return { nowMs, stored };
   };
 
@@ -121,18 +123,18 @@ export function triggersApi(parts: TriggersParts): Route[] {
       query: PAGE,
       answers: { 200: z.array(TRIGGER_REPORT) },
       async handle({ caller, path, query }) {
-        const { token, calls } = await asked(caller, query);
+        const { token, priceInCalls } = await asked(caller, query);
         const paged = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
         const cut = await pages.cut(paged, () => triggers.names(token), placeOf);
         const show = async (slice: readonly TriggerName[]) => {
           const stored = await triggers.read(slice);
-          await budget.turn(caller.role === 'client' ? caller.token : caller.role);
+          await budget.whenFree(caller.role === 'client' ? caller.token : caller.role);
           return readable(stored, await reporter(caller, stored));
         };
         return listed(
           cut?.entries ?? [],
           show,
-          cut && { ...cut, calls: cut.calls + calls },
+          cut && { ...cut, priceInCalls: cut.priceInCalls + priceInCalls },
           TRIGGERS_PER_TURN,
         );
       },
@@ -145,12 +147,15 @@ export function triggersApi(parts: TriggersParts): Route[] {
       },
       errors: ['bad_trigger', 'trigger_not_found'],
       async handle({ caller, params: { name }, query }) {
-        const { token, calls } = await askedOne(caller, query);
-        const { nowMs, stored } = await find({ client: token, name }, calls);
+        const { token, priceInCalls } = await askedOne(caller, query);
+        const { nowMs, stored } = await find({ client: token, name }, priceInCalls);
         const report = (await reporter(caller, [stored]))(stored);
-        if (query.preview === undefined) return { ...ok(report), calls };
-        const preview = await nextTimes(stored, nowMs, query.preview, () => budget.turn(token));
-        return { ...ok({ ...report, preview: preview.times }), calls: calls + preview.calls };
+        if (query.preview === undefined) return { ...ok(report), priceInCalls };
+        const preview = await nextTimes(stored, nowMs, query.preview, () => budget.whenFree(token));
+        return {
+          ...ok({ ...report, preview: preview.times }),
+          priceInCalls: priceInCalls + preview.priceInCalls,
+        };
       },
     }),
     route('PUT /triggers/:name', BOTH, {
@@ -173,7 +178,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
         refuseBeyondScope(client, body.topic);
         await guard.checkTopic(body.topic);
         const event = readTriggerEvent(body.event, rules);
-        await budget.turn(client.token);
+        await budget.whenFree(client.token);
         const trigger = { client: client.token, name };
         const computing = new Computing();
         const isFixed = clients.isFixed(client.token);
@@ -185,7 +190,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
         const { stored } = await find(trigger);
         const status = outcome === 'created' ? 201 : 200;
         const report = (await reporter(caller, [stored]))(stored);
-        return { status, body: report, calls: computing.calls } as const;
+        return { status, body: report, priceInCalls: computing.priceInCalls } as const;
       },
     }),
     route('DELETE /triggers/:name', BOTH, {
@@ -236,8 +241,8 @@ function refuseBeyondScope({ scopes }: ClientCaller, topic: string): void {
   if (!allows(scopes?.publish, topic)) throw mayNotPublish(topic, 'topic');
 }
 
-function notFound(name: string, calls = 0): BusError {
-  return new BusError('trigger_not_found', `there is no trigger ${name}`, { calls });
+function notFound(name: string, priceInCalls = 0): BusError {
+  return new BusError('trigger_not_found', `there is no trigger ${name}`, { priceInCalls });
 }
 
 /** Returns the reports of these triggers. Leaves out those whose definition cannot be read; the sweep logs them. */

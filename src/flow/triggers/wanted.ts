@@ -32,5 +32,5 @@ export function wanted(
   if (nextMs !== undefined) return { definition, isPaused, due: { nextMs } };
   const detail =
     'schedule has no time from now on, or none within eight years; see start, end and offset too';
-  throw badTrigger('schedule', detail, computing.calls);
+  throw badTrigger('schedule', detail, computing.priceInCalls);
 }

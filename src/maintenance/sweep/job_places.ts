@@ -1,4 +1,4 @@
-import { deliveredBy, type QueueName, SHARES } from '../../store/job.ts';
+import { bidOf, type QueueName, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /** A job's bytes as Latin-1 text, because a map cannot have bytes as keys. */
@@ -18,9 +18,13 @@ export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
  * Yields the jobs in all places of a queue. Reads the places in the order in which jobs move through them, so that it
- * misses few jobs that move meanwhile. `waiting` has the tokens of subscribers with waiting jobs.
+ * misses few jobs that move meanwhile. `waitingTokens` has the tokens of subscribers with waiting jobs.
  */
-export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
+export async function* jobPlaces(
+  walk: Walk,
+  q: QueueName,
+  waitingTokens: Iterable<string>,
+): AsyncGenerator<Place> {
   const { keys } = walk.partition;
   const at = (jobs: Buffer[], waitingSubscriber = '', leftovers = false): Place => ({
     jobs,
@@ -30,7 +34,7 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
   for await (const jobs of walk.members('jobs_scheduled', q)) yield at(jobs);
   for await (const jobs of walk.elements(keys.jobs_instant(q))) yield at(jobs, '', true);
   if (q === 'main') {
-    for (const token of waiting)
+    for (const token of waitingTokens)
       for await (const jobs of walk.members('jobs_waiting', token)) yield at(jobs, token);
     for (const share of SHARES)
       for await (const jobs of walk.elements(keys.share_jobs(share))) yield at(jobs, '', true);
@@ -48,14 +52,17 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
 
 /** Returns those of the jobs whose batch no longer exists. */
 export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]> {
-  const deliveries = jobs.filter((job) => deliveredBy(job) !== '');
+  const deliveries = jobs.flatMap((job) => {
+    const bid = bidOf(job);
+    return bid ? { job, bid } : [];
+  });
   const gone: Buffer[] = [];
   for (const slice of slices(deliveries)) {
-    const batches = slice.map((job) => walk.partition.keys.batch(deliveredBy(job)));
+    const batches = slice.map(({ bid }) => walk.partition.keys.batch(bid));
     // Usually all batches exist. A single command is enough to see this.
     if ((await walk.ask((redis) => redis.exists(...batches))) === batches.length) continue;
     const found = await walk.ask((redis) => Promise.all(batches.map((each) => redis.exists(each))));
-    gone.push(...slice.filter((_, index) => found[index] === 0));
+    gone.push(...slice.filter((_, index) => found[index] === 0).map(({ job }) => job));
   }
   return gone;
 }

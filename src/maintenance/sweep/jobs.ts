@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { deliveredBy, packJob, type QueueName, SHARES } from '../../store/job.ts';
+import { bidOf, packJob, type QueueName, SHARES } from '../../store/job.ts';
 import { sumOf } from '../../sum.ts';
 import { bytesOf, jobPlaces, type PackedJob, type Place, textOf, withoutBatch } from './job_places.ts';
 import { slices, type Walk } from './walk.ts';
@@ -12,7 +12,7 @@ const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
 
 interface JobClues {
-  waiting: Iterable<string>;
+  waitingTokens: Iterable<string>;
   jobless: Iterable<string>;
   /** Number of living workers of the Ruby Routemaster, which take jobs too. Undefined if there are none. */
   rubyWorkers?: number | undefined;
@@ -30,8 +30,8 @@ export class JobSweep {
   readonly #clues: JobClues;
   /** For each waiting job that this sweep has seen, the token of the job's subscriber. */
   readonly #waitingSubscribers = new Map<PackedJob, string>();
-  #parts = 1;
-  #part = 0;
+  #portions = 1;
+  #portion = 0;
 
   constructor(walk: Walk, q: QueueName, clues: JobClues) {
     this.#walk = walk;
@@ -42,8 +42,8 @@ export class JobSweep {
   async run(): Promise<void> {
     const { maxJobs, jobless } = this.#clues;
     const total = await this.#walk.ask((redis, keys) => redis.scard(keys.jobs_index(this.#q)));
-    this.#parts = Math.max(1, Math.ceil(total / maxJobs));
-    this.#part = Math.floor(Math.random() * this.#parts);
+    this.#portions = Math.max(1, Math.ceil(total / maxJobs));
+    this.#portion = Math.floor(Math.random() * this.#portions);
     const known = await this.#readIndex();
     const unindexed = new Set(Array.from(jobless, (bid) => textOf(packJob('batch', [bid]))));
     await this.#countPlaces(known, unindexed);
@@ -59,20 +59,20 @@ export class JobSweep {
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
     for await (const jobs of this.#walk.members('jobs_index', this.#q)) {
-      const ofThisPart = jobs.filter((job) => this.#isInThisPart(job));
-      for (const job of ofThisPart) known.set(textOf(job), 0);
-      await this.#repair(await withoutBatch(this.#walk, ofThisPart));
+      const ofPortion = jobs.filter((job) => this.#isInPortion(job));
+      for (const job of ofPortion) known.set(textOf(job), 0);
+      await this.#repair(await withoutBatch(this.#walk, ofPortion));
     }
     return known;
   }
 
-  #isInThisPart(job: Buffer): boolean {
-    return this.#parts === 1 || crc32(job) % this.#parts === this.#part;
+  #isInPortion(job: Buffer): boolean {
+    return this.#portions === 1 || crc32(job) % this.#portions === this.#portion;
   }
 
   /** Counts in how many places each job of `known` is. Adds the other jobs in these places to `unindexed`, if given. */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
-    for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
+    for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waitingTokens)) {
       for (const job of place.jobs.map(textOf)) {
         const places = known.get(job);
         if (places === undefined) continue;
@@ -88,7 +88,7 @@ export class JobSweep {
    * leftovers (see Place).
    */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
-    const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInThisPart(job));
+    const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInPortion(job));
     const leftovers = place.leftovers ? await withoutBatch(this.#walk, others) : [];
     const ignored = new Set(leftovers.map(textOf));
     for (const job of others.map(textOf)) {
@@ -125,7 +125,7 @@ export class JobSweep {
       const slice = suspects.slice(at, at + count);
       const suspect = (job: Buffer) => ({
         job,
-        bid: deliveredBy(job),
+        bid: bidOf(job) ?? '',
         laneToken: this.#waitingSubscribers.get(textOf(job)),
       });
       await this.#walk.repair('sweep_jobs', {

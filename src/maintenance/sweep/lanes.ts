@@ -1,4 +1,4 @@
-import { deliveredBy, SHARES } from '../../store/job.ts';
+import { bidOf, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /** Repairs leases, lanes and shares of workers. `holding` names the workers that the sweep saw with a job. */
@@ -16,7 +16,7 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     );
     const suspects = slice.map((worker, index) => ({
       worker,
-      bid: jobs[index] ? deliveredBy(jobs[index]) : '',
+      bid: (jobs[index] && bidOf(jobs[index])) ?? '',
     }));
     await walk.repair('sweep_workers', { suspects });
   }
@@ -26,7 +26,7 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /** Restarts the deliveries to subscribers whose lanes are stuck, or wait for a trial job that is gone. */
-export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
-  for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });
+export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
+  for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });
   for await (const tokens of walk.members('subscribers')) await walk.repair('sweep_lanes', { tokens });
 }

@@ -35,12 +35,12 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   const walk = new Walk(partition, signal, findings);
   // Each part of the sweep relies on the repairs of the earlier parts.
   const seen = await sweepBatches(walk, maxJobs);
-  const waiting = seen.of('jobs_waiting');
+  const waitingTokens = seen.of('jobs_waiting');
   await sweepWorkers(walk, seen.of('jobs_pending'));
-  const main = new JobSweep(walk, 'main', { waiting, jobless: seen.jobless, maxJobs, rubyWorkers });
-  const aux = new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers });
+  const main = new JobSweep(walk, 'main', { waitingTokens, jobless: seen.jobless, maxJobs, rubyWorkers });
+  const aux = new JobSweep(walk, 'aux', { waitingTokens: [], jobless: [], maxJobs, rubyWorkers });
   for (const jobs of [main, aux]) await walk.skippable(jobs.run());
-  await sweepLanes(walk, waiting);
+  await sweepLanes(walk, waitingTokens);
   await sweepJoins(walk, seen);
   // Gauges are not checked while a Ruby process uses this Redis. The Ruby process counts an event at once, but this bus
   // sees the event only when it has converted the batch. So correct gauges would seem wrong.

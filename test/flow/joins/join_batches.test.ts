@@ -92,7 +92,7 @@ describe('a batch of a join', () => {
       ...Array.from({ length: 95 }, (_, n) => joinEvent('paid', n % 10)),
       joinEvent('paid', null),
     );
-    const settlement = await joinBatches().take(await grant(), running);
+    const settlement = await joinBatches().countBatch(await grant(), running);
     assert.deepEqual(settlement, { end: 'settled', held: true });
     assert.equal(await isQueued(), false);
     assert.deepEqual(
@@ -108,7 +108,7 @@ describe('a batch of a join', () => {
     const data = `{"key":12345678901234567890,"values":[${Array(20_000).fill(1)}]}`;
     const event = `{"id":"e1","topic":"paid","type":"noop","url":"https://a.example","t":1,"data":${data}}`;
     await publish(event.replace('e1', 'e2'), event);
-    assert.deepEqual(await joinBatches().take(await grant(), running), { end: 'settled', held: true });
+    assert.deepEqual(await joinBatches().countBatch(await grant(), running), { end: 'settled', held: true });
     assert.deepEqual([counted['joins.completed'], counted['joins.unkeyed']], [1, 0]);
   });
 
@@ -126,7 +126,7 @@ describe('a batch of a join', () => {
       (await list()).map(({ state }) => state),
       ['in_flight'],
     );
-    await joinBatches().take(held, running);
+    await joinBatches().countBatch(held, running);
     const [{ id, state, record } = {}, ...more] = await list();
     assert.deepEqual([id, state, more.length], [held.batch.bid, 'taken', 0]);
     const [, , , events, attempts, topics, , , status] = JSON.parse(`[${record}]`);
@@ -141,7 +141,7 @@ describe('a batch of a join', () => {
     const legacy = encode(['e', { t: 1, o: 'paid', y: 'create', u: 'https://shop.example.com/e1' }]);
     await redis.store.redis.rpush(redis.store.keys.batch(bid), Buffer.from(legacy));
     await redis.store.redis.hincrby(redis.store.keys.gauge_events(), TOKEN, 1);
-    await joinBatches().take(await grant(), running);
+    await joinBatches().countBatch(await grant(), running);
     assert.equal(await field('completed'), '1');
   });
 
@@ -150,7 +150,7 @@ describe('a batch of a join', () => {
     await publish(joinEvent('paid', 1));
     isShort = true;
     const held = await grant();
-    const settlement = await joinBatches().take(held, running);
+    const settlement = await joinBatches().countBatch(held, running);
     assert.deepEqual(settlement, {
       end: 'retry',
       retry: { delayMs: 1000, damage: 0, throttleMs: 0, isUncounted: true },
@@ -168,7 +168,7 @@ describe('a batch of a join', () => {
     const held = await grant();
     await redis.store.redis.config('SET', 'maxmemory', '1');
     try {
-      assert.equal((await joinBatches().take(held, running)).end, 'retry');
+      assert.equal((await joinBatches().countBatch(held, running)).end, 'retry');
     } finally {
       await redis.store.redis.config('SET', 'maxmemory', '0');
     }
@@ -181,14 +181,14 @@ describe('a batch of a join', () => {
     await publish(joinEvent('paid', 1));
     const held = await grant();
     await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] });
-    assert.deepEqual(await batches.take(held, running), { end: 'settled', held: true });
+    assert.deepEqual(await batches.countBatch(held, running), { end: 'settled', held: true });
     assert.equal(await field('completed'), '1');
   });
 
   test('is given back, as far as it is not counted, when the process stops', async () => {
     await joins.put('order', RULES);
     await publish(joinEvent('paid', 1));
-    assert.deepEqual(await joinBatches().take(await grant(), AbortSignal.abort()), GIVEN_BACK);
+    assert.deepEqual(await joinBatches().countBatch(await grant(), AbortSignal.abort()), GIVEN_BACK);
   });
 
   test('is left alone if the worker lost its lease', async () => {
@@ -196,7 +196,7 @@ describe('a batch of a join', () => {
     await publish(joinEvent('paid', 1));
     const held = await grant();
     await bus.scrub(-1);
-    assert.deepEqual(await joinBatches().take(held, running), { end: 'settled', held: false });
+    assert.deepEqual(await joinBatches().countBatch(held, running), { end: 'settled', held: false });
     assert.equal(await isQueued(), true);
   });
 
@@ -205,16 +205,16 @@ describe('a batch of a join', () => {
     await publish(joinEvent('paid', 1));
     const held = await grant();
     await redis.store.run('remove_subscriber', { token: TOKEN, series: [] });
-    assert.deepEqual(await joinBatches().take(held, running), DONE);
+    assert.deepEqual(await joinBatches().countBatch(held, running), DONE);
     await joins.put('order', RULES);
-    assert.deepEqual(await joinBatches().take(held, running), DONE);
+    assert.deepEqual(await joinBatches().countBatch(held, running), DONE);
   });
 
   test('becomes a dead letter if the join may not publish, with a reason for its owner', async () => {
     await joins.put('order', RULES);
     await publish(joinEvent('paid', 1));
     await redis.store.redis.hset(redis.store.keys.topic('ready'), 'publisher', 'other');
-    const settlement = await joinBatches().take(await grant(), running);
+    const settlement = await joinBatches().countBatch(await grant(), running);
     assert.ok(settlement.end === 'dead');
     const { reason, attempt, damage, onEnd } = settlement.burial;
     assert.deepEqual([reason, damage], ['join_refused', 0]);
@@ -228,7 +228,7 @@ describe('a batch of a join', () => {
     await publish(joinEvent('paid', 1));
     const held = await grant();
     held.batch.pieces.push(Buffer.from([0xc1]));
-    await assert.rejects(joinBatches().take(held, running), RangeError);
+    await assert.rejects(joinBatches().countBatch(held, running), RangeError);
   });
 });
 
@@ -276,12 +276,12 @@ test('a join that is made again counts what comes from another partition while a
   await put();
   await publish('e3');
   await outbox.flush(home, partition);
-  assert.deepEqual(await batches.take(former, running), DONE);
+  assert.deepEqual(await batches.countBatch(former, running), DONE);
   const { worker, packed: job, lease, batch } = former;
   await partition.run('acquire', {
     ...{ q: 'main', slowMs: 1000, workers: [], kind: 'regular', uidSeed: 'cut', ...settings },
     finished: [{ worker, job, lease, bid: batch.bid, heal: 0, tookMs: 0 }],
   });
-  assert.deepEqual(await batches.take(await take('w2'), running), { end: 'settled', held: true });
+  assert.deepEqual(await batches.countBatch(await take('w2'), running), { end: 'settled', held: true });
   assert.equal(await partition.redis.hget(partition.keys.subscriber(token), 'completed'), '2');
 });

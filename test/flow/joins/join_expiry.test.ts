@@ -196,7 +196,7 @@ async function joinBetweenPartitions(locals: number) {
       await outbox.flush(home, partition);
       const [grant] = (await new Queue(partition, 'main', limits).acquire(['w1'])).grants;
       assert.ok(grant?.batch);
-      assert.deepEqual(await batches.take({ ...grant, batch: grant.batch }, running), {
+      assert.deepEqual(await batches.countBatch({ ...grant, batch: grant.batch }, running), {
         end: 'settled',
         held: true,
       });

@@ -12,12 +12,15 @@ test('each of the next times has a turn of its own, and rare ones count as calls
     let turns = 0;
     const turn = async () => void turns++;
     const stored = { client: 'shop', name: 'rare', text, state: {} };
-    const { times, calls } = await nextTimes(stored, Date.UTC(2026, 0, 1), 30, turn);
-    return { turns, found: times.length, calls };
+    const { times, priceInCalls } = await nextTimes(stored, Date.UTC(2026, 0, 1), 30, turn);
+    return { turns, found: times.length, priceInCalls };
   };
   const rare = await preview('30 2 * 3 +SUN#5');
   assert.deepEqual([rare.turns, rare.found], [30, 30]);
   const frequent = await preview('* * * * *');
-  assert.ok(rare.calls > 2 && frequent.calls < rare.calls, `${rare.calls}, ${frequent.calls}`);
+  assert.ok(
+    rare.priceInCalls > 2 && frequent.priceInCalls < rare.priceInCalls,
+    `${rare.priceInCalls}, ${frequent.priceInCalls}`,
+  );
   assert.deepEqual(await preview('0 0 30 2 *').then(({ turns, found }) => [turns, found]), [1, 0]);
 });

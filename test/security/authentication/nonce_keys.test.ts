@@ -38,10 +38,10 @@ test('keys that Redis has lost are replaced: their nonces are old, even of a pro
   const nonce = one.nonces.issue();
   await redis.flush();
   assert.equal(one.nonces.check(nonce), 'fresh');
-  assert.equal(await one.nonces.use(nonce, '00000001', 'shop'), 'replaced');
+  assert.equal(await one.nonces.consume(nonce, '00000001', 'shop'), 'replaced');
   assert.equal(one.nonces.check(nonce), 'old');
   const next = one.nonces.issue();
-  assert.equal(await one.nonces.use(next, '00000001', 'shop'), 'consumed');
+  assert.equal(await one.nonces.consume(next, '00000001', 'shop'), 'consumed');
   assert.equal(other.nonces.check(next), 'unknown');
   other.clock.aheadMs = 100;
   await other.keys.refresh();
@@ -51,14 +51,14 @@ test('keys that Redis has lost are replaced: their nonces are old, even of a pro
 test('keys that a Redis has kept are replaced when it has been restarted, since it may have lost nonce uses', async () => {
   const { keys, nonces } = await process();
   const nonce = nonces.issue();
-  assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'consumed');
+  assert.equal(await nonces.consume(nonce, '00000001', 'shop'), 'consumed');
   const { redis: connection } = redis.store;
   // The data is set back as if Redis had restarted with a snapshot from before that use.
   await connection.del(...(await connection.keys('*digest:counts:*')));
   await connection.set(redis.store.keys.digest_run(), 'of another run');
-  assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'replaced');
+  assert.equal(await nonces.consume(nonce, '00000001', 'shop'), 'replaced');
   assert.equal(nonces.check(nonce), 'old');
-  assert.equal(await nonces.use(nonces.issue(), '00000001', 'shop'), 'consumed');
+  assert.equal(await nonces.consume(nonces.issue(), '00000001', 'shop'), 'consumed');
   const late = await process();
   assert.equal(late.nonces.check(nonce), 'old', 'a new process recognises it');
   assert.ok(late.keys.current()?.equals(keys.current() as Buffer));
@@ -68,7 +68,7 @@ test('keys of an earlier release, which noted no run of Redis, stay', async () =
   const { nonces } = await process();
   const nonce = nonces.issue();
   await redis.store.redis.del(redis.store.keys.digest_run());
-  assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'consumed');
+  assert.equal(await nonces.consume(nonce, '00000001', 'shop'), 'consumed');
 });
 
 test('each hour has a key of its own, known before the hour begins', async () => {
@@ -116,11 +116,11 @@ for (const [leap, aheadMs] of [
     clock.aheadMs = aheadMs;
     const nonce = nonces.issue();
     assert.equal(nonces.check(nonce), 'fresh', 'the process does not know of the leap yet');
-    assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'expired');
+    assert.equal(await nonces.consume(nonce, '00000001', 'shop'), 'expired');
     assert.equal(nonces.check(nonce), 'old');
     const next = nonces.issue();
     assert.equal(nonces.check(next), 'fresh');
-    assert.equal(await nonces.use(next, '00000001', 'shop'), 'consumed');
+    assert.equal(await nonces.consume(next, '00000001', 'shop'), 'consumed');
   });
 }
 

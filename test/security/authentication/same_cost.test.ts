@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { describe, type TestContext, test } from 'node:test';
 import type { Client } from '../../../src/authentication/client.ts';
 import { ClientDirectory } from '../../../src/authentication/client_directory.ts';
-import { Credentials, type Proof, sameDigest } from '../../../src/authentication/credentials.ts';
+import { Credentials, type SecretCheck, sameDigest } from '../../../src/authentication/credentials.ts';
 import { ha1 } from '../../../src/authentication/digests.ts';
 import { Nonces } from '../../../src/authentication/nonces.ts';
 
@@ -27,13 +27,13 @@ async function cost(scheme: 'basic' | 'digest', user: string, known: boolean) {
   const credentials = new Credentials('the-root-key', clients);
   if (known) await clients.find(user);
   lookups = 0;
-  const proof: Proof = ({ sha256 }) => {
+  const check: SecretCheck = ({ sha256 }) => {
     comparisons++;
     return sameDigest('0'.repeat(64), sha256);
   };
   const verdict = await (scheme === 'basic'
     ? credentials.checkPassword(user, 'wrong')
-    : credentials.checkProof(user, proof));
+    : credentials.checkDigest(user, check));
   assert.ok(!('role' in verdict));
   return { lookups, comparisons };
 }

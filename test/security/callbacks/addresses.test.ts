@@ -83,7 +83,7 @@ describe('a callback at an address that is not public', () => {
   const addresses = new Addresses([]);
   for (const [why, list] of Object.entries(REFUSED)) {
     test(`is refused: ${why}`, () => {
-      for (const each of list) assert.ok(isRefused(addresses.standing(each)), `${each} is refused`);
+      for (const each of list) assert.ok(isRefused(addresses.classOf(each)), `${each} is refused`);
     });
   }
 
@@ -122,8 +122,8 @@ describe('an entry of ROUTEMASTER_CALLBACK_ALLOW', () => {
   for (const [allow, addresses, others] of allowed) {
     test(`allows exactly its own addresses: ${allow}`, () => {
       const rules = new Addresses([allow]);
-      for (const each of addresses) assert.equal(rules.standing(each), 'allowed', each);
-      for (const each of others) assert.ok(isRefused(rules.standing(each)), each);
+      for (const each of addresses) assert.equal(rules.classOf(each), 'allowed', each);
+      for (const each of others) assert.ok(isRefused(rules.classOf(each)), each);
     });
   }
 });

@@ -7,13 +7,13 @@ export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
 /** The socket of an HTTP connection, with its Connection. REFUSED is true after the bus refused unreadable bytes. */
-export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
+export type HttpSocket = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**
  * Refuses bytes that the HTTP parser cannot read. Node reports them while earlier requests are still being handled, so
  * the answer is sent after the answers to these.
  */
-export function refuseUnreadable(error: ParserError, socket: Line): void {
+export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
   // The parser reports an error for each further chunk too. Only the first one is answered.
   if (socket[REFUSED]) return;
@@ -22,7 +22,7 @@ export function refuseUnreadable(error: ParserError, socket: Line): void {
 }
 
 /** Calls `act` when the responses to all complete requests are sent, unless one of them ends the connection. */
-export function afterAnswers(socket: Line, act: () => void): void {
+export function afterAnswers(socket: HttpSocket, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;
   if (!last || last.writableFinished || last.destroyed) act();
   else

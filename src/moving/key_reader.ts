@@ -13,7 +13,7 @@ type Command = [string, ...(string | number)[]];
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
 /** Makes the commands that read a key in pieces, and decodes the replies. The Mover sends the commands. */
-export class Reading {
+export class KeyReader {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
   /** Number of elements that one command asks for. SSCAN, HSCAN and ZSCAN may return some more or fewer. */
@@ -83,7 +83,7 @@ const MAX_ELEMENTS_PER_WRITE = 1000;
 
 /** Returns the commands that add elements to a key. `type` is the Redis type of the key. */
 export function writing(
-  type: Reading['type'],
+  type: KeyReader['type'],
   key: string,
   elements: readonly Element[],
 ): (string | Buffer)[][] {

@@ -6,7 +6,7 @@ import { LENGTH } from './groups.ts';
 import { scanned } from './scanning.ts';
 
 /** About how many keys a bus has, and exactly how many keys and elements each name in COUNTED has. */
-export interface Census {
+export interface KeyCounts {
   keys: number;
   counts: Map<KeyName, { keys: number; elements: number }>;
 }
@@ -49,14 +49,14 @@ const COUNTED_NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => na
 const HEADER_LENGTH = 3;
 
 /** Counts the keys of a bus. */
-export async function countKeys(partitions: Partitions): Promise<Census> {
-  const census: Census = { keys: 0, counts: new Map() };
-  for (const those of partitions.byRedis()) await addKeys(those, census);
-  return census;
+export async function countKeys(partitions: Partitions): Promise<KeyCounts> {
+  const counts: KeyCounts = { keys: 0, counts: new Map() };
+  for (const those of partitions.byRedis()) await addKeys(those, counts);
+  return counts;
 }
 
 /** Adds the keys of partitions of the same Redis. */
-async function addKeys(partitions: [Partition, ...Partition[]], into: Census): Promise<void> {
+async function addKeys(partitions: [Partition, ...Partition[]], into: KeyCounts): Promise<void> {
   // A scan may return a key twice.
   const seen = new Set<string>();
   for await (const { keys } of scanned(partitions)) {
@@ -81,7 +81,7 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
  * Returns the number for each row of COUNTED, by the text of the row. A batch or dead letter is a list of events after
  * HEADER_LENGTH other elements, which are subtracted. A delivery log has two elements for each record.
  */
-export function countsIn({ counts }: Census): Map<string, number> {
+export function countsIn({ counts }: KeyCounts): Map<string, number> {
   return new Map(
     COUNTED.map(([what, name, unit]) => {
       const { keys, elements } = counts.get(name) ?? { keys: 0, elements: 0 };
