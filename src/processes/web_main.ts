@@ -79,7 +79,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     isReady = true;
     counters.start();
     recorder.processStarted('web');
-    const listener = new Listener(redis);
+    const listener = new Listener(redis, log);
     endPresence = showPresence(listener, partitions.control.keys, 'web');
     // If Redis fails right now, this warning is left out. The next start of the process logs it.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});

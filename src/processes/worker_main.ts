@@ -49,7 +49,7 @@ await start(async () => {
   });
   const quarantines: Quarantine[] = [];
   const oneAtATime = new OwnerLimit(1);
-  const listener = new Listener(redis);
+  const listener = new Listener(redis, log);
   const maintenance = partitions.all.map((partition) => {
     const quarantine = new Quarantine({
       file: QUARANTINE,

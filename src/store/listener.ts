@@ -1,6 +1,8 @@
 import type { Redis } from 'ioredis';
+import { Backoff } from '../backoff.ts';
 import { sleep } from '../clock.ts';
-import { type Connection, Master } from './master.ts';
+import type { Log } from '../log.ts';
+import { type Connection, isForbidden, Master } from './master.ts';
 import { hashTag } from './tags.ts';
 
 /** Interval of pings. Without them, a connection that was cut silently would look like one without messages. */
@@ -35,10 +37,16 @@ export class Listener {
   readonly #redises = new Map<string, Redis>();
   readonly #audiences = new Set<Audience>();
   readonly #ping: NodeJS.Timeout;
+  readonly #log: Log | undefined;
+  #isReported = false;
 
-  /** `connection` is the one for the commands of this process. It says where Redis is. */
-  constructor(connection: Connection) {
+  /**
+   * `connection` is the one for the commands of this process. It says where Redis is. The log gets one warning if the
+   * ACL of Redis forbids listening.
+   */
+  constructor(connection: Connection, log?: Log) {
     this.#connection = connection;
+    this.#log = log;
     // If a ping gets no reply, the option `socketTimeout` closes the connection.
     this.#ping = setInterval(() => {
       for (const redis of this.#redises.values())
@@ -63,16 +71,33 @@ export class Listener {
   /** Listens to the channels of `audience` until `signal` is aborted, wherever their slot moves. */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const master = new Master(this.#connection, audience.channels[0] ?? '');
+    const backoff = new Backoff();
     while (!signal.aborted) {
       try {
         await listenOn(this.#connectionTo(master), audience);
-      } catch {
-        // The error is ignored, because the loop tries again. The master cannot be reached, is not known yet, or has
-        // changed.
+        backoff.reset();
+      } catch (error) {
+        // Other errors are ignored, because the loop tries again. The master cannot be reached, is not known yet, or
+        // has changed.
+        if (isForbidden(error)) {
+          this.#report(error, audience);
+          await backoff.wait(signal);
+        }
       }
       await sleep(LISTEN_AGAIN_MS, signal);
       await master.refresh();
     }
+  }
+
+  #report({ message }: Error, { channels }: Audience): void {
+    if (this.#isReported) return;
+    this.#isReported = true;
+    const command = isSharded(channels) ? 'ssubscribe' : 'subscribe';
+    this.#log?.warn(
+      { reason: message },
+      'nothing tells this process of new work, so deliveries can begin many seconds late, and the console does not ' +
+        `count it; grant the user of Redis +${command} and its channels, as the ACL in docs/operating.md does`,
+    );
   }
 
   #connectionTo({ address = '', redis: commands }: Master): Redis {

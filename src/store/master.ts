@@ -119,7 +119,7 @@ export class Master {
     // secrets.
     delete (error as { command?: unknown }).command;
     const { message } = error as Error;
-    if (FORBIDDEN.test(message)) return this.forbids(error as Error);
+    if (isForbidden(error)) return this.forbids(error);
     const word = NO_MASTER.test(message) ? 'READONLY' : (/^\w+/.exec(message)?.[0] ?? '');
     if (word === 'OOM') return new StorageFull(error);
     return PASSING_WORDS.has(word) ? unavailable(error, `refuses commands (${word})`) : error;
@@ -133,6 +133,11 @@ function madeBy(redis: Redis): { count: number } {
   made.set(redis, connections);
   redis.on('ready', () => connections.count++);
   return connections;
+}
+
+/** True if this is the error of a command that the ACL forbids. */
+export function isForbidden(error: unknown): error is Error {
+  return error instanceof ReplyError && FORBIDDEN.test((error as Error).message);
 }
 
 function hasMoved(error: unknown): boolean {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import type { Redis } from 'ioredis';
+import { capturedLog } from '../../harness/captured_log.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { until } from '../../harness/until.ts';
+import type { Log } from '../../src/log.ts';
 import type { Wake } from '../../src/store/keys.ts';
 import { keyspace } from '../../src/store/keys.ts';
 import { Listener } from '../../src/store/listener.ts';
@@ -25,10 +27,10 @@ function listen(prefix = ''): void {
 }
 
 /** Listens over another connection, and no longer over that of `redis`. */
-function listenOver(connection: Redis): void {
+function listenOver(connection: Redis, log?: Log): void {
   listen();
   wakeups.close();
-  listener = new Listener(connection);
+  listener = new Listener(connection, log);
   listen();
 }
 
@@ -124,7 +126,7 @@ test('however long Redis is away, it tries soon again, since it misses announcem
   await until(() => connect.mock.callCount() >= before + 30, { timeoutMs: 10_000 });
 });
 
-test('while the ACL forbids the channels, it keeps nothing of its tries; once permitted, it listens', async (t) => {
+test('while the ACL forbids the channels, it warns once and tries calmly; once permitted, it listens', async (t) => {
   const { url } = redis.redis;
   const user = (...rules: string[]) => callRedis(url, 'ACL', 'SETUSER', 'deaf', ...rules);
   await user('on', '>secret', '~*', '+@all', 'resetchannels');
@@ -133,11 +135,18 @@ test('while the ACL forbids the channels, it keeps nothing of its tries; once pe
   t.after(() => own.disconnect());
   const connect = t.mock.method(own, 'duplicate');
   const refused = async () => /^count,(\d+)/.exec(String(await callRedis(url, 'ACL', 'LOG', '1')))?.[1];
-  listenOver(own);
+  const { log, lines } = capturedLog();
+  const beganAtMs = performance.now();
+  listenOver(own, log);
   const [connection] = await until(() => connect.mock.calls.map(({ result }) => result));
-  await until(async () => Number(await refused()) >= 8);
+  await until(async () => Number(await refused()) >= 7);
+  assert.ok(performance.now() - beganAtMs > 1500, 'its waits grow');
   assert.ok(connection && connection.listenerCount('end') <= 2, `${connection?.listenerCount('end')}`);
   assert.equal(connect.mock.callCount(), 1);
+  assert.deepEqual(
+    lines.map(({ level, msg }) => [level, String(msg).replace(/^.*grant/, 'grant')]),
+    [[40, 'grant the user of Redis +subscribe and its channels, as the ACL in docs/operating.md does']],
+  );
   await user('&*');
   await until(() => heard.length === 3);
 });

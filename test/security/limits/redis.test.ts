@@ -140,8 +140,8 @@ describe('the ACL of docs/operating.md', () => {
     await web.port(); // throws if the process ends
   });
 
-  test('may forbid functions, BITFIELD and XADD; a process then logs once what to grant', async (t) => {
-    const user = 'bus on >password ~* &* +@all -function -bitfield -xadd';
+  test('may forbid functions, BITFIELD, XADD and SUBSCRIBE; a process then logs once what to grant', async (t) => {
+    const user = 'bus on >password ~* &* +@all -function -bitfield -xadd -subscribe';
     const redis = await PrivateRedis.during(t, { port: 0, config: { user } });
     const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url.replace('//', '//bus:password@') });
     const port = await web.port();
@@ -169,6 +169,7 @@ describe('the ACL of docs/operating.md', () => {
     await one(/NOPERM .*'function\|l.*grant its user \+fcall \+function\|load/);
     await one(/NOPERM.*'bitfield'.*grant the user of Redis \+bitfield/);
     await one(/the audit cannot be stored .*grant the user of Redis \+xadd/);
+    await one(/NOPERM.*'subscribe'.*seconds late.*grant the user of Redis \+subscribe/);
     const others = warnings().filter((line) => !/NOPERM|"authentication failed"|the audit cannot/.test(line));
     assert.deepEqual(others, []);
   });
