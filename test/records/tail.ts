@@ -78,6 +78,24 @@ describe('the live tail', () => {
     );
   });
 
+  test('shows an event whose time has passed, in its place among others', async () => {
+    await api.token('pub');
+    await look();
+    const timed = (n: string, due: string) => EVENT.replace('/1"}', `/${n}",${due}}`);
+    const events = [timed('past', '"at":200000000000'), EVENT, timed('later', '"delay":3600000')];
+    await publish('widgets', `[${events.join(',')}]`);
+    await publish('widgets', timed('alone', '"at":200000000000'));
+    const found = await when('', 3);
+    assert.deepEqual(
+      found.map(({ event }) => [event?.url, event?.t === 200_000_000_000]),
+      [
+        ['https://app.example.com/alone', true],
+        ['https://app.example.com/1', false],
+        ['https://app.example.com/past', true],
+      ],
+    );
+  });
+
   test('says what it leaves out', async () => {
     await api.token('pub');
     await look();

@@ -14,7 +14,8 @@ client would have more delayed events than `max_client_delayed`, or these would 
 `index` is the position (from 0) of the event for which a publication is refused.
 
 `events` and `bytes` of an outcome count only the events that were published at once. `added_by_topic` has the number of
-these events for each topic, with the subscribers that got them (storing.lua).
+these events for each topic, with the subscribers that got them (storing.lua). `now_ms` is Redis's time: an event whose
+`at` is not later was published at once.
 ]]
 local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
@@ -146,5 +147,5 @@ return function(call, args)
     end
     intake.remember(call, intake_state)
   end
-  return { outcomes = outcomes, added_by_topic = storing.added_by_topic(intake_state) }
+  return { outcomes = outcomes, added_by_topic = storing.added_by_topic(intake_state), now_ms = call.now_ms }
 end

@@ -35,7 +35,7 @@ export class Delaying {
 
   /**
    * `onFull` is called if Redis is out of memory. It must free some memory at once. `onlooker` gets the accepted
-   * publications without their timed events.
+   * publications without the events that wait.
    */
   constructor(
     partitions: Partitions,
@@ -93,7 +93,7 @@ export class Delaying {
       maxDelayMs: MAX_DELAY_MS,
       publications: group.map(argumentsOf),
     });
-    const { outcomes, addedByTopic } = await calling.catch((error: unknown) => {
+    const { outcomes, addedByTopic, nowMs } = await calling.catch((error: unknown) => {
       if (error instanceof StorageFull) this.#onFull();
       throw error;
     });
@@ -102,8 +102,8 @@ export class Delaying {
       const { topic } = publication;
       // If all events are delayed, or were refused, the script has not counted the subscribers of the topic.
       if (events === 0) continue;
-      const untimed = publication.events.filter((event) => typeof event === 'string');
-      this.#onlooker?.note({ ...publication, events: untimed });
+      const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
+      this.#onlooker?.note({ ...publication, events: atOnce });
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);
     }
@@ -116,6 +116,11 @@ export class Delaying {
 type Event = TimedPublication['events'][number];
 
 const textOf = (event: Event) => (typeof event === 'string' ? event : event.text);
+
+/** True if the script published this event at once, at `nowMs` by Redis's clock. A `delay` is never 0. */
+function isDue(event: Event, nowMs: number): boolean {
+  return typeof event === 'string' || (event.at !== undefined && event.at <= nowMs);
+}
 
 function countTimed({ events }: TimedPublication): number {
   return events.filter((event) => typeof event !== 'string').length;

@@ -63,6 +63,7 @@ export const flowContracts = {
         },
       ],
       addedByTopic: [{ events: 'number', subscribers: 'text' }],
+      nowMs: 'number',
     },
   },
   publish_delayed: {
