@@ -20,6 +20,7 @@ interface Owner {
 }
 
 type WhichTrigger = Calls['GET /triggers/:name']['query'];
+type Rotation = CallInput<'POST /api_tokens/:token/secret'>['body'];
 
 /** The calls of the API except publishing. docs/api.md of the bus says what each call does, and who may make it. */
 export abstract class Api extends AnyCall {
@@ -218,9 +219,13 @@ export abstract class Api extends AnyCall {
     return this.call('PUT /api_tokens/:token', { params: { token }, body: limits }, options);
   }
 
-  /** Makes a new secret for a client. The old one still works for `grace` ms, by default a day. */
-  rotateSecret(token: string, { grace, ...options }: { grace?: number | undefined } & CallOptions = {}) {
-    return this.call('POST /api_tokens/:token/secret', { params: { token }, body: { grace } }, options);
+  /**
+   * Makes a new secret for a client. The old one still works for `grace` ms, by default a day. With `secret_at`, as
+   * `clients()` shows it, only the secret of that time is replaced: a repeat after a lost answer rejects with
+   * BadClientError, and does not end the secret that the client uses.
+   */
+  rotateSecret(token: string, { signal, timeoutMs, ...body }: Rotation & CallOptions = {}) {
+    return this.call('POST /api_tokens/:token/secret', { params: { token }, body }, { signal, timeoutMs });
   }
 
   removeClient(token: string, options?: CallOptions) {

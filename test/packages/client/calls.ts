@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { until } from '../../../harness/until.ts';
 import {
+  BadClientError,
   BadSubscriptionError,
   type CallName,
   DeliveryNotFoundError,
@@ -17,8 +18,8 @@ import {
 import { bus } from '../default_bus.ts';
 import { problem, ScriptedWeb, say } from './scripted_web.ts';
 
-async function drain(entries: AsyncIterable<unknown>): Promise<unknown[]> {
-  const all: unknown[] = [];
+async function drain<T>(entries: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
   for await (const entry of entries) all.push(entry);
   return all;
 }
@@ -145,8 +146,12 @@ test('root makes, changes and removes clients', async () => {
   );
   await assert.rejects(shop.pulse(), UnauthenticatedError);
   await as({ token: made.token, secret }).pulse();
+  const known = (await drain(boss.clients())).find((each) => each.token === made.token);
+  const again = () => boss.rotateSecret(made.token, { secret_at: known?.secret_at ?? 0 });
+  assert.equal((await again()).grace, 86_400_000);
+  await assert.rejects(again(), BadClientError);
   await boss.removeClient(made.token);
-  assert.ok(!(await drain(boss.clients())).some((each) => (each as { token: string }).token === made.token));
+  assert.ok(!(await drain(boss.clients())).some((each) => each.token === made.token));
 });
 
 test('a client subscribes, looks and leaves', async (t) => {
