@@ -134,7 +134,10 @@ export function fetchHandler(deliveries: Deliveries) {
   };
 }
 
-/** Returns a Fastify plugin that answers POST requests at the `prefix` with which it is registered. */
+/**
+ * Returns a Fastify plugin that answers POST requests at the `prefix` with which it is registered. Other methods there
+ * are left to the routes of the program; Fastify answers 404 if there are none.
+ */
 export function fastifyPlugin(deliveries: Deliveries) {
   return async (fastify: FastifyLike): Promise<void> => {
     const send = (reply: FastifyReply, { status, headers, body }: Answer) =>

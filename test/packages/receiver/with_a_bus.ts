@@ -40,6 +40,7 @@ const MOUNTS: Record<string, Mount> = {
     // The receiver must not change how other routes read their bodies.
     const other = await app.inject({ method: 'POST', url: '/other', payload: { parsed: true } });
     assert.deepEqual(other.json(), { parsed: true });
+    assert.equal((await app.inject({ method: 'GET', url: '/events' })).statusCode, 404);
     return `${await app.listen({ port: 0, host: '127.0.0.1' })}/events`;
   },
   fetch: (t, receiver) =>
