@@ -17,8 +17,8 @@ export interface Sent {
 
 type Draw = (random: Random) => string;
 
-/** The routes of the API. */
-const ROUTES: [methods: string, path: string][] = [
+/** Routes of the API. */
+export const ROUTES: [methods: string, path: string][] = [
   ['POST', '/topics/t'],
   ['POST', '/topics/t'],
   ['POST', '/topics/t'],
@@ -100,9 +100,11 @@ const VALUES = [
   ],
   ...['"https://a.example/"', '"http://127.0.0.1/"', '"https://u:p@a.example/"', '"noop"', '"create"', '"a"'],
 ];
-const NAMES = [
+/** Names of members of objects: all fields of bodies that the routes above take, and some that they do not have. */
+export const NAMES = [
   ...['type', 'url', 'timestamp', 'data', 'topics', 'callback', 'uuid', 'timeout', 'max', 'ordered', 'name'],
-  ...['token', 'max_in_flight', 'max_attempts', 'max_age', '__proto__', 'constructor', 'toString', '', 'x'],
+  ...['token', 'max_in_flight', 'max_attempts', 'max_age', 'max_bytes', 'signing_secret', 'id', 'at'],
+  ...['delay', 'publish', 'subscribe', 'secret', '__proto__', 'constructor', 'toString', '', 'x'],
 ];
 const HEADERS = [
   ...[

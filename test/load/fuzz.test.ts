@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { fuzz } from '../../fuzz/fuzz.ts';
-import { broken, misspoken } from '../../fuzz/grammar.ts';
+import { broken, misspoken, NAMES, ROUTES } from '../../fuzz/grammar.ts';
 import { readOptions } from '../../fuzz/options.ts';
 import { AnswerReader } from '../../harness/http/answer_reader.ts';
 import { Random } from '../../harness/random.ts';
+import type { JsonSchema } from '../../src/openapi/openapi.ts';
+import { documentOf } from '../openapi/document.ts';
 
 test('malformed requests and slow connections do not affect other clients', async () => {
   const said: string[] = [];
@@ -28,6 +30,29 @@ test('the same seed sends the same', () => {
   assert.notDeepEqual(draw('1'), draw('2'));
   assert.equal(readOptions(['--seed', '7']).seed, 7);
 });
+
+test('the fields of all bodies that these routes take are sent', async () => {
+  const { paths, components } = await documentOf();
+  const fields = ROUTES.flatMap(([method, path]) => {
+    const found = Object.entries(paths).find(([template]) =>
+      new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path),
+    );
+    return fieldsIn(found?.[1][method.toLowerCase()]?.requestBody, components.schemas);
+  });
+  for (const known of ['delay', 'callback', 'token']) assert.ok(fields.includes(known), known);
+  assert.deepEqual([...new Set(fields).difference(new Set(NAMES))], []);
+});
+
+/** Returns the names of all properties in a part of the document, also in the schemas that it refers to. */
+function fieldsIn(part: unknown, schemas: Record<string, JsonSchema>): string[] {
+  if (typeof part !== 'object' || part === null) return [];
+  const { $ref, properties = {} } = part as JsonSchema;
+  const referred = $ref && schemas[$ref.replace('#/components/schemas/', '')];
+  return [
+    ...Object.keys(properties),
+    ...[referred, ...Object.values(part)].flatMap((each) => fieldsIn(each, schemas)),
+  ];
+}
 
 describe('answers are cut', () => {
   const answers = [
