@@ -4,7 +4,8 @@ memory that they take.
 
 Each client has a bucket of permissions, and a new key costs one of them. A full bucket has `max` permissions. An empty
 one is full again after the time for which a key is remembered. So at most twice `max` keys of a client are remembered
-at a time. A bucket is stored as the time at which it will be full again.
+at a time. A bucket is stored as two times (µs) in a text: when it will be full again, and when it was stored. If the
+second is later than now when it is read, Redis's clock was set back, and the first is set back too.
 ]]
 local client_quota = {}
 
@@ -21,10 +22,10 @@ end
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then
-    local stored = redis.call('GET', quota.key_of(client))
-    full_at_us = math.max(quota.now_us, tonumber(stored) or 0)
-    -- Every bucket is full again after one window at most. If the stored time is later, Redis's clock was set back
-    -- after it was stored.
+    local full_at, at = (redis.call('GET', quota.key_of(client)) or ''):match('^(%d+) ?(%d*)$')
+    local set_back_us = math.max(0, (tonumber(at) or 0) - quota.now_us)
+    full_at_us = math.max(quota.now_us, (tonumber(full_at) or 0) - set_back_us)
+    -- Every bucket is full again after one window at most. A later time comes from a longer window.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end
@@ -41,7 +42,8 @@ function client_quota.store(quota)
   for client, full_at_us in pairs(quota.full_at_us) do
     local full_in_ms = math.ceil((full_at_us - quota.now_us) / 1000)
     if full_in_ms > 0 then
-      redis.call('SET', quota.key_of(client), string.format('%d', full_at_us), 'PX', full_in_ms)
+      local times = string.format('%d %d', full_at_us, quota.now_us)
+      redis.call('SET', quota.key_of(client), times, 'PX', full_in_ms)
     end
   end
 end
