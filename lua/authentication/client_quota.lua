@@ -3,17 +3,17 @@ Client quota: limits how many keys (idempotency keys, or nonces) the bus remembe
 memory that they take.
 
 Each client has a bucket of permissions, and a new key costs one of them. A full bucket has `max` permissions. An empty
-one is full again after the time for which a key is remembered. So at most twice `max` keys of a client are remembered
+one is full again after the time for which a key is remembered. So the bus remembers at most 2 × `max` keys of a client
 at a time. A bucket is stored as two times (µs) in a text: when it will be full again, and when it was stored. If the
 second is later than now when it is read, Redis's clock was set back, and the first is set back too.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket, which has `max`
--- permissions when it is full, and is full again after `window_ms`.
+-- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket. A full bucket has
+-- `max` permissions. An empty one is full again after `window_ms`.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- One used permission (for one new key) comes back after this time (µs). With 1,000 keys an hour that is 3.6 s.
+  -- A used permission comes back after this time (µs). With 1,000 keys an hour, this is 3.6 s.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end

@@ -8,12 +8,12 @@ nonces of this bus. The field of a replaced key is its hour, with the time of th
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- The `run_id` of this Redis, once it was read. It stays the same for as long as this variable exists, because both end
--- with the process of Redis. Reading it takes 6 µs.
+-- The `run_id` of this Redis, or nil if it has not been read yet. It cannot change while this variable exists, because
+-- both end with the process of Redis. Reading it takes 6 µs.
 local run
 
--- Replaces all keys if Redis was restarted or replaced, which its `run_id` shows. If no earlier `run_id` is stored, as
--- after an upgrade, the keys stay.
+-- Replaces all keys if the `run_id` shows that Redis was restarted or replaced. If no earlier `run_id` is stored, for
+-- example after an upgrade, the keys stay.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   run = run or redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

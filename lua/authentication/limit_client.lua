@@ -1,7 +1,7 @@
 #!lua
 --[[
-limit_client: replace the scopes of an existing client, with or without a secret. Scopes limit a client to certain
-topics (limits.lua).
+limit_client: replace the scopes of a client, whether it has a secret or not. Scopes limit a client to certain topics
+(limits.lua).
 
 `ended` has the tokens of the joins that ended, because the scopes do not permit them; the caller deletes their batches
 and dead letters next. `name` is the name of the client. If there is no such client, nothing changes and the outcome is

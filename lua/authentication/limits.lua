@@ -46,7 +46,7 @@ local function end_joins(call, client, patterns_of)
   return ended
 end
 
--- Stores to which topics a client may publish and subscribe. `entries` has the topic patterns for `publish` and for
+-- Stores which topics a client may publish to and subscribe to. `entries` has the topic patterns for `publish` and for
 -- `subscribe`; a missing entry permits all topics. For each topic that is not permitted:
 --   - The client's subscription to the topic ends.
 --   - Joins of the client that read the topic or publish to it end.

@@ -8,8 +8,8 @@ arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no
 this Redis may have forgotten the uses of that nonce.
 
 The bits of a nonce are kept for `kept_ms` from its first use. A use is `expired` if the nonce is more than `ahead_ms`
-ahead of Redis's clock, or so old that its bits may be gone: older than `kept_ms` less `ahead_ms`. Callers check the age
-too, but what they know of Redis's clock may be wrong after it has leapt.
+ahead of Redis's clock, or so old that its bits may be gone: older than `kept_ms` minus `ahead_ms`. Callers check the
+age too, but after a leap of Redis's clock they may have a wrong time.
 
 The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no step
 is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded such a
@@ -20,14 +20,14 @@ local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
 
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, 8 KiB at most. Redis
--- reserves room for a text that grows, so the set takes up to 20 KB.
+-- reserves extra memory for a growing string, so the set takes up to 20 KB.
 local MAX_COUNT = 65535
 -- Number of bits by which the bit set of a nonce's uses grows. Example: a set of 512 bits has the counts 0 to 511. A
--- count up to 1023 makes it grow, and a higher count is refused.
+-- count from 512 to 1023 makes it grow. A higher count is refused.
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing
--- if the set has grown, and otherwise why the use is refused: `too_many_nonces` or `old`.
+-- if the set has grown. If the use is refused, returns the reason: `too_many_nonces` or `old`.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))

@@ -1,6 +1,6 @@
 #!lua
 --[[
-register_client: register a client without a secret. A client that exists gets this name and these scopes instead.
+register_client: register a client without a secret. If the client exists already, it gets this name and these scopes.
 
 `scopes` limits the client to certain topics in the same step (limits.lua).
 

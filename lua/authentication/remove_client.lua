@@ -2,8 +2,8 @@
 --[[
 remove_client: delete a client with its secret and its triggers. Returns true if there was such a client.
 
-The caller removes its subscriber and its joins next. If that is cut off, the same removal can be made again, although
-the client is gone by then. Topics stay the client's own, until root deletes them or gives them to another client.
+Next, the caller removes the client's subscriber and joins. If this is cut off, the removal can be repeated, although
+the client no longer exists. The client still owns its topics until root deletes them or gives them to another client.
 ]]
 local triggers = include('flow/triggers/triggers')
 

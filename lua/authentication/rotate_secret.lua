@@ -7,8 +7,8 @@ in these cases:
 
 - `client_not_found`: there is no such client.
 - `no_secret`: the client has no secret.
-- `replaced_meanwhile`: `secret_at` is given, and the secret was not made at this time. So of two callers that have seen
-  the same secret, only one replaces it. Otherwise the second one would end the secret that the client still uses.
+- `replaced_meanwhile`: `secret_at` is given, and the secret was not made at this time. So if two callers have seen the
+  same secret, only one of them replaces it. A second replacement would end the secret that the client still uses.
 ]]
 return function(call, args)
   local keys, token = call.keys, args.token

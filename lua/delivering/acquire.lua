@@ -16,11 +16,11 @@ larger batch is cut in two: the worker gets the first events as a new batch, and
 ready again.
 
 `kind` is the kind of the workers. Spare workers (`spare`) begin a second delivery of a lane only if other lanes leave
-enough workers. A `quarantine` is one worker in a process of its own. It alone gets the jobs of suspects, and no others.
-If a lane has no room for a delivery, the job waits until a delivery of the lane ends (waiting.lua). If a share has no
-room, the job waits in its lane or for the share (lanes.lua).
+enough workers. A `quarantine` is one worker in a process of its own. Only a quarantine gets the jobs of suspects, and
+it gets no other jobs. If a lane has no room for a delivery, the job waits until a delivery of the lane ends
+(waiting.lua). If a share has no room, the job waits in its lane or for the share (lanes.lua).
 
-The first item of the reply is MessagePack, because Node decodes it faster than as many separate values:
+The first item of the reply is MessagePack, because Node decodes it faster than separate values:
 
   ready_jobs   the number of jobs that are still ready
   now_ms       the time by Redis's clock
@@ -76,9 +76,9 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply, with three numbers for each finished job. If the worker held the job, they are
--- 1, the number of events in its batch, and 0. If not (false in `removed`), they are 0, 0, and 1 if its batch is gone.
--- An earlier call whose reply was lost may have deleted it.
+-- Returns the field `acks` of the reply: three numbers for each finished job. If the worker held the job, they are 1,
+-- the number of events in the batch, and 0. If it did not (false in `removed`), they are 0, 0, and either 1 (the batch
+-- is gone) or 0. An earlier call whose reply was lost may have deleted the batch.
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do
@@ -107,8 +107,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- The finished deliveries may have made waiting jobs instant. If this call has not taken all ready jobs, other
-  -- workers are woken for them. A quarantine takes none of the jobs that became instant, since it takes only suspects.
+  -- If finished deliveries have made waiting jobs instant, and this call has not taken all ready jobs, other workers
+  -- are woken. A quarantine takes none of these jobs, because it takes only suspects.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

@@ -6,8 +6,8 @@ local attempts = {}
 
 -- Maximum failed attempts in the history of a batch.
 local MAX_KEPT = 20
--- Text by which the note of a worker's death is found in the history of a batch. No answer of a subscriber can contain
--- this text, because JSON escapes the quotes in an answer.
+-- Text that marks the death of a worker in the history of a batch. No answer of a subscriber can contain this text,
+-- because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
 -- After this number of worker deaths, a batch is a suspect: its delivery may be what killed them. One death says
 -- little, because every batch that a killed process was delivering gets a note.

@@ -25,23 +25,23 @@ function batches.is_of(clients, token)
   return #clients == 0
 end
 
--- Returns the score in `batches:index` of a batch that this call opens: the time at which its events were accepted, in
--- ms with three decimals.
+-- Returns the score that a batch opened by this call gets in `batches:index`: the time at which its events were
+-- accepted, in ms with three decimals.
 function batches.index_score(call)
   return string.format('%d.%03d', call.accepted_ms, call.accepted_us % 1000)
 end
 
 -- Returns the score that a batch opened by this call gets in its subscriber's index: the time in µs. If `ordered` is
--- '1', the score is also above all others in the index, even if Redis's clock was set back. Scores are whole numbers,
--- because a short sorted set stores fractions as text: then adding and removing a batch takes Redis 14 µs instead of 5.
+-- '1', the score is also above all others in the index, even if Redis's clock was set back. Scores are whole numbers. A
+-- short sorted set would store fractions as text, and adding and removing a batch would take Redis 14 µs instead of 5.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.accepted_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   return math.max(call.accepted_us, (tonumber(last) or 0) + 1)
 end
 
--- Subtracts batches and events from a subscriber's gauges, which have the numbers of its queued batches and their
--- events. A subscriber without batches has no field in the gauges.
+-- Subtracts batches and events from a subscriber's gauges, which count its queued batches and their events. A
+-- subscriber without batches has no field in the gauges.
 function batches.count_out(call, token, batch_count, event_count)
   if redis.call('HINCRBY', call.keys.gauge_batches(), token, -batch_count) <= 0 then
     redis.call('HDEL', call.keys.gauge_batches(), token)
@@ -77,7 +77,7 @@ function batches.enlist(call, bid, token, ordered, events)
   redis.call('HINCRBY', keys.gauge_events(), token, events)
 end
 
--- Removes every reference to a batch except its job: from all indexes, the open batches and the gauges.
+-- Removes a batch from all indexes, the open batches and the gauges. Its job stays.
 function batches.unlist(call, bid, token, events)
   redis.call('ZREM', call.keys.batches_index(), bid)
   redis.call('ZREM', call.keys.batches_queued(token), bid)

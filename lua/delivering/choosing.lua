@@ -20,9 +20,9 @@ choosing.START = batches.HEADER + 10
 -- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
 --   popped            instant jobs, taken from their list. Up to `workers` are taken at a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share: how many of the jobs that waited for it at the start are not taken yet
+--   waiting_by_share  for each share: how many jobs are left of those that waited for it at the start
 --   is_exhausted      true as soon as no job is left to try
---   may_have_history  false if the batch of the job that is tried surely has no history of failed attempts
+--   may_have_history  false if it is certain that the batch of the tried job has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
   local waiting = q == 'main' and lanes.share_jobs(call) or {}
   return {

@@ -1,8 +1,7 @@
 --[[
 Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
 become a batch of their own. The other events stay in the batch, which keeps its UID and its position in the queue. They
-are delivered next. The events of a long batch that fits into a delivery are left to the worker, which reads them
-itself.
+are delivered next. If a long batch fits into one delivery, the worker reads the events itself.
 
 A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one script
 call, because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
@@ -26,9 +25,9 @@ local MAX_ATTEMPTED_BYTES = 33554432
 -- Redis for 45 ms.
 local LONG_BYTES = 2097152
 
--- Returns the bytes of memory that a batch takes in Redis, up to a third more than its events have. `start` has the
--- first items of the batch's list. If the list has no more items, returns 0, because a batch of a few events is not
--- long.
+-- Returns the bytes of memory that a batch takes in Redis. They are up to a third more than the bytes of its events.
+-- `start` has the first items of the batch's list. If the list has no items besides these, returns 0, because a batch
+-- of a few events is not long.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
@@ -46,8 +45,8 @@ local function limits_of(lane, start)
 end
 
 -- Reads the list of a batch, about EVENTS_PER_READ events at a time, until the list ends or the items are too many for
--- one delivery. `start` has the items that were read before. Returns the items, and true if they are too many. If not,
--- the caller must still count the bytes, because those of the last read are not counted here.
+-- one delivery. `start` has the items that were read before. Returns the items, and true if they are too many. If they
+-- are not, the caller must count their bytes, because the bytes of the last read are not counted here.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end

@@ -15,8 +15,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds numbers of dropped batches and events (field, value, …) to those in a hash. The field `from` becomes the earlier
--- of the two times, and `to` the later one.
+-- Adds drops (field, value, …) to the drops in a hash. Numbers are added up. `from` becomes the earlier of the two
+-- times, and `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
@@ -36,7 +36,8 @@ function drop_notices.add(call, token, drops)
 end
 
 -- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch carries the notice; the
--- field `teller` names that batch. If no batch carries a notice, this batch gets the drops that are not reported yet.
+-- field `teller` names that batch. If no batch carries a notice, this batch gets the drops that have not been reported
+-- yet.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end

@@ -21,7 +21,7 @@ local finishing = {}
 --   attempts     the keys of the histories of failed attempts
 --   accepted     for each subscriber: its finished batches, and the sums of their events and health points
 --                (`add_accepted`)
---   undelivered  records for the delivery log, of batches whose subscriber had left before a worker acquired them;
+--   undelivered  delivery-log records of batches whose subscriber had left before a worker acquired the batch;
 --                false if there are none
 --   closed       the times of `open_batches.closed_times`
 local function collection(args, closed)
@@ -99,7 +99,8 @@ local function end_retries(call, token, sum)
 end
 
 -- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
--- batches may have carried a drop notice. Usually there are neither histories nor notices, so one EXISTS asks for all.
+-- batches may have carried a drop notice. Usually there are neither histories nor notices, so a single EXISTS looks for
+-- all of them.
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))

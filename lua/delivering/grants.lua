@@ -129,8 +129,8 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Takes a job back from its worker after an error. Otherwise each later call would try to give it again, and fail in
--- the same way. The job is then in no list, until the sweep puts it back into the queue.
+-- Takes a job back from its worker after an error. If the worker kept the job, each later call would try to give it
+-- again, and fail in the same way. The job is then in no list until the sweep puts it back into the queue.
 function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil

@@ -6,8 +6,8 @@ the announcement that wakes them is published.
 ]]
 local jobs = {}
 
--- The bytes that come before the UID of the batch in a job that delivers a batch: the job is `['batch', [UID]]` in
--- MessagePack. These bytes are the same for all UIDs of 20 characters.
+-- The first bytes of a job that delivers a batch, up to the UID of the batch. The job is `['batch', [UID]]` in
+-- MessagePack, so its first bytes are the same for all UIDs of 20 characters.
 local DELIVERY = '\146\165batch\145\180'
 
 -- Returns the job that delivers a batch. `bid` is the UID of the batch.
@@ -24,8 +24,8 @@ function jobs.batch_of(job)
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
--- Makes jobs instant: any worker may take them now. They come after all other instant jobs: jobs are pushed at the left
--- end of the list and popped at the right.
+-- Makes jobs instant, so that any worker may take them. They come after all other instant jobs, because jobs are pushed
+-- at the left end of the list and popped at the right.
 function jobs.make_instant(call, q, ...)
   redis.call('LPUSH', call.keys.jobs_instant(q), ...)
   call.wakes[q] = true
@@ -51,8 +51,8 @@ function jobs.make_suspect(call, job)
   call.wakes.suspect = true
 end
 
--- Must be called before a job is scheduled for the time `due_ms`. The scheduler sleeps until the first scheduled job is
--- due, so it is woken only if the new job is due earlier.
+-- Must be called before a job is scheduled for the time `due_ms`. Wakes the scheduler only if the new job is due before
+-- all other scheduled jobs, because the scheduler sleeps until the first of them is due.
 function jobs.note_due(call, q, due_ms)
   local first = call.first_due_ms[q]
   if not first then

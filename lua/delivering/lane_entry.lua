@@ -16,9 +16,9 @@ function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns a table about the lane of a subscriber: the fields of the subscriber's hash that decide whether a delivery
--- may begin, and how large it may be; and `in_flight`, the number of its deliveries in flight, with those that this
--- script call has begun but not yet stored.
+-- Returns a table about the lane of a subscriber. It has the fields of the subscriber's hash that decide whether a
+-- delivery may begin, and how large it may be. `in_flight` is the number of the subscriber's deliveries in flight,
+-- including those that this script call has begun but not yet stored.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -36,7 +36,7 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores the trial job of a subscriber in the field `probe` of its hash; false removes it.
+-- Stores the trial job of a subscriber in the field `probe` of its hash. If `job` is false, removes the field.
 local function set_trial_job(call, lane, job)
   lane.trial_job = job
   if job then
@@ -46,7 +46,7 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. If it was the trial job, the subscriber has none any more.
+-- Makes a job wait with its subscriber's other waiting jobs. If it was the trial job, the subscriber no longer has one.
 -- Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
@@ -83,7 +83,7 @@ local function enter_share(call, reader, lane, share, worker, job)
 end
 
 -- Returns true if a subscriber that has deliveries in flight, and is not on trial, may have another one. A quarantine
--- may always begin a delivery. Otherwise the job of a suspect would wait, come back to an ordinary worker, and be
+-- may always begin a delivery. If the job of a suspect had to wait, it would come back to an ordinary worker, and be
 -- passed to the quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
@@ -111,8 +111,7 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- `share` is false for a subscriber that is neither failing, slow, new nor a join. Its jobs need not wait for a
-  -- trial.
+  -- A subscriber that is not failing, slow, new or a join has no `share`, and its jobs need not wait for a trial.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

@@ -1,8 +1,8 @@
 --[[
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane may hold up to a quarter of the workers with its deliveries in flight, but always one. A subscriber that fails,
-or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none before
+A lane may hold up to a quarter of the workers with its deliveries in flight, but always at least one. A subscriber that
+fails, or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none before
 `throttled_until`. A spare worker may begin a delivery only if the lane then holds at most a quarter of the workers that
 no other lane holds, or only this worker. So even if many lanes hang at once, some workers are left.
 
@@ -14,12 +14,13 @@ each lane has at most one job.
 ]]
 local lanes = {}
 
--- The names of the shares, in the order in which acquire serves them: SHARES in src/store/job.ts.
+-- The names of the shares (SHARES in src/store/job.ts), in the order in which acquire goes through them.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
--- Maximum bytes of all deliveries of a subscriber that are in flight, if each is as large as the subscriber allows. A
--- worker process holds each body twice: 24 deliveries of 16 MiB took 670 MB, and not every process has so much memory.
+-- Maximum bytes that a subscriber's deliveries in flight may have together, if each is as large as the subscriber
+-- allows. A worker process holds each body twice: 24 deliveries of 16 MiB took 670 MB, and not every process has so
+-- much memory.
 local MAX_BYTES = 67108864
 local PART_KEPT_OF_SLOW = 1 / 4
 
@@ -37,7 +38,7 @@ local function live_workers(call)
 end
 
 -- Returns how many subscribers have exactly one worker in the slow share. They are counted once in a script call;
--- `enter_share` (lane_entry.lua) adds those that enter the share later in the call.
+-- `enter_share` (lane_entry.lua) adds the subscribers that enter the share later in the call.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -61,9 +62,9 @@ end
 -- subscriber already has deliveries in flight.
 --
 -- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight, so that they need not
--- wait for those that hang. Late deliveries enter even a full share (late.lua), and can fill this quarter too. So a
--- subscriber without a delivery in flight may also enter as long as fewer than `kept` subscribers have a single worker
--- in the share. Example: of 64 workers, the slow share has 32, and 8 are kept.
+-- wait for subscribers that hang. Late deliveries enter even a full share (late.lua), and can fill this quarter too. So
+-- a subscriber without a delivery in flight may also enter as long as fewer than `kept` subscribers have a single
+-- worker in the share. Example: of 64 workers, the slow share has 32, and 8 are kept.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -108,8 +109,8 @@ function lanes.share_jobs(call)
 end
 
 -- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only suspects, and other
--- workers take only other jobs. `waiting` is an earlier result of `lanes.share_jobs`, if there is one. A job that began
--- to wait for a share later is missing in it, which does no harm: the share is full.
+-- workers take only other jobs. `waiting` is an earlier result of `lanes.share_jobs`, if there is one. Jobs that have
+-- begun to wait since then are missing in it. This does no harm, because their share is full.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))

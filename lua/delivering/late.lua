@@ -8,8 +8,8 @@ local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local late = {}
 
--- Length (µs) of the intervals in which late deliveries are searched for: a quarter of a second. A search reads all
--- leases, which takes Redis 20 µs for 64 deliveries in flight.
+-- Late deliveries are searched for once in each interval of this length (µs). A search reads all leases, which takes
+-- Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
 -- Returns the workers whose delivery is late (in flight for more than `slow_ms`), each with the token of the
@@ -28,7 +28,7 @@ end
 -- unless they count in another one.
 function late.notice(call, slow_ms)
   -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if the newest
-  -- lease was given in the present interval, a search was made in it too.
+  -- lease was given in the present interval, a search has already been made in it.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_deliveries(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

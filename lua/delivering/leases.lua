@@ -2,23 +2,23 @@
 Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
 
 The number of a lease is the time (µs) at which it was given, or one more than the newest number, if that is higher. If
-Redis's clock is set back, the numbers are ahead of it: `leases:ahead` has by how much, and the numbers go on from there
-at the pace of the clock, so they still tell how old a lease is. The key expires when the clock has caught up with the
-newest number.
+Redis's clock is set back, the numbers are ahead of it, and the key `leases:ahead` says by how much (µs). The numbers go
+on from there at the pace of the clock, so they still tell how old a lease is. The key expires when the clock has caught
+up with the newest number.
 ]]
 local leases = {}
 
--- Numbers may be ahead of the clock by as much without a reason: a call that gives several leases draws one number after
--- the other. It also leaves out small corrections of the clock.
+-- Numbers can be this far (µs) ahead of the clock although it was not set back, because a call that gives several
+-- leases draws one number after the other. Small corrections of the clock are ignored too.
 local MAX_AHEAD_US = 1000000
 
--- Returns the number of the newest lease, or 0 if no lease was given yet.
+-- Returns the number of the newest lease, or 0 if no lease has been given yet.
 function leases.last(call)
   call.last_lease = call.last_lease or tonumber(redis.call('GET', call.keys.leases_last())) or 0
   return call.last_lease
 end
 
--- Returns the present time (µs) as the numbers of leases have it: ahead of Redis's clock if that was set back.
+-- Returns the present time (µs) for the numbers of leases. It is ahead of Redis's clock if that clock was set back.
 function leases.now(call)
   if not call.leases_ahead then
     local ahead = leases.last(call) - call.now_us

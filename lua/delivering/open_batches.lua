@@ -9,7 +9,7 @@ except after a takeover (opening.lua).
 The hash `batches:room` has, for an open batch whose bytes are counted, the UID of the batch and its room in bytes:
 max_bytes minus the length of the body that delivers its events. If a subscriber's field is missing, or has the UID of
 another batch, no bytes of its open batch were counted. Small events are not counted (`needs_no_count`), because
-counting them made a publish to 500 subscribers 1.7 times as dear.
+counting them made a publish to 500 subscribers 1.7 times as expensive.
 
 The hash `batches:closed` has, by UID, the time (ms) at which each batch or dead letter was closed. A batch without a
 field is still open, or counts as closed since its creation, for example because its first events filled it, or because
@@ -64,7 +64,7 @@ function open_batches.new_room(bid, max_bytes, bytes)
 end
 
 -- Returns true if the bytes of an open batch may have to be counted: the new events (`slice`) are not small, or the
--- subscriber has its own limits. With own limits, `entry` (in `batches:open`) is longer than a UID.
+-- subscriber has its own limits. If it has its own limits, `entry` (in `batches:open`) is longer than a UID.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end

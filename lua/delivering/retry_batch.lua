@@ -4,9 +4,9 @@ retry_batch: try a batch at once although it waits for its deadline, its next at
 empty, finds only batches of these subscribers. If the batch's subscriber is held back after failures, the job of the
 batch becomes the trial job.
 
-If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused, and
-`delivery_not_waiting` that a worker holds the job of the batch, or that the job is in a list from which workers take
-jobs: instant, of a suspect, or first of its lane in a share without room, where it may stay for long.
+If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused.
+`delivery_not_waiting` means that a worker holds the job of the batch, or that the job is in a list from which workers
+take jobs: the instant jobs, the jobs of suspects, or the jobs that wait for room in a share, possibly for long.
 
 In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. If the lane
 has no room, the batch must still wait.
@@ -15,8 +15,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- Lets a subscriber that is held back after failures be tried now. `job` becomes its trial job. An earlier trial job
--- becomes a waiting job if it is scheduled. In any other state, the earlier one stays the trial job.
+-- Lets a subscriber that is held back after failures be tried now, with `job` as its trial job. An earlier trial job
+-- that is scheduled becomes a waiting job. An earlier trial job in any other state stays the trial job, instead of
+-- `job`.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

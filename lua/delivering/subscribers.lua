@@ -52,7 +52,7 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
 end
 
 -- Makes the trial job of a subscriber an ordinary job. If it is scheduled for later, it becomes instant. If it waits
--- for room in a share, it stays there. Returns true if the job was scheduled.
+-- for room in a share, it goes on waiting. Returns true if the job was scheduled.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

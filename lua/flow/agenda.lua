@@ -1,11 +1,11 @@
 --[[
-Agenda: the things that wait for their time: topics with delayed events, triggers, and joins with open keys. Each kind
-has a sorted set whose scores are times in ms. The scheduler (src/maintenance/scheduler.ts) sleeps until the first entry
-of any kind, or the first scheduled job, is due.
+Agenda: topics with delayed events, triggers, and joins with open keys wait here for their time. Each kind has a sorted
+set whose scores are times in ms. The scheduler (src/maintenance/scheduler.ts) sleeps until the first entry of any kind,
+or the first scheduled job, is due.
 ]]
 local agenda = {}
 
--- Time after which a due entry that cannot be handled now is tried again, such as a trigger while an outbox is full.
+-- If a due entry cannot be handled now, for example because an outbox is full, it is tried again after this time.
 agenda.WAIT_MS = 1000
 
 local function first_ms(entries)

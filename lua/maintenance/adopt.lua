@@ -3,15 +3,16 @@
 adopt: store the version of the data layout, and delete the aux jobs of the Ruby Routemaster.
 
 If the Redis has a client or a subscriber that the Ruby Routemaster made, this is a takeover of a Ruby Routemaster's
-Redis, and the key `taken_over` gets the time. Otherwise data without a version comes from this bus: Redis lost its data
-while processes of the bus ran.
+Redis, and the key `taken_over` gets the time. If there is none, data without a version comes from this bus, whose
+processes still ran when Redis lost its data.
 
-If a version is stored already, the call changes nothing and returns false. So of several processes that boot
-at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
+If a version is stored already, the call changes nothing and returns false. So if several processes boot at the same
+time, only one of them deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
 -- Returns true if the keys come from the Ruby Routemaster, which never stores when a client was made or when a
--- subscriber subscribed. One client or subscriber without this time is enough. A client of Ruby's usually has no hash.
--- It has one without `created_at` if this bus stored other fields in it before the operator went back to Ruby.
+-- subscriber subscribed. One client or subscriber without this time is enough. A client of the Ruby Routemaster usually
+-- has no hash. Its hash exists without `created_at` if this bus stored other fields in it before the operator went back
+-- to Ruby.
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do

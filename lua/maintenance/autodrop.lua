@@ -19,8 +19,8 @@ local drop_sums = include('maintenance/drop_sums')
 local drops = include('maintenance/drops')
 local jobs = include('delivering/jobs')
 
--- The work of three steps, in units of about 1 µs of Redis, as for MAX_WORK in drop_sums.lua: handling an entry of
--- `cuts` (how much to drop of which subscriber), deleting a dead letter, and deleting a batch.
+-- Work in the units of MAX_WORK (drop_sums.lua; about 1 µs of Redis): `cut` for handling an entry of `cuts` (how much
+-- to drop of which subscriber), `dead_letter` for deleting a dead letter, and `batch` for deleting a batch.
 local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, cut)

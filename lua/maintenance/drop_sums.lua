@@ -19,7 +19,7 @@ local WORK_OF = { sum = 30, event = 0.5, byte = 0.0015 }
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the table that sums up, for each subscriber, what one script call drops. If the call before stopped in the
+-- Creates the table that sums up, for each subscriber, what one script call drops. If the previous call stopped in the
 -- middle of a large batch, the script's `args` say where to go on: after `begun_at` items of the list of `begun_bid`.
 function drop_sums.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }

@@ -1,8 +1,8 @@
 --[[
 Ruby: what the processes of a Ruby Routemaster leave in this Redis.
 
-After this bus has taken over the Redis of a Ruby Routemaster, a Ruby process may still store a batch under a Ruby kind
-of key. Such a batch is a *stray*. Adopting the stray makes it a batch of this bus. Its events are in the gauges
+After this bus has taken over the Redis of a Ruby Routemaster, a Ruby process may still store a batch under a key of the
+Ruby layout. Such a batch is a *stray*. Adopting the stray makes it a batch of this bus. Its events are in the gauges
 already, because Ruby processes count what they store.
 ]]
 local batches = include('delivering/batches')
@@ -15,8 +15,8 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers of a Ruby Routemaster. Also returns how long ago (ms) any of them last gave a sign of
--- life; infinite if none lives.
+-- Returns the living workers of a Ruby Routemaster. Also returns the time (ms) since the latest sign of life of any of
+-- them; infinite if none lives.
 function ruby.workers(call, lease_ms)
   local keys, living, silent_ms = call.keys, {}, math.huge
   local heard = redis.call('HGETALL', keys.workers())
@@ -40,13 +40,14 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Makes a batch with a header and a new UID out of a list that has only events. `bid` is the UID that the list has now.
+-- Makes a batch with a header and a new UID out of a list that has only events. The list is now stored under `bid`, the
+-- UID of a batch of this bus.
 --
--- Such a list comes from a Ruby web process that still runs after the takeover. The process appends events to an open
--- batch of this bus under the key `batches:{bid}`, but the batch is at `batch:{bid}`.
+-- Such a list comes from a web process of the Ruby Routemaster that still runs after the takeover. The process means to
+-- append events to the open batch `bid` of this bus, but uses the key `batches:{bid}`. The batch is at `batch:{bid}`.
 --
 -- Returns the UID, the subscriber's token and the time of creation of the new batch. The subscriber is found in the
--- batch of this bus. If that batch no longer exists, returns nothing.
+-- batch or dead letter `bid` of this bus. If neither exists any more, returns nothing.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-schedule: promote at most `limit` scheduled jobs that are due, which means to make them instant. Jobs of a queue are
-promoted in deadline order.
+schedule: promote (make instant) at most `limit` scheduled jobs that are due. Jobs of a queue are promoted in deadline
+order.
 
 `promoted` is the number of jobs that became instant. `next_due_us` is the time until the next job is due (µs). It is 0
 if due jobs are left, and missing if no job is scheduled. `delayed_due_us`, `triggers_due_us` and `joins_due_us` are the

@@ -2,9 +2,9 @@
 --[[
 scrub: return the jobs of dead workers to their queues, and delete what is recorded of these workers.
 
-A worker is dead if it was not heard of for longer than `lease_ms`. The job of a dead worker becomes instant, ahead of
-the other instant jobs, and the history of the job's batch notes the death. `workers` is the number of dead workers.
-`jobs` has the number of returned jobs for each queue.
+A worker is dead if it has not given a sign of life for longer than `lease_ms`. The job of a dead worker becomes
+instant, ahead of the other instant jobs, and the history of the job's batch notes the death. `workers` is the number of
+dead workers. `jobs` has the number of returned jobs for each queue.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
@@ -23,7 +23,7 @@ local function dead_workers(call, lease_ms)
 end
 
 -- Gives the jobs of a dead worker back to the queue, and removes the worker from its lane (the workers that deliver to
--- one subscriber). Returns how many jobs it held.
+-- one subscriber). Returns how many jobs the worker held.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane_token = q == 'main' and lanes.leave(call, worker)

@@ -8,7 +8,7 @@ one script call, so correct data never changes, however busy the bus is. A name 
 error. sweep_jobs repairs jobs, and sweep_gauges repairs gauges.
 
 `where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it. `token` is
-the subscriber to which that key belongs, if it belongs to one. The names are UIDs of batches. Only names from
+the subscriber to which that key belongs, if it belongs to one. The names are UIDs of batches, but names from
 batches_open and batches_room are tokens of subscribers.
 
 `batches:retrying:{token}` is corrected without a finding, because an earlier release did not know it.
@@ -148,8 +148,8 @@ function check.batches_queued(call, bid, found, token)
 end
 
 -- Removes a UID from the set `batches:current:{token}`, unless it is the UID of the subscriber's open batch, or a Ruby
--- process stored a batch under it. Also removes an open batch that was attempted, because its first attempt should have
--- closed it.
+-- process has stored a batch under it. Also removes the UID of an open batch that was attempted, because the first
+-- attempt should have closed the batch.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -158,7 +158,7 @@ function check.batches_current(call, bid, found, token)
 end
 
 -- Closes the open batch of a subscriber if anything about it is wrong: the batch belongs to another subscriber, was
--- attempted, or is missing in the set `batches:current:{token}`, or its entry in `batches:open` does not match the
+-- attempted, is missing in the set `batches:current:{token}`, or has an entry in `batches:open` that does not match the
 -- subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
@@ -177,7 +177,7 @@ function check.batches_open(call, token, found)
 end
 
 -- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists. The finding names the batch
--- of the entry: the token may be a credential, and findings of this kind are logged with their name as it is.
+-- of the entry, because the token may be a credential. The names of such findings are logged as they are.
 function check.batches_room(call, token, found)
   local room = redis.call('HGET', call.keys.batches_room(), token)
   if not room or exists(call.keys.subscriber(token)) then return end

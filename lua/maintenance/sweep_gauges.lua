@@ -30,8 +30,8 @@ local HAS_OPEN_BATCH = -1
 --   index    the key of the sorted set of their UIDs
 --   list_of  a function that returns the key of a batch or dead letter
 --   open     a set with the UID of the open batch, which may still get events
---   shrinks  true if the oldest batch may have fewer events at the next script call: a join takes the events that it
---            has counted out of its oldest batch
+--   shrinks  true if the oldest batch may have fewer events at the next script call, because a join removes events from
+--            its oldest batch as it counts them
 --   read     how many batches or dead letters this script call has counted so far
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}

@@ -46,8 +46,8 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes needless copies of a job from a list that has `times` copies. If copies were found elsewhere, none stays in
--- the list; otherwise one does. Returns the number of copies found so far.
+-- Removes needless copies of a job from a list that has `times` copies. If earlier lists had copies (`copies_found`),
+-- removes all. If not, one stays. Returns the number of copies found so far, with those in this list.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -90,7 +90,7 @@ local function forget(call, q, suspect, found)
 end
 
 -- Puts a lost job where workers find it: into the list of instant jobs. But workers of the Ruby Routemaster would take
--- a delivery job from this list, and lose it. While any of them run, the job goes to another list, which only this bus
+-- a delivery job from this list, and lose it. While such workers run, a delivery job goes to a list that only this bus
 -- reads: the jobs that wait for room in the share `slow` (the workers for all slow or new subscribers).
 local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end

@@ -24,15 +24,16 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes a worker from its lane, and makes one waiting job of the lane instant. Returns true if it was in a lane.
+-- Removes a worker from its lane, and makes one waiting job of the lane instant. Returns true if the worker was in a
+-- lane.
 local function leave_lane(call, worker)
   local token = lanes.leave(call, worker)
   if token then waiting.make_instant(call, token, 1) end
   return token ~= nil
 end
 
--- Enters a worker that delivers the batch `bid` into the lane of its subscriber. Does nothing if the worker is there
--- already, no longer holds the job of the batch, or has no lease.
+-- Enters a worker into the lane of the subscriber to which it delivers the batch `bid`. Does nothing if the worker is
+-- in that lane already, no longer holds the job of the batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = calls.read('LINDEX', keys.batch(bid), 0)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 try_commands: try the commands that scripts need. Fails if the ACL of the user forbids one of them. Returns the first
-command that the server lets no script use, and its error; nothing if scripts may use all.
+command that the server does not let scripts use, and its error. Returns neither if scripts may use all commands.
 ]]
 -- Returns true if the Redis user may run a command on a key of the bus, or may PUBLISH on a channel. Redis 8.8 answers
 -- only if the number of arguments is right for the command. That number is not known here, so three arguments are

@@ -3,8 +3,8 @@
 upgrade: replace the layout version `from` by `to`, unless workers are alive. Returns the number of live
 workers; 0 means that the layout no longer has version `from`.
 
-Processes of the former release do not start on a newer layout, so no such worker can appear later. It is not
-an error if another process has upgraded the layout already.
+Processes of the former release do not start on a newer layout, so none of their workers can appear later. It is not an
+error if another process has upgraded the layout already.
 ]]
 local leases = include('delivering/leases')
 

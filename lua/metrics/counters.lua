@@ -6,8 +6,8 @@ A *series* names one such count: its `field` in the hash `counters`, the field o
 ]]
 local counters = {}
 
--- Returns true if a series counts something of a topic or a subscriber that no longer exists. Returns false for a
--- series about the whole bus.
+-- Returns true if a series is about a topic or subscriber that no longer exists. Returns false for a series about the
+-- whole bus.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -22,9 +22,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of removed topics and subscribers to lasting totals. Deletes these counts, and the histories of these
--- topics and subscribers. `counters_reported` has the part of each count that the metric service has got already. It is
--- added to the totals too; otherwise the service would get that part again. Returns the number of moved counts.
+-- Adds the counts of removed topics and subscribers to the totals. Deletes these counts, and the histories of these
+-- topics and subscribers. `counters_reported` has the part of each count that was already sent to the metric service.
+-- This part is added to the reported totals, so that it is not sent again. Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

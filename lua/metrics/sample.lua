@@ -11,8 +11,8 @@ samples were taken.
 
 `standings`, if given, replaces the standings of the subscribers, which expire like a history.
 
-A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted. One whose
-history another program has written gets none either.
+A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted. A subject
+whose history was written by another program gets none either.
 ]]
 local calls = include('store/calls')
 local counters = include('metrics/counters')
@@ -44,7 +44,7 @@ local function append(history, kept, slot, figures, may_skip)
   return 1
 end
 
--- Appends a sample to both histories of its topic, subscriber or bus, the fine one and the coarse one. Returns the
+-- Appends a sample to the fine and the coarse history of its subject (a topic, a subscriber or the bus). Returns the
 -- number of appended entries.
 local function append_sample(call, args, each, fine_slot, coarse_slot)
   local keys, part = call.keys, counters.subject(each)

@@ -35,7 +35,8 @@ local function add(call, state, topic, events)
   return bytes
 end
 
--- Stores events that another partition, the home of the topic, has accepted for the subscribers in this partition.
+-- Stores events for the subscribers in this partition. Another partition, the home of the topic, has accepted the
+-- events.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(state.intake_state, name)
   add(call, state, topic, events)

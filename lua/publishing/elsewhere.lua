@@ -29,14 +29,14 @@ function elsewhere.store(call, topic, marks)
   end
 end
 
--- Returns the number of subscribers that a topic has in other partitions, by its marks.
+-- Returns the number of subscribers that a topic has in other partitions, as its marks say.
 function elsewhere.count(marks)
   local count = 0
   for _, mark in ipairs(marks) do count = count + mark.subscribers end
   return count
 end
 
--- Returns the numbers of the partitions in a topic's marks, as one text, separated by commas.
+-- Returns a text with the numbers of the partitions in a topic's marks, separated by commas.
 function elsewhere.partitions(marks)
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = mark.partition end

@@ -14,14 +14,14 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens, not counting one for each subscriber. If the events of a subscriber would
--- need more, they go into one long batch, which acquire delivers in parts (cutting.lua). Opening a batch takes Redis 13
--- µs: 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms.
+-- Maximum batches that one script call opens, but each subscriber gets at least one. If the events of a subscriber
+-- would need more batches, they go into one long batch, which acquire delivers in parts (cutting.lua). Opening a batch
+-- takes Redis 13 µs: 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms.
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. The UIDs of all batches that the call opens begin with the 16
--- characters of `uid_seed`. `writes` has what `enter` will write about the batches that were opened since its last
--- call, or is false.
+-- characters of `uid_seed`. `writes` has what `enter` will write about the batches that were opened since the last call
+-- of `enter`, or is false.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), writes = false }
 end
@@ -38,7 +38,7 @@ local function begin_writes(call)
   }
 end
 
--- Adds new batches to their subscriber's index. For an ordered subscriber, they come after all others.
+-- Adds new batches to their subscriber's index. For an ordered subscriber, they come after all batches in the index.
 local function enter_queue(call, writes, token, ordered, bids)
   local score = ordered == '1' and batches.queue_score(call, token, ordered)
   local entries = {}
@@ -69,9 +69,9 @@ local function leave_open(call, writes, bid, token, max_events, max_bytes, slice
     writes.rooms[#writes.rooms + 1] = token
     writes.rooms[#writes.rooms + 1] = value
   end
-  -- The set `batches_current` belongs to the layout of the Ruby Routemaster; this bus itself looks in `batches:open`.
-  -- After a takeover the set is left alone: a Ruby process that still runs would find the batch there, and append its
-  -- own events under another key, as a stray (ruby.lua).
+  -- The Ruby Routemaster finds its open batches in the set `batches:current:{token}`; this bus uses `batches:open`.
+  -- After a takeover, the batch is not added to the set. A Ruby process that still runs would find it there, and append
+  -- events under another key, as a stray (ruby.lua).
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   writes.entries[#writes.entries + 1] = token
   writes.entries[#writes.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
@@ -125,7 +125,7 @@ end
 function opening.enter(call, opened)
   local writes, keys = opened.writes, call.keys
   if not writes then return end
-  -- What was collected is forgotten before it is written. Otherwise, if a command failed, the next call of this
+  -- The collection is forgotten before it is written. If it were kept and a command failed, the next call of this
   -- function would put the same jobs into the queue again.
   opened.writes = false
   many.command('ZADD', keys.batches_index(), writes.index)

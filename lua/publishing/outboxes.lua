@@ -18,9 +18,10 @@ The number of an entry is the time (µs) of the script call that adds it, or one
 higher. The other partition ignores numbers that it has applied, so an entry may be sent again. If a failover loses the
 last writes of a partition, the next numbers are still higher than the lost ones, because numbers follow the clock.
 
-If the clock of the new master is behind the last number that it has, this rule is not enough: the other partition may
-have applied lost entries with the next numbers, and would ignore the new entries. So the first new number is a minute
-after the last one, and later numbers stay ahead of the clock (by `ahead`). The same happens after a clock was set back.
+This rule is not enough if, after the failover, the clock of the new master is behind the last number that it has. The
+other partition may have applied lost entries with the next numbers, and would ignore the new entries. So the first new
+number is a minute after the last one, and later numbers stay ahead of the clock (by `ahead`). The same happens after a
+clock was set back.
 ]]
 local calls = include('store/calls')
 local jobs = include('delivering/jobs')
@@ -39,7 +40,7 @@ local ASK_AGAIN_MS = 1000
 -- ahead than this, the clock was set back, or the clock of another machine gave the number.
 local MAX_AHEAD_US = 100 * 1000
 -- After the clock was set back, the next number is this far above the last one that Redis knows. A failover may have
--- lost entries with higher numbers, but only entries of a shorter time. So no number is used twice.
+-- lost entries with higher numbers, but only those of less than a minute. So no number is used twice.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -97,8 +98,8 @@ local function read_state(call, outgoing)
   outgoing.last, outgoing.bytes, outgoing.ahead = tonumber(last) or 0, tonumber(bytes) or 0, tonumber(ahead) or 0
 end
 
--- Adds a piece of work to the collection. `partitions` has the numbers of the partitions that must do it, as one text,
--- separated by commas.
+-- Adds a piece of work to the collection. `partitions` is a text with the numbers of the partitions that must do the
+-- work, separated by commas.
 function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
@@ -121,8 +122,8 @@ local function last_number(call, outgoing)
 end
 
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
--- cannot be queued, the error is only kept in `call.failure`, and a sweep queues the job later: if the script ended
--- here, a caller that repeats it would append the entries again.
+-- cannot be queued, the script goes on: the error is kept in `call.failure`, and a sweep queues the job later. If the
+-- script ended here, a caller that repeats it would append the entries again.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -138,8 +139,8 @@ function outboxes.store(call, outgoing)
   calls.try(call, jobs.put, 'aux', job_for())
 end
 
--- Stores the number of the last outbox entry as that of the last `end` entry. An `end` entry ends all subscriptions to
--- a topic. Must be called just after such an entry was stored.
+-- Stores that the last outbox entry is an `end` entry, which ends all subscriptions to a topic. Must be called just
+-- after such an entry was stored.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))

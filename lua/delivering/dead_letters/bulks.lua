@@ -39,9 +39,9 @@ local function next_letters(call, args, record)
     return reply.err and {} or reply
   end
   local found = {}
-  -- The last step stopped within the dead letters of the millisecond `at_ms`. They are few, so they are read without a
-  -- limit: Redis runs only a few script calls in a millisecond. A call of the sweep can make some 300 dead letters, any
-  -- other call only one.
+  -- The last step stopped at a dead letter of the millisecond `at_ms`. The letters of one millisecond are few, so they
+  -- are read without a limit: Redis runs only a few script calls in a millisecond. A call of the sweep can make some
+  -- 300 dead letters, any other call only one.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -56,7 +56,7 @@ end
 -- Looks at the next dead letters of a bulk. Returns three values:
 --   bids   the UIDs of the letters that match the filter of the bulk
 --   state  `going` if the queue has more letters, `next` if another queue follows, `over` after the last queue
---   last   if it is `going`: the last letter that was looked at
+--   last   if `state` is `going`: the last letter that was looked at
 function bulks.walk(call, args, record)
   local keys = call.keys
   local letters, follow = next_letters(call, args, record)
@@ -76,8 +76,8 @@ local function has_other_type(...)
   return type(reply) == 'table' and reply.err
 end
 
--- Returns those of these dead letters that a step can handle. Leaves out letters with a key of another type, which
--- another program has written: each step would fail at such a letter, and the bulk would never come to the letters
+-- Returns the dead letters of `bids` that a step can handle. Leaves out a letter if another program has replaced one of
+-- its keys by a key of another type. Each step would fail at such a letter, and the bulk would never reach the letters
 -- behind it. `retries` is true if the step retries letters, which uses more keys.
 function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
@@ -92,10 +92,10 @@ function bulks.readable(call, bids, retries)
   return readable
 end
 
--- Stores the progress of a step: `counts` (new values of fields of the record), and the place where the next step
--- continues, behind the letter `last` or in the next queue. A step calls this function after its other changes. So if
--- the step fails half-way, the next step finds the letters that are left. A single command writes the whole progress,
--- so that no letter counts twice.
+-- Stores the progress of a step. `counts` has new values for fields of the record. The next step continues behind the
+-- letter `last`, or in the next queue without `last`. A step calls this function after its other changes. So if the
+-- step fails half-way, the next step finds the letters that are left. A single command writes the whole progress, so
+-- that no letter counts twice.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
   -- Without `last`, the next step is at the start of a queue. That place is the time `from_ms` (or -inf) with the UID

@@ -4,8 +4,8 @@ bury: make a batch that must not be tried again a dead letter, and delete its jo
 
 If the worker does not hold the job under that lease, nothing changes and `held` is false. If the subscriber has left,
 the batch is deleted. A waiting job of the subscriber becomes instant. `buried` is the number of events in the dead
-letter, even if an earlier call made it and its reply was lost. `dropped` is the number of events in the deleted batch.
-Either number is 0 if there is no such dead letter or batch.
+letter, even if the letter was made by an earlier call whose reply was lost. `dropped` is the number of events in the
+deleted batch. Either number is 0 if there is no such dead letter or batch.
 ]]
 local batches = include('delivering/batches')
 local burying = include('delivering/dead_letters/burying')

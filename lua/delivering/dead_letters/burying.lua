@@ -8,9 +8,9 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good. Deletes its job, and makes its batch a dead letter; if the subscriber has left, deletes the
--- batch instead. The caller has already taken the job from the worker. One waiting job of the subscriber may become
--- ready, because one of its deliveries has ended.
+-- Ends a delivery for good. Deletes its job, and makes its batch a dead letter. If the subscriber has left, deletes the
+-- batch instead. The caller has already taken the job from the worker. Makes one waiting job of the subscriber instant,
+-- because one of its deliveries has ended.
 --
 -- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if `attempts:{bid}` has it already),
 -- `damage` (health points that the subscriber loses) and `throttle_ms` (time without deliveries to the subscriber).

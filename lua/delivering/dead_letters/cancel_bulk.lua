@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-cancel_bulk: stop a bulk that has not ended. What it has done is not undone.
-Returns false, and changes nothing, if the bulk has ended or is cancelled, or if the owner's bulk has another id by now.
+cancel_bulk: stop a bulk that has not ended. What it has done is not undone. Returns false, and changes nothing, if the
+bulk has ended or is cancelled, or is no longer the owner's bulk.
 ]]
 
 return function(call, args)

@@ -8,8 +8,8 @@ quarantine did, so the batch becomes a dead letter. If the worker held none, or 
 the worker is forgotten. Returns the batch with its subscriber, and the numbers of bury: `buried` and `dropped` events.
 The subscriber is not to blame, so its health does not change.
 
-`held_bid` is the batch that the worker held, as the caller has read it before. If an earlier call has made a dead
-letter of this batch, and its reply was lost, the reply is the same again.
+`held_bid` is the batch that the worker held, as the caller has read it before. If an earlier call whose reply was lost
+has made this batch a dead letter, the reply is the same again.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
@@ -24,8 +24,8 @@ local function forget(call, worker)
   redis.call('HDEL', keys.workers(), worker)
 end
 
--- If an earlier call has made a dead letter of the batch `bid`, returns the same reply as that call. The reply is made
--- from the dead letter. If there is no dead letter, returns nothing.
+-- If an earlier call has made the batch `bid` a dead letter, returns the reply of that call again, made from the dead
+-- letter. If there is no such dead letter, returns nothing.
 local function buried_before(call, bid)
   local letter = call.keys.dead_letter(bid)
   local token = redis.call('LINDEX', letter, 0)

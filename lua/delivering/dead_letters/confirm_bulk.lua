@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 confirm_bulk: begin to retry or purge the dead letters that match the filter of a bulk, after they were counted. Returns
-false, and changes nothing, if the bulk is not in the state `counted`, or if the owner's bulk has another id by now.
+false, and changes nothing, if the bulk is not in the state `counted`, or is no longer the owner's bulk.
 ]]
 local bulks = include('delivering/dead_letters/bulks')
 local jobs = include('delivering/jobs')

@@ -3,8 +3,8 @@
 purge: delete dead letters that belong to `client`. Without `client` (root asks), delete dead letters of any subscriber.
 Returns the number of dead letters deleted.
 
-The script also removes entries of the client's index that do not name a dead letter of this client. The API takes
-letters from the index 100 at a time, and would otherwise meet these entries again each time.
+The script also removes entries of the client's index that do not name a dead letter of this client. If they stayed, the
+API, which takes 100 entries of the index at a time, would meet them each time.
 ]]
 local purging = include('delivering/dead_letters/purging')
 

@@ -1,6 +1,6 @@
 #!lua
 --[[
-delay: accept publications some of whose events are to be published later.
+delay: accept publications with events that are to be published later.
 
 A publication is accepted or refused as a whole, before any event is stored. publish.lua describes the refusals and the
 effect of idempotency keys. An event is due at `at` (ms), or `delay` ms from now; without either it is due now. An event
@@ -42,7 +42,8 @@ local function totals_of(call, delay_state, client)
   return totals
 end
 
--- Returns the time (ms) at which an event is due, as a number and as text. An event without a time gets 0 and no text.
+-- Returns the time (ms) at which an event is due, as a number and as text. For an event without a time, returns 0 and
+-- no text.
 local function due_of(call, event)
   if not event.delay then return tonumber(event.at) or 0, event.at end
   local due_ms = call.now_ms + event.delay
@@ -71,8 +72,8 @@ local function part(call, publication, max_delay_ms)
   return due_events, to_delay
 end
 
--- Returns the index of the first event in `to_delay` with a repeated id: a delayed event of the topic, or an earlier
--- event in `to_delay`, has it too. Returns nothing if no id is repeated.
+-- Returns the index of the first event in `to_delay` that has the same id as a delayed event of the topic, or as an
+-- earlier event in `to_delay`. Returns nothing if there is no such event.
 local function find_repeated(call, delay_state, topic, to_delay)
   local hash, known, ids = call.keys.delayed_events(topic), delayed_of(delay_state, topic).ids, {}
   for _, event in ipairs(to_delay) do
@@ -82,8 +83,8 @@ local function find_repeated(call, delay_state, topic, to_delay)
   end
 end
 
--- Checks the events of a publication that must wait (`to_delay`). Returns nothing if they may be stored. Otherwise
--- returns the reason for the refusal and, if a single event is the reason, the index of this event.
+-- Checks a publication's delayed events (`to_delay`). Returns nothing if they may be stored. Otherwise returns the
+-- reason for the refusal and, if a single event is the reason, the index of this event.
 --
 -- The client may repeat a publication that is stored already. The reason is then `already_delayed`, even if the client
 -- has no room for more delayed events. If the client has no room, only the event that is due last is compared with the

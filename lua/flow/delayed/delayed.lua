@@ -7,8 +7,7 @@ serial number has 12 digits, and is higher for each further delayed event of the
 same time stay in the order of acceptance. The entry of an id can be found, because the hash has the serial number.
 
 `delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
-its topics. The client is the publisher of the topic. If a topic gets another publisher, its delayed events count as the
-new publisher's.
+its topics. A delayed event counts for the present publisher of its topic.
 
 Entries are written before texts, and removed before them. So a write that was cut off leaves one of two things: an
 entry whose event was never acknowledged, or a text whose event is in batches already, or was dropped.
@@ -70,7 +69,7 @@ function delayed.of_topic(call, publisher, topic)
   return redis.call('ZCARD', call.keys.delayed_due(topic)), delayed.bytes_in(call, publisher, topic)
 end
 
--- Returns why a client may not have so many delayed events, or nothing if it may.
+-- Returns why a client may not have `events` delayed events that take `bytes` together, or nothing if it may.
 function delayed.judge_room(events, bytes, args)
   if events > args.max_client_delayed then return 'too_many_delayed' end
   if bytes > args.max_client_bytes then return 'too_much_delayed' end
@@ -123,7 +122,8 @@ function delayed.correct_held(call, token)
   return true
 end
 
--- Enters a topic in `delayed:topics` with the time of its first delayed event, or removes it there if it has none.
+-- Enters a topic in `delayed:topics` with the time of its first delayed event, or removes it from there if it has no
+-- delayed event.
 function delayed.enter_topic(call, topic)
   local keys = call.keys
   local due = redis.call('ZRANGE', keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
@@ -152,8 +152,8 @@ function delayed.add(call, publisher, topic, events)
 end
 
 -- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events, which take
--- `bytes` together. If another program has given `delayed:held:{token}` another type, the events are removed all the
--- same, and the number and the bytes stay as they are. A sweep throws the error of this key.
+-- `bytes` together. The events are removed even if another program has given `delayed:held:{token}` another type. The
+-- stored number and bytes then stay as they are, and a sweep throws the error of this key.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   many.command('ZREM', call.keys.delayed_due(topic), entries)
   many.command('HDEL', call.keys.delayed_events(topic), ids)
@@ -161,7 +161,7 @@ function delayed.remove(call, publisher, topic, entries, ids, bytes)
   delayed.enter_topic(call, topic)
 end
 
--- Counts a topic's delayed events for its new publisher `to` instead of `from`.
+-- Counts a topic's delayed events for its new publisher `to`, and no longer for `from`.
 function delayed.give(call, topic, from, to)
   local events, bytes = delayed.of_topic(call, from, topic)
   if events == 0 then return end

@@ -39,8 +39,8 @@ end
 --   bytes          the bytes of their texts
 --   held_bytes     the memory that they took while they were delayed
 --   subscribers    how many subscribers the topic has in this partition
--- Throws if a key that publishing needs is of another type. Otherwise the script would fail later, and events of other
--- topics would wait.
+-- Throws if a key that publishing needs has the wrong type. Without this check, the script would fail later, and events
+-- of other topics would wait.
 local function begin_topic(call, intake_topic)
   local keys = call.keys
   redis.call('HLEN', keys.delayed_events(intake_topic.name))
@@ -55,9 +55,9 @@ local function begin_topic(call, intake_topic)
   return topic
 end
 
--- Reads the first of a client's topics that were not read yet. If the first event of the topic is not due, the topic
--- had a wrong time in `delayed:topics`, and gets the right one. If the topic cannot be read, it is removed from
--- `delayed:topics`, and the sweep repairs it later.
+-- Reads the next unread topic of a client. If the first event of the topic is not due, the topic had a wrong time in
+-- `delayed:topics`, and gets the right one. If the topic cannot be read, it is removed from `delayed:topics`, and the
+-- sweep repairs it later.
 local function read_next(call, client)
   local intake_topic = client.unread[client.next].intake_topic
   client.next = client.next + 1
@@ -71,8 +71,8 @@ local function read_next(call, client)
   end
 end
 
--- Returns the topic or client in a list with the earliest `due_ms`, and the earliest time of the others, which may be
--- infinite.
+-- Returns the topic or client that has the earliest `due_ms` in a list. Also returns the earliest `due_ms` of the
+-- others, which is infinite if there are none.
 function due_topics.earliest(list)
   local first, next_ms = nil, math.huge
   for _, each in ipairs(list) do

@@ -28,7 +28,8 @@ local function rank_behind(due, after_ms, after_serial)
   return from
 end
 
--- Adds events to `list`, whose texts have `bytes` so far, until they have `max_bytes`. Returns their new size.
+-- Adds events to `list` until their texts have `max_bytes` together. `bytes` is their size so far. Returns their new
+-- size.
 local function add_events(list, hash, entries, bytes, max_bytes)
   for i = 1, #entries, 2 do
     if bytes >= max_bytes then break end

@@ -12,8 +12,8 @@ All clients with due events have equal parts, so a client with many events does 
 used their part, each gets another part. The events of one client always stay in order. `first_client` says which client
 begins; the caller counts it from 0 while more events are due.
 
-`published` has, for each topic, the number of its events, their bytes, the tokens of its subscribers with a token on
-each line, and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
+`published` has, for each topic, the number of its events, their bytes, the tokens of its subscribers (one on each
+line), and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
 removed.
 ]]
 local delayed = include('flow/delayed/delayed')
@@ -29,8 +29,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic, and returns its text. If the storing of the event was cut off, it has no text:
--- returns nothing, and the reply names the event in `lost`.
+-- Takes the next event of a topic, and returns its text. If the event has no text, because storing it was cut off,
+-- returns nothing. The reply then names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken_entries[#topic.taken_entries + 1] = topic.entry
@@ -92,8 +92,8 @@ local function take(call, progress, client, until_ms)
 end
 
 -- Returns the client with the earliest due event, and the time (ms) up to which the caller takes this client's events:
--- when the first event of another topic is due, but at most now. Clients that have used their part of the work are
--- ignored. When all have used it, each gets another part. Returns nothing if no event is due.
+-- the time of the first event of another topic, but not later than now. Clients that have used their part of the work
+-- are ignored. When all have used it, each gets another part. Returns nothing if no event is due.
 local function next_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do

@@ -16,8 +16,8 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')
 local open_keys = include('flow/joins/open_keys')
 
--- The join is looked at again after this time if its oldest join key has expired, but is not closed yet: the join may
--- have to count more events that the bus accepted before the key expired.
+-- If the oldest join key of a join has expired, but is not closed yet, the join is looked at again after this time. The
+-- join may still have to count events that the bus accepted before the key expired.
 local LOOK_AGAIN_MS = 250
 
 -- Maximum batches whose times are read. 300 take Redis about 0.3 ms.

@@ -58,8 +58,8 @@ local function make_room(call, work, args)
   end
 end
 
--- Publishes an event as long as the events counted for a join key complete it. After a change of the rules, this can be
--- several times. Returns false if the script call reached its maximum of copies before the end.
+-- Publishes an event each time the counted events of a join key complete the key. After a change of the rules, they may
+-- complete it several times. Returns false if the script call reached its maximum of copies before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -70,9 +70,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes an event if the key is complete then. Earlier events may complete it
--- already, after a change of the rules: then they are published first. If that uses up the script call's maximum of
--- copies, the new event is not counted, and the result is false.
+-- Counts one event for its join key, and publishes an event if the key is then complete. If a change of the rules has
+-- let earlier events complete the key already, an event is published for them first. If that uses up the script call's
+-- maximum of copies, the new event is not counted, and the result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -119,7 +119,7 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the first events of a batch: `removed` of its `args.batch_events`. If none is left, ends the job, and returns
+-- Removes the first `removed` of the `args.batch_events` events in a batch. If none is left, ends the job, and returns
 -- true.
 local function remove_from_batch(call, args, removed)
   if removed < args.batch_events then
@@ -155,8 +155,8 @@ return function(call, args)
   local removed, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
-  -- An error here must not end the script: the events are counted, but have not left the batch, so they would be
-  -- counted again. `calls.try` keeps the error until the end.
+  -- An error here must not end the script. If it did, the counted events would stay in the batch, and be counted again.
+  -- `calls.try` keeps the error until the end.
   calls.try(call, open_keys.schedule, args.token, args.within_ms)
   return {
     outcome = 'counted', removed = removed, is_done = remove_from_batch(call, args, removed), published = published,

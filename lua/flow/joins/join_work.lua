@@ -39,7 +39,7 @@ end
 --   texts    the events to publish
 --   copies   what one event counts towards the maximum of copies: 1 for each subscriber in this partition, and 1 more,
 --            so that an event without subscribers counts too
---   home     the number of the topic's partition, if it is another one than this
+--   home     the number of the topic's partition, if it is not this one
 --   refusal  why the join may not publish to the topic; nil if it may
 local function outlet(call, intake_state, args, topic, type, home)
   return {
@@ -104,7 +104,7 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + copies.of(1, #text, to.copies)
 end
 
--- Publishes the event for a complete join key, and removes the events that completed it from its record.
+-- Publishes the event for a complete join key, and removes the events that completed it from the key's record.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.complete_outlet, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
@@ -156,9 +156,9 @@ end
 -- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
 -- what was published, by topic.
 --
--- Redis may be killed and keep only the first writes. So the records of join keys are written after the events: events
--- may then be published again, but are not lost. The field `published` is written first, because the ids of events
--- depend on it: otherwise a later event could get the id of a stored one.
+-- If Redis is killed, it may keep only the first writes. So the records of join keys are written after the events:
+-- events may be published twice, but are not lost. The field `published` is written first, because the ids of events
+-- depend on it. If it were lost, a later event could get the id of a stored one.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

@@ -14,8 +14,8 @@ function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Leaves out counts of topics that are not in `sources`. `added_at` has the times at which some sources were added:
--- counts from before the topic's time are left out, too.
+-- Returns the record of a join key, without the counts of topics that are not in `sources`. `added_at` has the times at
+-- which some sources were added. Counts of such a source from before its time are left out too.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }

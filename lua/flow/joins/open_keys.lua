@@ -1,6 +1,6 @@
 --[[
 Open keys: the join keys of a join that are not complete. The hash `joins:keys:{join}` has their records
-(key_records.lua), and the sorted set `joins:since:{join}` has them by the time (ms) since when they are open.
+(key_records.lua), and the sorted set `joins:since:{join}` has them by the time (ms) at which they were opened.
 
 A state holds the records that one script call needs. The records are written once, at the end of the script call, since
 a script call can count many events of one join key.
@@ -58,9 +58,9 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Removes the events that completed a join key from its record, and returns their ids (`deduct`). If no event is left,
--- the join key is closed. Otherwise it stays open, as if it had been opened now. Example: a join needs one `order` and
--- one `payment`. If one order and two payments have come, one payment is left.
+-- Removes the events that completed a join key from the key's record, and returns their ids (`deduct`). If no event is
+-- left, the join key is closed. Otherwise it stays open, as if it had been opened now. Example: a join needs one
+-- `order` and one `payment`. If one order and two payments have come, one payment is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local ids = key_records.deduct(record, sources)
   state.touched[key] = true

@@ -62,7 +62,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- The join that this call changes is left out: `topic` is one of its old outlets, which it gives up.
+      -- The join that this call changes is left out, because it gives up its old outlet `topic`.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -70,7 +70,8 @@ local function loop_source(call, args, is_outlet)
   end
 end
 
--- Returns why the join may not publish to one of its outlets, and the name of that topic, or nothing.
+-- Returns why the join may not publish to one of its outlets, and the name of that topic. Returns nothing if it may
+-- publish to all.
 local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
@@ -83,7 +84,7 @@ local function judge_outlets(call, args, intake_state)
   return intake.judge_all(call, intake_state, args.client, args.outlets_here)
 end
 
--- Returns why the join may not be made, and the topic at fault, or nothing.
+-- Returns why the join may not be made, and the topic at fault, if any. Returns nothing if the join may be made.
 local function judge(call, args, intake_state)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then

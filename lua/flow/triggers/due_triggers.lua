@@ -37,14 +37,15 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
 end
 
--- Returns the topic of a trigger. Throws if a key that firing needs is of another type. Otherwise fire_triggers would
--- fail, and other triggers would wait.
+-- Returns the topic of a trigger. Throws if a key that firing needs has the wrong type. Without this check,
+-- fire_triggers would fail, and other triggers would wait.
 local function read_topic(call, intake_state, name)
   redis.call('SCARD', call.keys.topic_subscribers(name))
   return intake.topic(call, intake_state, name)
 end
 
--- Chooses at most `limit` of the due triggers in `entries`, of each client in turn. Returns their positions there.
+-- Chooses at most `limit` of the due triggers in `entries`, one of each client in turn. Returns their positions in
+-- `entries`.
 local function in_turns(entries, first_client, limit)
   local clients, positions = {}, {}
   for i = 1, #entries, 2 do

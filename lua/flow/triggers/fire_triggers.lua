@@ -116,8 +116,8 @@ local function store_result(call, result)
   if firing.error then agenda.postpone(call, due, member) end
 end
 
--- Publishes the events of a trigger, if it may publish. Returns what the reply says of the firing. Only adds the result
--- for the trigger to `progress.results`: the script must store the events first.
+-- Publishes the events of a trigger, if it may publish. Returns what the reply says of the firing. Does not store the
+-- result for the trigger, but adds it to `progress.results`, because the script must store the events first.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return LEFT end
   local trigger, state = read(call, firing)
