@@ -2,15 +2,16 @@
 Rates: bounds how much each client publishes in the long run.
 
 A client has a token bucket for events and one for bytes. Each fills steadily, and is full after `burst_ms`. While
-neither is empty, a publication of any size is admitted, even if it takes more than a bucket holds: the client then
+neither is empty, a publication of any size is admitted, even one that takes more than a bucket holds. The client then
 waits longer until its next publication. A bucket is stored as the time at which it will be full again. The buckets of a
-client expire when both are full. They are stored with the present time (`at`): if `at` is later than now when they are
-read, Redis's clock was set back, and the times of the buckets are set back too. A rate of 0 means no limit.
+client expire when both are full. They are stored together with the time of storing (`at`). If `at` is later than now
+when they are read, Redis's clock was set back, and the times of the buckets are set back by as much. A rate of 0 means
+no limit.
 ]]
 local rates = {}
 
--- Creates the working state of one script call that limits the rates of clients. `buckets` has the buckets that were
--- read, by client, and `changed` those to be stored.
+-- Creates the state of the rate limits in one script call: `buckets` has the buckets that the call has read, and
+-- `changed` those that it must store, both by client.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,
@@ -29,14 +30,14 @@ local function buckets_of(call, state, client)
       bytes = math.max(state.now_us, (tonumber(bytes) or 0) - set_back_us),
     }
     state.buckets[client] = buckets
-    -- The clock was set back, so the buckets are stored even if nothing is taken. Otherwise an empty bucket would stay
-    -- empty until the clock reaches `at`, the time at which it was last stored.
+    -- The clock was set back, so the buckets are stored even if nothing is taken from them. If they were not, an empty
+    -- bucket would stay empty until the clock reaches `at` again.
     if set_back_us > 0 then state.changed[client] = buckets end
   end
   return buckets
 end
 
--- Returns true if a bucket that will be full at `full_at_us` is empty: filling it takes `burst_us`.
+-- Returns true if a bucket is empty: it will be full at `full_at_us`, and an empty bucket takes `burst_us` to fill.
 local function is_bucket_empty(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end

@@ -4,11 +4,11 @@ spend: admit publications as far as the rate limits of their clients permit (rat
 
 A publication of any size is admitted if neither bucket of its client (one for events, one for bytes) is empty. So each
 publication is admitted at some time, and no client exceeds its rate in the long run. A refused publication takes
-nothing from the buckets. If a demand has `is_admitted`, its publication was admitted already: the cost is taken even
-from empty buckets.
+nothing from the buckets. Each of the `demands` is for one publication. If a demand has `is_admitted`, its publication
+has been admitted before, and its cost is taken even from empty buckets.
 
-For each demand, the reply has `let_in`, which is true if it was admitted, and for each bucket of its client the time
-until it is full (ms).
+For each demand, the reply has `let_in`, which is true if it was admitted, and the time (ms) until each bucket of its
+client is full.
 ]]
 local rates = include('publishing/rates')
 

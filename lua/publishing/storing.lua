@@ -12,7 +12,7 @@ local outboxes = include('publishing/outboxes')
 local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
--- batch's list. If this length is 0, the list no longer exists, and nothing was appended, whatever the first number is.
+-- batch's list. If the length is 0, the list no longer exists, nothing was appended, and the number has no meaning.
 local function fill(batch, max, list, first, last)
   -- An open batch always has room for one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -40,8 +40,8 @@ local function take_room(call, intake_state, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
--- Returns true if these events must not go into the open batch of a join. A join treats the time of a batch as the time
--- of its events, but another partition accepted these events before the batch was opened.
+-- Returns true if the open batch is that of a join, and was opened after another partition had accepted these events.
+-- The events must not go into it, because a join takes the time of a batch as the time of its events.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
@@ -49,8 +49,8 @@ local function is_too_young(call, token, entry)
 end
 
 -- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. `entry` is the
--- open batch's entry in `batches:open`, or false. `room` is the number of bytes left in the open batch after these
--- events, or nil if its bytes are not counted. If `room` is negative, all events go into new batches.
+-- open batch's entry in `batches:open`, or false. `room` is the number of bytes that these events would leave in the
+-- open batch, or nil if its bytes are not counted. If it is negative, all events go into new batches.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
@@ -72,7 +72,8 @@ local function append(call, opened, token, entry, room, slice)
 end
 
 -- Appends the events of the subscribers from position `first` on to their batches. Sets `counts[i]` to the number of
--- events of subscriber i. If appending fails for a subscriber, throws the error; `counts` then ends before it.
+-- events of subscriber i. Throws the error if appending fails for a subscriber; `counts` then ends before this
+-- subscriber.
 local function append_from(call, opened, intake_state, entries, rooms, counts, first)
   for i = first, #intake_state.tokens do
     local token = intake_state.tokens[i]
@@ -87,17 +88,17 @@ local function count(call, intake_state, counts)
 end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
--- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the other subscribers still get their
--- events. An error while jobs or gauges are written for all subscribers is kept too. The script then goes on: it must
--- still remove the events from where they waited (an outbox, delayed events). Otherwise the next call would give
--- subscribers the events twice.
+-- at one subscriber, such as a key of the wrong type, is kept in `call.failure`, and the other subscribers still get
+-- their events. An error in writing the jobs or gauges of all subscribers is kept too. After such an error the script
+-- goes on, because it must remove the events from where they waited (an outbox, delayed events). If they stayed there,
+-- the next call would give them to the subscribers a second time.
 --
--- The exception is a command that the ACL forbids: some subscribers then lack the events. So this function throws the
--- error at its end. The events keep waiting, and the caller repeats the script when the ACL permits the command.
+-- An error that says that the ACL forbids a command is different: some subscribers then lack the events. This function
+-- throws it at its end. The events keep waiting, and the caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
-  -- The open batches are read first. If reading them failed after the outbox was written, a caller that repeats the
-  -- script would append the same entries to the outbox each time.
+  -- The open batches are read before the outbox is written. If this read failed after that write, each repetition of
+  -- the script would append the same entries to the outbox again.
   local entries = #intake_state.tokens > 0 and many.get_fields(call.keys.batches_open(), intake_state.tokens)
   for _, topic in ipairs(intake_state.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
@@ -116,8 +117,8 @@ function storing.store(call, uid_seed, intake_state)
   if call.failure and calls.is_forbidden(call.failure) then error(call.failure) end
 end
 
--- Returns, for each topic that got events, their number and the tokens of the topic's subscribers in this partition.
--- The tokens are one text with a token on each line, which costs Redis less than a list.
+-- Returns for each topic the number of its accepted events, and the tokens of its subscribers in this partition: one
+-- text with a token on each line, which costs Redis less than a list.
 function storing.added_by_topic(intake_state)
   local by_topic = {}
   for i, topic in ipairs(intake_state.accepted) do

@@ -3,26 +3,27 @@ Delivery log: keeps a record of each batch that its subscriber accepted (`taken`
 subscriber has two logs, one of accepted batches and one of dropped ones. A log is a list of UID, record, UID, record,
 …, the newest at the end.
 
-A record is the items of a JSON array, without the brackets. Both kinds of records begin with the time of the end (µs),
-by which they are listed, the time at which the batch was closed (ms; 0 if that was the time of creation), the time of
-creation (ms), the number of events, the number of attempts, and the events by topic, which are `null` if counting them
-would cost too much. There follow
+A record is the items of a JSON array, without the brackets. Its first item is the time at which the batch ended (µs),
+by which the record is listed. The next items are the time at which the batch was closed (ms; 0 if it was closed when it
+was created), the time of its creation (ms), the number of events, the number of attempts, and the number of events by
+topic (`null` if counting them or storing the numbers would cost too much). There follow
 
   taken    the bytes of the delivery; time (ms), status and duration (ms) of the last attempt
   dropped  the reason
 
-and, if attempts failed, the time of the first one (ms) and a list of the last ones.
+and, if attempts failed, the time of the first failed one (ms) and a list of the last failed ones.
 
 The hash `deliveries:total` counts the records of all logs together. When they reach the maximum, the longest log loses
 its oldest records, so a busy subscriber does not push out the records of others. Records are counted in whole UNITs
-(16), so that most script calls need not change a count. Counting each record took three times as long. If there are so
-many logs that records below a UNIT could exceed the maximum by themselves, each log keeps an equal part of it, but at
-least one record. A log is cut to its part when records are appended to it.
+(16), so that most script calls need not change a count. Counting each record took three times as long. If there are
+very many logs, records below a UNIT, which are not counted, could exceed the maximum by themselves. So a log of less
+than a UNIT keeps at most an equal part of the maximum, but at least one record. It is cut to this part when records are
+appended to it.
 
 The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list, the newest
 entry at the end. When a script call appends records, the trail gets an entry for each log that the call appends to: the
 time of the script call (µs), a newline and the token of the subscriber. The records of a script call are newer than the
-trail's entries of that call, and older than its next entries. Listings of all subscribers follow the trail
+entries of that call, and older than the entries of the next call. Listings of all subscribers follow the trail
 (delivery_trail.lua).
 ]]
 local many = include('store/many')
@@ -88,17 +89,17 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the oldest `removed` records of a log. `counted` is the number of records that `deliveries:logs` has for it.
--- Returns the new total of all logs.
+-- Removes the `removed` oldest records of a log. `counted` is the number of records that `deliveries:logs` has stored
+-- for the log. Returns the new total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
   return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
 end
 
--- Removes the oldest records of the longest logs until all logs together have at most `max` records, or MAX_REMOVED are
--- removed. The stored numbers of records are rounded down, so each log may have UNIT - 1 more. `uncounted` allows for
--- this.
+-- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until it has
+-- removed MAX_REMOVED. The stored numbers of records are rounded down, so each log may have UNIT - 1 more. `uncounted`
+-- is the sum of these.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -112,8 +113,8 @@ local function shrink(call, total, max)
   end
 end
 
--- Cuts a log of less than a UNIT to its part of `max`, if that is less. Such logs are not counted, so `shrink` does not
--- cut them. Returns the number of records that are left.
+-- Cuts a log of less than a UNIT to its equal part of `max`. Such a log counts as empty, so `shrink` does not cut it.
+-- Returns the number of records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
@@ -123,8 +124,9 @@ local function cut_to_part(call, list, records, max)
 end
 
 -- Appends records to one of a subscriber's two logs: `ending` is 'taken' (accepted batches) or 'dropped'. `entries` is
--- a list of UID, record, UID, record, …. `max` limits the records in the logs of all subscribers; 0 keeps none. The
--- subscriber must exist: its logs are deleted together with it, so a log made later would be left over.
+-- a list of UID, record, UID, record, …. `max` is the maximum number of records in all logs together; if it is 0,
+-- nothing is kept. The subscriber must exist. Its logs are deleted together with it, so a log that is made later would
+-- never be deleted.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local list = delivery_log.list_of(call, ending, token)
@@ -135,18 +137,19 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Notes in the trail of an `ending` that this script call has appended records to the logs of these subscribers.
+-- Notes in the trail of `ending` that the present script call has appended records to the logs of these subscribers.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = many.command('RPUSH', trail, entries)
   -- The newest `max` entries of the trail suffice: each stands for at least one record, and all logs together keep
-  -- about `max` records. The trail is cut only when it has LUMP entries more, so that few script calls need to cut it.
+  -- about `max` records. The trail is cut only when it has more than LUMP entries too many, so that few script calls
+  -- need to cut it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns the number of entries of a trail that are older than the time `place` (ms), by a binary search.
+-- Finds, by a binary search, how many entries of a trail are older than the time `place` (ms).
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1
@@ -181,13 +184,13 @@ function delivery_log.failures(call, bid)
 end
 
 -- Completes a record: puts the present time (µs) and `closed_ms` (or 0) in front. Records of one script call get times
--- 1 µs apart. Making a record takes longer than that, so records of later calls come after these.
+-- 1 µs apart. Making a record takes longer than that, so records of later calls get later times.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time (ms) at the beginning of a record or of an entry of the trail, which have it in µs (16 digits).
+-- Returns the time (ms) with which a record or an entry of the trail begins. The text has it in µs (16 digits).
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end
@@ -206,8 +209,9 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns the time (ms, as text) at which a batch that will be dropped was closed, or the present time if it is still
--- open. Returns false if its first events filled it. `records` caches what was read from Redis.
+-- Returns the time (ms, as text) at which a batch that is about to be dropped was closed. For an open batch, returns
+-- the present time. For a batch that was never open, because its first events filled it, returns false. `records`
+-- caches what was read from Redis.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

@@ -3,9 +3,9 @@ Delivery sources: the indexes and logs in which a listing finds batches. Each so
 (merging.lua).
 
 A batch that has ended is listed by the time of its end, any other batch by the time of its creation. The `bounds` of a
-listing limit these times: `since_ms` (included), and `until_ms` (not included; or math.huge). If a page before ended
-with an entry, the bounds also have the place of this entry (the time by which it is listed) and its id. A function here
-returns nothing if its source has nothing within the bounds.
+listing limit these times: `since_ms` (included), and `until_ms` (not included; or math.huge). For each page but the
+first, the bounds also have the `place` (the time by which an entry is listed) and the `id` after which the page begins.
+A function here returns nothing if its source has nothing within the bounds.
 ]]
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
@@ -17,12 +17,12 @@ local delivery_sources = {}
 -- fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- Appended to the id of an entry, so that the next page of a listing begins with this entry. A page begins after the id
--- that it is given, and ids descend. Example: `x-` is larger than `x`, so the page after `x-` begins with `x`.
+-- Appended to the id of an entry with which the next page of a listing must begin. A page begins after the id that it
+-- is given, and ids descend. Example: `x-` is larger than `x`, so the page after `x-` begins with `x`.
 local JUST_BEFORE = '-'
 
--- Returns the highest and the lowest score of an index within the bounds of a listing. Scores are times, in ms if
--- `scale` is 1 and in µs if it is 1000.
+-- Returns the bounds of a listing as the highest and the lowest score in an index. Scores are times, in ms if `scale`
+-- is 1 and in µs if it is 1000.
 local function score_range(bounds, scale)
   local form = scale == 1 and '%.3f' or '%.0f'
   local upper = bounds.until_ms < math.huge and '(' .. form:format(bounds.until_ms * scale) or '+inf'
@@ -91,8 +91,8 @@ end
 
 -- Returns one of the sources that a listing merges: the entries of the sorted set `index` within the listing's bounds.
 -- Returns nothing if there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. The function
--- `read` returns the entry for an id, or nothing if it must not be listed. All sources share their functions: a listing
--- of 5,000 subscribers takes a fifth longer if each source has a closure.
+-- `read` returns the entry for an id, or nothing if it must not be listed. All sources share their functions. If each
+-- source had a closure, a listing of 5,000 subscribers would take a fifth longer.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local range = listing.ranges[scale]
@@ -121,8 +121,8 @@ local function read_single(source)
   end
 end
 
--- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The listing reads
--- the batch when it comes to that time.
+-- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The listing reads a
+-- batch only when it comes to the time of its creation.
 function delivery_sources.add_singles(listing, sources, bids)
   local bounds, index = listing.bounds, listing.call.keys.batches_index()
   listing.sources = listing.sources + #bids
@@ -137,7 +137,7 @@ function delivery_sources.add_singles(listing, sources, bids)
   end
 end
 
--- Returns an iterator over the first `length` items of a list, the last one first.
+-- Returns an iterator over the first `length` items of a list, the last of them first.
 function delivery_sources.backwards(list, length)
   local chunk, size = {}, 2 * MIN_CHUNK
   return function()
@@ -150,7 +150,7 @@ function delivery_sources.backwards(list, length)
   end
 end
 
--- Finds the newest record of a log that is not newer than the time `place` (ms), by a binary search. Returns the
+-- Finds, by a binary search, the newest record of a log that is not newer than the time `place` (ms). Returns the
 -- position and the time of the record, or nothing if all are newer. The search begins where the search in the previous
 -- log ended (`listing.part`, a fraction of the length), because subscribers of the same topics have similar logs.
 local function position_at(listing, list, place)

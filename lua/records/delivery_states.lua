@@ -14,8 +14,9 @@ local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
 local delivery_states = {}
 
--- Creates an empty cache of what one script call reads. The fields are by subscriber: the jobs that its workers hold,
--- its open batch, and whether it is paused. The field `workers` is added later: the workers that deliver to each.
+-- Creates an empty cache of what one script call reads about each subscriber: the jobs that its workers hold (`held`),
+-- its open batch (`open`), and whether it is paused (`paused`). The field `workers` is added when it is first needed;
+-- it has the workers that deliver to each subscriber.
 function delivery_states.begin()
   return { held = {}, open = {}, paused = {} }
 end

@@ -4,8 +4,9 @@ logs that have records of its page, however many logs there are.
 
 There is one trail of accepted batches and one of dropped ones (delivery_log.follow). The entries of a trail with the
 same time name the logs that one script call has written. A log may have lost the records of that call since. A trail
-keeps a limited number of entries, and may be deleted at any time. So its oldest entries may be missing, perhaps also
-some of the oldest time that it still has. The records of that time and older ones are found by looking into all logs.
+keeps a limited number of entries, and may be deleted at any time. So its oldest entries may be missing, perhaps even
+some with the oldest time that the trail still has. The records of that time and older ones are found by looking into
+all logs.
 ]]
 local delivery_log = include('records/delivery_log')
 local delivery_sources = include('records/delivery_sources')
@@ -16,9 +17,9 @@ local delivery_trail = {}
 -- begins after a time and this id therefore begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the writes to logs before the time `place` (ms) that a trail names, the newest first. A
--- write is what one earlier script call appended. For each it returns the time of that script call (`place`, ms) and
--- the subscribers whose logs it wrote (`tokens`). All entries of a write have the same time. The oldest write is left
+-- Returns an iterator over the writes before the time `place` (ms), the newest first. A write is what one earlier
+-- script call appended to logs. It has the time of that call (`place`, ms) and the subscribers to whose logs the call
+-- wrote (`tokens`). The trail has an entry for each of these logs, all with the same time. The oldest write is left
 -- out, because the trail may have lost some of its entries.
 local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(
@@ -50,9 +51,8 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that an earlier script call wrote, the newest last. `written` is a write: the time of the call
--- (`place`) and the subscribers whose logs it wrote (`tokens`). Leaves out records that are gone, or outside the bounds
--- of the listing.
+-- Returns the records of the write `written` (`read_writes` says what a write is), the newest last. Leaves out records
+-- that are gone, or outside the bounds of the listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do
@@ -66,7 +66,7 @@ local function records_of(reader, written)
   return records
 end
 
--- Returns an iterator over the records of all logs from the time `place` (ms) on backwards, the newest first.
+-- Returns an iterator over the records of all logs that are not newer than the time `place` (ms), the newest first.
 local function read_all_logs(reader, place)
   local call, ending, sources = reader.listing.call, reader.ending, {}
   for _, name in ipairs(delivery_log.names(call, {})) do
@@ -106,7 +106,8 @@ local function read_trail(reader)
 end
 
 -- Returns one of the sources that a listing merges: the records of all batches with this `ending` ('taken' or
--- 'dropped'). The time of its newest record is not known yet, so `place` is infinity, and the listing opens it first.
+-- 'dropped'). The time of the newest record is not known yet. So `place` is infinity, which makes the listing open this
+-- source first.
 function delivery_trail.source(listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, listing = listing, ending = ending, logs = {} }

@@ -4,8 +4,8 @@ find_delivery: read one batch, whatever its state. If `clients` are given, the b
 subscribers. Changes nothing.
 
 `entries` has one entry, as in list_deliveries, or none if there is no such batch. If the batch still exists, the entry
-has all failed attempts that are stored. If it has ended, it is searched in the delivery logs; `looked` is the number of
-records in the logs that were searched.
+has all failed attempts that are stored. If it has ended, it is looked for in the delivery logs; `looked` is the number
+of records in the logs that were searched.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')

@@ -7,8 +7,8 @@ A page is read in one step, so no batch changes its state meanwhile. `since_ms` 
 limit the time by which a batch is listed: the time of its end, or of its creation if it has not ended. `place_ms` and
 `place_id` are the time and the id of the last entry of the page before. In the reply, `next_ms` and `next_id` are the
 place after which the next page begins; they are missing if there is none. A call looks at 2,000 batches at most. If
-most of them are in other states, the page is short or empty, although more follow. `looked` is the number of batches at
-which the call looked, plus the number of indexes and logs in which it searched.
+most of them are in other states, the page is short or empty, even if more batches follow. `looked` is the number of
+batches at which the call looked, plus the number of indexes and logs in which it searched.
 
 The entry of a batch that has ended has the field `record` (delivery_log.lua). Other entries have the fields that
 delivery_states.lua describes instead.
@@ -24,8 +24,7 @@ local open_batches = include('delivering/open_batches')
 local MAX_BATCHES = 2000
 -- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
 local MAX_SHOWN_ATTEMPTS = 3
--- One EXISTS command checks for this many subscribers whether any of them has an index of retried batches. Most have
--- none.
+-- Number of subscribers that one EXISTS command checks for an index of retried batches. Most subscribers have none.
 local SUBSCRIBERS_PER_EXISTS = 50
 
 -- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
@@ -37,8 +36,8 @@ local function queue_owners(listing, clients)
   return tokens
 end
 
--- Each function below adds to `sources` where the batches that its name says are found: those of the subscribers in
--- `clients`, or of all subscribers if `clients` is empty. The listing is made from all sources.
+-- Each `add_…` function adds to `sources` the sources of the batches that its name says: the batches of the subscribers
+-- in `clients`, or of all subscribers if `clients` is empty.
 local function add_queues(listing, sources, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do

@@ -2,10 +2,10 @@
 Merging: merges many sources of entries into one. Each source begins with its newest entry, and so does the result.
 
 An entry has a `place`, the time (ms, to the µs) by which it is listed, and an `id`. If entries have the same place, the
-entry with the larger id comes first. A source has the `place` of its first entry, and a function `open`, which gets the
-source and returns an iterator. `open` is called only when the merge has come to that place, so most of many sources are
-never opened. The first batch of a source may turn out not to be listed, for example because it is in another state. The
-source then begins with an older batch.
+entry with the larger id comes first. A source has the `place` of its first entry, and a function `open`, which takes
+the source and returns an iterator. `open` is called only when the merge has come to that place. So if there are many
+sources, most of them are never opened. The first batch of a source may turn out not to be listed, for example because
+it is in another state. The source then begins with an older batch.
 ]]
 local merging = {}
 
@@ -19,8 +19,8 @@ function merging.is_larger(id, other)
   return false
 end
 
--- True if one entry comes before another in a listing: if it is newer by its time `place` (ms), or else has the larger
--- id.
+-- True if one entry comes before another in a listing: if its time `place` (ms) is later or, at equal times, its id is
+-- larger.
 function merging.is_before(place, id, other_place, other_id)
   if place ~= other_place then return place > other_place end
   return merging.is_larger(id, other_id)
@@ -74,7 +74,7 @@ end
 
 -- Returns an iterator over the entries of all sources, newest first. `places` has the times of the sources' newest
 -- entries, sorted, and `at_place` finds the sources by these times. The times are sorted instead of the sources,
--- because sources are tables: Lua would take ten times as long to sort them.
+-- because sources are tables, and Lua would take ten times as long to sort tables.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do

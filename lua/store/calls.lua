@@ -2,14 +2,14 @@
 Calls: the state of one run of a script.
 
 A call is a table that is made when a script starts and is passed to every function that needs it. It holds the
-partition's `keys`, the time by Redis's clock (`now_us`, `now_ms`), and in `wakes` the announcements to publish when the
-script ends, which wake other processes. `accepted_us` and `accepted_ms` are the time at which the bus accepted the
-events that the call stores: now, or earlier if they come from another partition. Batches that are opened for these
-events count as created at this time. No state outlives a call.
+partition's `keys`, the time by Redis's clock (`now_us`, `now_ms`), and in `wakes` the announcements that wake other
+processes. They are published when the script ends. `accepted_us` and `accepted_ms` are the time at which the bus
+accepted the events that the call stores: now, or earlier if they come from another partition. Batches that are opened
+for these events count as created at this time. No state outlives a call.
 ]]
 local calls = {}
 
--- Returns the text of an error, which is a text or a table, depending on the version of Redis.
+-- Returns the text of an error. Depending on the version of Redis, the error is a text or a table.
 local function text_of(failure)
   return tostring(type(failure) == 'table' and failure.err or failure)
 end
@@ -29,8 +29,8 @@ local function announce(channel)
   end
 end
 
--- Runs a script and returns its result. At the end, publishes each announcement that the script made, once. Then throws
--- the error that `calls.try` has kept.
+-- Runs a script and returns its result. Then publishes each announcement in `call.wakes`, and throws the error that
+-- `calls.try` has kept, if there is one.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local now_us = time[1] * 1000000 + time[2]
@@ -49,8 +49,7 @@ end
 
 -- Runs `step`, a part of a script. Returns its result, or nothing if it threw an error. The error is kept in
 -- `call.failure` and thrown again when the script has ended, so that an error at one subscriber does not stop the work
--- for others. Of several errors, the first is kept, but one that says that the ACL forbids a command comes before all
--- others.
+-- for others. Only the first error is kept, but an error that says that the ACL forbids a command replaces it.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end
@@ -58,8 +57,8 @@ function calls.try(call, step, ...)
 end
 
 -- Runs `step`. Returns its result, or nothing if `step` failed because another program has written a key with a type
--- that this bus does not use for it. Such an error is kept, as by `calls.try`. All other errors are thrown at once,
--- because they say nothing about the key: the ACL may forbid a command.
+-- that this bus does not use for it. Such an error is kept, as by `calls.try`. All other errors, such as that the ACL
+-- forbids a command, are thrown at once, because they say nothing about the key.
 function calls.try_keys(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end
@@ -68,8 +67,8 @@ function calls.try_keys(call, step, ...)
 end
 
 -- Runs a command that reads a key, whatever the type of the key is. Returns the reply, or an error table if the command
--- cannot read a key of this type. Throws all other errors, because they say nothing about the key: the ACL may forbid
--- the command.
+-- cannot read a key of this type. Throws all other errors, such as that the ACL forbids the command, because they say
+-- nothing about the key.
 function calls.read(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err and not reply.err:find('^WRONGTYPE') then error(reply) end

@@ -1,9 +1,9 @@
 --[[
 Leaving: ends a subscriber, its subscriptions, its drop notices and the records of its batches. Its batches and dead
 letters stay: the caller has them deleted next. If the caller dies before that, the workers that acquire the jobs of
-these batches find no subscriber, and delete one batch each. If the subscriber was paused, no worker could acquire its
-jobs, because all of them wait for the end of the pause. So one job is brought back here, and the end of each job brings back
-the next.
+these batches find no subscriber, and delete one batch each. If the subscriber was paused, all of its jobs wait for the
+end of the pause, and no worker could acquire them. So one of these jobs is put back into the queue here, and the end of
+each job puts back the next.
 ]]
 local delivery_log = include('records/delivery_log')
 local join_tokens = include('flow/joins/join_tokens')

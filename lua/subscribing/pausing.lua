@@ -45,8 +45,8 @@ local function try_failed(call, token)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers try a subscriber at once, even if it is held back after a failure. Its trial job and up to `max` of its
--- waiting jobs become instant. If there are none, the oldest failed batch is tried.
+-- Lets workers try a subscriber at once, even if it is held back after a failure. Its trial job (lane_entry.lua) and up
+-- to `max` of its waiting jobs become instant. If it has neither, the job of its oldest failed batch does.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -4,12 +4,12 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum signing keys of a subscriber. A client that gets no answer may repeat its request for a new key again and
+-- Maximum signing keys of a subscriber. A client that gets no answer could repeat its request for a new key again and
 -- again, and each request adds a key.
 local MAX_KEYS = 4
 
--- Returns the signing keys of a subscriber that gets the key `newest`. Each older key, from `before`, signs for another
--- `overlap_ms` at most. If `newest` is the newest key in `before`, returns `before`.
+-- Returns the signing keys of a subscriber after the key `newest` has replaced the newest key in `before`. Each older
+-- key still signs for `overlap_ms` at most. If `newest` is the newest key in `before` already, returns `before`.
 function signing.replaced(call, before, newest, overlap_ms)
   local kept = { newest }
   for entry in before:gmatch('%S+') do

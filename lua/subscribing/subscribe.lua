@@ -3,15 +3,15 @@
 subscribe: create or change a subscriber, and subscribe it to exactly the given topics.
 
 Unknown topics are created without a publisher, and are deleted with their last subscription. The topics in `foreign`
-live in other partitions, where the caller has marked them before (mark_topics). A setting whose argument is missing
+live in other partitions, where the caller has already marked them (mark_topics). A setting whose argument is missing
 keeps its stored value; a new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`,
 it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
 
-The batch that is open already gets the new max_events, and is due at the latest when the new timeout, counted from now,
-is over; a new max_bytes closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a
-subscriber that an operator paused stays paused. If `ordered` or max_in_flight changed, waiting jobs of the lane return
-to the queue. After a new signing key, the older keys sign for at most another `signing_overlap_ms`. The signing key
-`none` ends signing.
+The open batch gets the new max_events. It is due when the new timeout has passed from now, unless it was due earlier. A
+new max_bytes closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a subscriber
+that an operator paused stays paused. If `ordered` or max_in_flight changed, waiting jobs of the lane return to the
+queue. If the signing key is new, the older keys still sign for `signing_overlap_ms` at most. The signing key `none`
+ends signing.
 ]]
 local batches = include('delivering/batches')
 local defaults = include('store/defaults')
@@ -36,7 +36,7 @@ end
 
 local function store_settings(call, subscriber, args)
   -- `subscribed_at` is in µs, so that no two requests store the same time. A callback that answers 410 (Gone) pauses
-  -- the subscriber only if `subscribed_at` has not changed since the delivery began (nack.lua). Otherwise the
+  -- the subscriber only if `subscribed_at` has not changed since the delivery began (nack.lua). If it has changed, the
   -- subscriber may have another callback now.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {

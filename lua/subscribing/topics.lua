@@ -45,8 +45,8 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Adds an outbox entry that tells other partitions to end their subscriptions to a topic. `marks` has the partitions
--- with subscribers of the topic (elsewhere.lua).
+-- Adds an outbox entry that tells other partitions to end their subscriptions to a topic. `marks` names these
+-- partitions (elsewhere.lua).
 local function end_elsewhere(call, topic, marks)
   local outgoing = outboxes.begin()
   outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)
@@ -59,8 +59,8 @@ end
 -- each such partition (elsewhere.lua), and stays until the partition has ended its subscriptions. Returns the number of
 -- deleted delayed events, and the partitions that must end subscriptions.
 --
--- The outbox entry for these partitions is stored before the topic's hash, with the marks, is deleted. If Redis is
--- killed and keeps only the first writes, the caller repeats the removal, and the marks are still there.
+-- The topic's hash, which has the marks, is deleted only after the outbox entry for these partitions is stored. If
+-- Redis is killed and keeps only the first writes, the marks are still there when the caller repeats the removal.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -132,8 +132,8 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns those of the topics `names[first]` to `names[last]` that have neither a publisher nor a subscription. If one
--- EXISTS command finds no data of any of them, they are not looked up one by one, which takes Redis 3 µs each.
+-- Returns those of the topics `names[first]` to `names[last]` that have neither a publisher nor a subscription. They
+-- are looked up one by one, which takes Redis 3 µs each, only if one EXISTS command finds data of any of them.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
   for i = first, last do
@@ -148,13 +148,13 @@ local function unused_among(call, names, first, last)
 end
 
 -- Ends the given subscriptions of a subscriber. A subscription is in two lists: that of the topic, and that of the
--- subscriber. It is also ended if only one of them has it. Then deletes the topics of this partition that have neither
--- a publisher nor a subscription. If such topics stayed, a client could use up the maximum number of topics by
+-- subscriber. It is ended even if only one of them has it. Then deletes those of the topics that have neither a
+-- publisher nor a subscription any more. If they stayed, a client could use up the maximum number of topics by
 -- subscribing and unsubscribing. One command deletes many topics, because there can be a thousand.
 --
 -- A subscription is first removed from the list of the topic, and then from the list of the subscriber. If Redis is
--- killed and keeps only the first writes, the caller repeats the call, and still finds the subscription in the second
--- list.
+-- killed and keeps only the first writes, the caller repeats the call, and still finds the subscription in the list of
+-- the subscriber.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   for _, topic in ipairs(names) do redis.call('SREM', keys.topic_subscribers(topic), token) end

@@ -3,8 +3,8 @@
 unmark_topics: remove the marks of topics for one partition, in which the caller found no subscribers of them
 (elsewhere.lua). Returns the number of removed marks.
 
-`marked_us` is when the mark was set, as the caller read it. If the mark was set again since, it stays, because there
-may be a subscriber again. A topic that is left without publisher and subscriptions is deleted.
+`marked_us` is when the mark was set, as the caller read it. If the mark has been set again since then, it stays,
+because the partition may have a subscriber again. A topic that is left without publisher and subscriptions is deleted.
 ]]
 local elsewhere = include('publishing/elsewhere')
 local topics = include('subscribing/topics')

@@ -5,8 +5,8 @@ import { parseJson } from './long_numbers.ts';
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
   /**
-   * Publishes an event, or an array of events, that is JSON already. It is sent as it is, with all digits of its
-   * numbers. Throws TypeError for a topic that would lead to another path, as the other calls do.
+   * Publishes an event, or an array of events, given as JSON. Sends this JSON unchanged, with all digits of its
+   * numbers. Like the other calls, throws TypeError for a topic that would lead to another path.
    */
   async publishText(topic: string, json: string): Promise<void> {
     if (/^\.{0,2}$/.test(topic)) throw new TypeError(`topic must not be ${topic || 'empty'}`);

@@ -1,7 +1,10 @@
 import { type Figures, sumOf } from './figures.ts';
 import { number } from './tables.ts';
 
-/** The metrics of a bus at one moment. `atMs` is monotonic, so that setting the clock does not distort rates. */
+/**
+ * The metrics of a bus at one moment. `atMs` is by a monotonic clock, so that setting the system clock does not distort
+ * rates.
+ */
 export interface Reading {
   atMs: number;
   figures: Figures;
@@ -25,7 +28,7 @@ interface WorkerCounts {
   spare_workers: number;
 }
 
-/** The report that `rtm top` shows. Rates are per second, and null without earlier metrics. */
+/** The report that `rtm top` shows. Rates are per second, and null if there are no earlier metrics. */
 export interface BusReport extends WorkerCounts {
   published: number;
   published_rate: number | null;
@@ -76,7 +79,10 @@ export function reportOf(now: Reading, earlier?: Reading): BusReport {
   };
 }
 
-/** A bus of an earlier release shows only the number of all its workers, which becomes `workers`. */
+/**
+ * Returns the numbers of workers. A bus of an earlier release shows only the number of all workers, which becomes
+ * `workers`.
+ */
 export function workersOf(figures: Figures): WorkerCounts {
   if (!figures.has('delivery_workers')) return { workers: sumOf(figures, 'workers'), spare_workers: 0 };
   return {
@@ -132,7 +138,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // A subscriber that has neither a queue, a health nor dead letters has left the bus, and gets no line.
+  // A subscriber without a queue, health and dead letters has left the bus, and gets no line.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

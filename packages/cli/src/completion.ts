@@ -2,7 +2,7 @@ import { type Call, type Command, UsageError } from './command.ts';
 
 type Commands = readonly Command[];
 
-/** Prints a script by which a shell completes commands and their options. Every command has those in `common`. */
+/** Prints a script by which a shell completes commands and their options. `common` has the options of every command. */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
   const shells: Record<string, typeof bash> = { bash, zsh, fish };
@@ -29,7 +29,7 @@ function optionsOf({ options = {} }: Command, common: readonly string[]): string
   return [...Object.keys(options), ...common].map((name) => `--${name}`).join(' ');
 }
 
-/** Returns the branches of a shell's `case`: each matches the typed words, and sets the words that may follow. */
+/** Returns the branches of a shell's `case`. Each matches the words typed so far, and sets those that may follow. */
 function cases(commands: Commands, common: readonly string[], set: (words: string) => string): string {
   const options = commands.map((each) => `    '${each.name} '*) ${set(optionsOf(each, common))} ;;`);
   const words = [...followers(commands)].map(([typed, after]) => `    '${typed}') ${set(after)} ;;`);

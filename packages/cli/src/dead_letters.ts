@@ -38,14 +38,20 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
   call.print(answer, [`purged ${answer.purged}`]);
 }
 
-/** Returns the arguments. Throws UsageError unless there is one id, or `--all`: a forgotten id must not purge all. */
+/**
+ * Returns the arguments. Throws UsageError unless they are one id, or `--all` is given: a forgotten id must not purge
+ * all.
+ */
 function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))
     throw new UsageError('Wrong number of arguments: an ID, or --all');
   return args;
 }
 
-/** Makes a call about all dead letters of a subscriber. If root names none, the error says which option to give. */
+/**
+ * Calls `ask` for all dead letters of a subscriber. If root names no subscriber, throws an error that says which option
+ * to give.
+ */
 async function forSubscriber<Answer>(
   call: Call,
   ask: (whose: { subscriber: string | undefined }) => Promise<Answer>,

@@ -17,7 +17,10 @@ import { bytes } from './top_lines.ts';
 import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
-/** A larger clock difference is reported. The header Date has whole seconds, and an answer takes time. */
+/**
+ * A larger difference of the clocks is reported. A small one is uncertain, because the header Date has whole seconds
+ * and an answer takes time.
+ */
 const MAX_SKEW_MS = 10_000;
 
 /** Checks from this machine whether the bus works. Prints each finding. Throws Failure if one is bad. */
@@ -63,7 +66,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   }
 }
 
-/** The answer of a bus to `GET /health`. It is compared, because other servers may answer 200 to everything. */
+/** The answer of a bus to `GET /health`. It is checked, because another server may answer 200 to everything. */
 const HEALTHY = '{}';
 
 interface Reached {
@@ -126,7 +129,7 @@ function clockFinding({ busMs, hereMs }: NonNullable<Reached['date']>): Finding 
 
 /**
  * Reads the metrics of the bus. Returns the finding and the figures, or only the finding if the call fails, for example
- * with wrong credentials. `GET /pulse` is not used, because it fails if only one of several partitions is away.
+ * with wrong credentials. `GET /pulse` is not used, because it fails as soon as one of several partitions is away.
  */
 async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?: Figures]> {
   try {
@@ -137,7 +140,9 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?:
   }
 }
 
-/** Returns the finding that a check has failed with `error`. Rethrows `error` if it is not of the client library. */
+/**
+ * Returns a bad finding about a check that failed with `error`. Rethrows an error that is not of the client library.
+ */
 function failureFinding(check: string, error: unknown): Finding {
   // After a transient error, the client library repeats the call until its time limit. The `cause` of its
   // TimeLimitError is the last failure, which says what is wrong.
@@ -156,12 +161,15 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/** Errors of `GET /jobs` for a client: forbidden, unauthenticated (compatibility mode), not_found (version 1.0.0). */
+/**
+ * The errors by which `GET /jobs` refuses a client: forbidden, unauthenticated (compatibility mode) and not_found
+ * (version 1.0.0).
+ */
 const REFUSALS = [ForbiddenError, UnauthenticatedError, NotFoundError];
 
 /**
- * Finds out the role of credentials that the bus knows, by listing jobs: the bus lets only root and viewers do that.
- * Version 1.0.0 has no such call: there, root counts as a client.
+ * Finds out the role of valid credentials by listing jobs, because the bus lets only root and viewers list jobs.
+ * Version 1.0.0 has no such call, so root counts as a client there.
  */
 async function roleOf(bus: Routemaster): Promise<Role> {
   return bus.call('GET /jobs', { query: { limit: 1 } }).then(

@@ -3,8 +3,8 @@ import { bad, type Finding, good, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
- * An entry of `GET /subscriptions` that shows the subscriber's health. The entries of other clients, which a client
- * gets in compatibility mode, do not show it.
+ * An entry of `GET /subscriptions` that shows the subscriber's health. In compatibility mode, a client also gets the
+ * entries of other clients, which do not show it.
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
@@ -12,20 +12,20 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * A callback that this machine does not reach is still fine if the bus has delivered to it within this time, and no
- * delivery fails: perhaps only the bus reaches it. If the last delivery is older, the receiver may have stopped since.
+ * If this machine does not reach a callback, perhaps only the bus reaches it. That is fine if the bus has delivered to
+ * it within this time, and no delivery fails. If the last delivery is older, the receiver may have stopped since.
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
 /** Maximum characters of a callback's answer that are shown. */
 const MAX_SHOWN = 100;
 
-/** Maximum subscribers to examine. Only root and viewers, who see all, can exceed it. */
+/** Maximum subscribers to examine. Only root and viewers, who see all subscribers, can have more. */
 const MAX_EXAMINED = 20;
 
 /**
- * Yields how the deliveries of each subscriber go, and whether this machine reaches its callback. Of several
- * subscribers, only those that are paused or have lost health are examined, and at most MAX_EXAMINED.
+ * Yields a finding for each subscriber: how its deliveries go, and whether this machine reaches its callback. If there
+ * are several subscribers, examines only those that are paused or have lost health, at most MAX_EXAMINED.
  */
 export async function* callbackFindings(
   bus: Routemaster,
@@ -62,7 +62,10 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   return bad('callback', found, advice);
 }
 
-/** True if the bus has delivered to a subscriber lately, or cannot say: old releases have no `GET /deliveries`. */
+/**
+ * True if the bus has delivered to a subscriber lately. Also true if the bus cannot say, because an old release has no
+ * `GET /deliveries`.
+ */
 async function isDeliveredLately(
   bus: Routemaster,
   { subscriber, health_points, last_attempted_at }: Subscription,
@@ -76,14 +79,17 @@ async function isDeliveredLately(
   return taken === undefined || taken.length > 0;
 }
 
-/** Says how the deliveries to a subscriber go, if none of them fails now. */
+/** Describes the deliveries to a subscriber when none of them fails now. */
 function progressOf({ events, health_points, last_attempted_at }: Subscription): string {
   if (health_points < 100)
     return ` after failures; ${events.queued === 0 ? 'nothing waits' : 'no delivery fails now'}`;
   return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';
 }
 
-/** Returns what to do if deliveries to a subscriber fail or have become dead letters, or undefined if neither is so. */
+/**
+ * Returns advice if deliveries to a subscriber fail, or have become dead letters. In all other cases, returns
+ * undefined.
+ */
 async function adviceWhenFailing(
   bus: Routemaster,
   { subscriber, health_points, events, dead_letters }: Subscription,
@@ -104,7 +110,10 @@ async function adviceWhenFailing(
     : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
 }
 
-/** Returns the end of a sentence (why the newest letter died), and perhaps a sentence about the last failure. */
+/**
+ * Returns the end of a sentence, which says why the newest dead letter died, and perhaps a sentence about the last
+ * failure.
+ */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
     // Dead letters of the client's joins (subscribers without a callback) say nothing about its callback.
@@ -114,7 +123,10 @@ async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Pr
   return '.';
 }
 
-/** `argument` follows the name of the command: a space and the subscriber's token, or nothing for a client itself. */
+/**
+ * `argument` is what follows the name of a command: a space and the subscriber's token, or nothing if the subscriber
+ * itself asks.
+ */
 function adviceWhenPaused(by: Subscription['paused_by'], argument: string): string {
   const command = `rtm sub resume${argument}`;
   if (by === 'callback_gone') return `It answered 410: subscribe again, or ${command}, when it is back.`;
@@ -124,9 +136,9 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 }
 
 /**
- * Returns a sentence about the last failed attempt at a delivery. The text is empty if no batch that is `retrying`,
- * `in_flight` or `dead` has one. Returns undefined if the bus does not tell, such as an old release without `GET
- * /deliveries`.
+ * Returns a sentence about the last failed attempt at a delivery. Returns an empty text if no batch that is `retrying`,
+ * `in_flight` or `dead` has a failed attempt. Returns undefined if the bus does not tell, for example because it is an
+ * old release without `GET /deliveries`.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An

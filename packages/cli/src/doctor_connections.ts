@@ -65,7 +65,7 @@ export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string
   return `the certificate is not trusted: ${socket.authorizationError}`;
 }
 
-/** Resolves with a text if a server speaks TLS though its URL is http, and otherwise with undefined. */
+/** Resolves with a text for the user if the server of an http URL speaks TLS, and with undefined if it does not. */
 export async function tlsInstead(url: string, timeoutMs: number): Promise<string | undefined> {
   const { protocol, hostname, port } = new URL(url);
   if (protocol === 'https:') return undefined;
@@ -76,8 +76,8 @@ export async function tlsInstead(url: string, timeoutMs: number): Promise<string
 }
 
 /**
- * A connection to the server of a URL, on which no request is sent. It belongs to an HTTP request that is never
- * finished, because Node's requests know how to connect through a proxy.
+ * A connection to the server of a URL. No request is sent on it. It is made by an HTTP request that is never finished,
+ * because Node's requests know how to connect through a proxy.
  */
 class Connection {
   socket: Socket | undefined;
@@ -95,8 +95,8 @@ class Connection {
     try {
       const [socket]: Socket[] = await once(this.#request, 'socket', { signal });
       this.socket = socket;
-      // If the connection goes through a proxy, its TLS handshake is done before Node hands over the socket. The event
-      // `secureConnect` would not come any more.
+      // If the connection goes through a proxy, its TLS handshake is done before Node hands over the socket, so the
+      // event `secureConnect` would never come.
       if (socket instanceof TLSSocket && !socket.getPeerFinished())
         await once(socket, 'secureConnect', { signal });
       else if (socket?.connecting) await once(socket, 'connect', { signal });

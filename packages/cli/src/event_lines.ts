@@ -1,9 +1,14 @@
 import { TextDecoder } from 'node:util';
 import { Failure } from './command.ts';
 
-/** Maximum events of a request, as the bus allows. With half as many, publishing costs 6 % more CPU time in all. */
+/**
+ * Maximum events in a request: as many as the bus allows. With half as many, publishing costs 6 % more CPU time in all.
+ */
 export const MAX_LINES = 10_000;
-/** Bytes at which a request is sent: under half of what the bus accepts, to occupy the bus only for a short time. */
+/**
+ * A request is sent when it has this many bytes. The bus accepts more than twice as many, but smaller requests occupy
+ * it for a shorter time.
+ */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
 const MAX_LINE_LENGTH = 5 * 1024 * 1024;
@@ -34,8 +39,8 @@ export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGen
   };
   for await (const piece of input) {
     const lines = decode(decoder, piece).split('\n');
-    // Only the new piece is searched for line breaks; otherwise the time for a line would grow with the square of its
-    // length.
+    // Only the new piece is searched for line breaks. If `rest` were searched too, the time for a line would grow with
+    // the square of its length.
     lines[0] = rest + lines[0];
     rest = lines.pop() ?? '';
     for (const line of lines) {

@@ -28,7 +28,7 @@ export function commandHelp(command: Command): string {
   const usage = forms(command).map((form) => `${form} [options]`);
   const { options = {} } = command;
   const own = command.options ? optionLines('Options:', options) : '';
-  // A common option is left out if the command has its own option of the same name, such as --secret of verify.
+  // A common option is left out if the command has its own option of the same name, as `rtm verify` has --secret.
   const common = Object.entries(COMMON_OPTIONS).filter(([name]) => !Object.hasOwn(options, name));
   const rest = optionLines('Common options:', Object.fromEntries(common));
   return `Usage:\n${usage.join('\n')}\n    ${command.help}\n${own}${rest}`;

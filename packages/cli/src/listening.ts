@@ -16,7 +16,7 @@ const FORWARD_TIMEOUT_MS = 30_000;
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
- * subscription already, because Ctrl-C would end that too.
+ * subscription already, because Ctrl-C would end that one.
  */
 export async function listen(call: Call): Promise<void> {
   const target = targetOf(textOption(call, 'forward-to'));
@@ -82,8 +82,8 @@ async function listenAt(port: number, server: Server): Promise<void> {
 }
 
 /**
- * The receiver to which events are forwarded. `authorization` has the user name of the URL in Basic authentication,
- * just as a delivery of the bus has the subscriber's `uuid`.
+ * The receiver to which events are forwarded. `authorization` is Basic authentication with the user name of the URL. A
+ * delivery of the bus has the subscriber's `uuid` in the same way.
  */
 interface Forwarding {
   url: string;

@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
 
-/** The beginning of a string that stands for a long number. It is random, so that no event can have it. */
+/**
+ * Each string that stands for a long number begins with this text. It is random, so that no string of an event can
+ * begin with it.
+ */
 const MARK = randomUUID();
 const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, 'g');
 
@@ -12,7 +15,7 @@ const TOKEN = /"|\\.|(?<![\d.])-?\d{16,}(?![\d.eE])/g;
 
 /**
  * Parses JSON of the bus. JavaScript would round whole numbers above 2^53, so each becomes a string, which `jsonText`
- * turns back into the number. JSON.rawJSON would need no such strings, but Node 20 lacks it.
+ * turns back into the number. With JSON.rawJSON, no such strings would be needed, but Node 20 lacks it.
  */
 export function parseJson(text: string): unknown {
   if (!LONG_NUMBER.test(text)) return JSON.parse(text);

@@ -3,16 +3,19 @@ import { run } from './run.ts';
 
 const { env, stdin, stdout, stderr } = process;
 
-/** Aborted to end a command that must clean up first. Undefined if the command need not. */
+/** Aborted to end a command that must clean up before it ends. Undefined if the running command need not clean up. */
 let interrupted: AbortController | undefined;
 
 /**
- * Time within which a second signal is taken for the same Ctrl-C. For one Ctrl-C, this process can get a signal from
- * the terminal, and another one from `npx` (if the shell is bash) or from a supervisor, which sends SIGTERM.
+ * A second signal within this time counts as the same Ctrl-C. For one Ctrl-C, this process can get two signals: one
+ * from the terminal, and one from `npx` (if the shell is bash) or from a supervisor, which sends SIGTERM.
  */
 const SAME_SIGNAL_MS = 300;
 
-/** The first Ctrl-C lets a command clean up, and so does a closed terminal. A second one ends the process. */
+/**
+ * Returns a signal that is aborted by the first Ctrl-C, or when the terminal closes, so that a command can clean up. A
+ * second Ctrl-C ends the process.
+ */
 function interruption(): AbortSignal {
   const controller = new AbortController();
   interrupted = controller;

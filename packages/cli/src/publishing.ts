@@ -12,7 +12,10 @@ const TYPES = {
 } as const;
 type EventType = (typeof TYPES)[keyof typeof TYPES];
 
-/** Returns the event type for a word of the command line: the name in the Ruby tool, or that in the API. */
+/**
+ * Returns the event type for a word of the command line. The word is the name of the type in the Ruby tool or in the
+ * API.
+ */
 function typeOf(word: string): EventType {
   for (const [name, type] of Object.entries(TYPES)) if (word === name || word === type) return type;
   throw new UsageError(`The first argument must be one of ${Object.keys(TYPES).join(', ')}, not ${word}`);
@@ -35,7 +38,9 @@ export async function publish(call: Call): Promise<void> {
     .publishText(topic, data === undefined ? event : `${event.slice(0, -1)},"data":${data}}`);
 }
 
-/** Returns the JSON that the option `--data` gives: JSON, `@` and the name of a file, or `-` for stdin. */
+/**
+ * Returns the JSON of the option `--data`. Its value is the JSON itself, `@` and the name of a file, or `-` for stdin.
+ */
 async function dataOf(call: Call): Promise<string | undefined> {
   const given = textOption(call, 'data');
   if (given === undefined) return undefined;

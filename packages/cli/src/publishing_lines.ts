@@ -8,14 +8,17 @@ import { type Chunk, chunksOf, MAX_LINES } from './event_lines.ts';
 import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
-/** After a request was too large, each accepted request lets the next one have this many times as many events. */
+/**
+ * If a request is too large, the maximum number of lines in a request is halved. After each accepted request, it grows
+ * by this factor.
+ */
 const GROWTH = 1.1;
 /** Time within which a request must succeed, retries included. */
 const PUBLISH_TIMEOUT_MS = 120_000;
 
 /**
- * Posts many lines of a file in one request, as they are. `publishAll` of the client library takes objects: each line
- * would have to be parsed and written as JSON again, which costs CPU time.
+ * Posts lines of a file unchanged, many in one request. `publishAll` of the client library takes objects, so each line
+ * would have to be written as JSON again, which costs CPU time.
  */
 class LinePublisher {
   /** Number of lines in the request under way. */
@@ -30,9 +33,9 @@ class LinePublisher {
   }
 
   /**
-   * Posts the lines of a chunk in their order, and calls `stored` after each accepted request. A chunk that is too
-   * large for the bus becomes several requests. No request begins after an interruption. Throws Failure if the bus
-   * refuses a request, of which no event is stored.
+   * Posts the lines of a chunk in their order. Calls `stored` after each accepted request. If a chunk is too large for
+   * the bus, it becomes several requests. After an interruption, no further request begins. Throws Failure if the bus
+   * refuses a request; no event of that request is stored.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
@@ -62,13 +65,14 @@ class LinePublisher {
 }
 
 /**
- * Publishes the events of a file, one a line, in their order. Stops when the bus refuses an event or cannot be reached
- * for long. Then throws a Failure that says how many events are stored and, if it can, which line is refused.
+ * Publishes the events of a file, which has one event on each line, in their order. Stops when the bus refuses an event
+ * or cannot be reached for long. Then throws a Failure that says how many events are stored and, if this is known,
+ * which line is refused.
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
-  // The first Ctrl-C ends the reading of the file. The request under way still ends, so that its events are counted. A
-  // second Ctrl-C ends the process.
+  // The first Ctrl-C stops the reading of the file. The request under way is still finished, so that its events are
+  // counted. A second Ctrl-C ends the process.
   const interruption = call.interruption();
   const publisher = new LinePublisher(call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS }), interruption);
   const isStdin = file === '-';
@@ -88,8 +92,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // `underWay` is awaited only after the next chunk was read. Without this `catch`, Node would report an earlier
-      // rejection as unhandled.
+      // `underWay` is awaited only after the next chunk has been read. Without this `catch`, Node would report a
+      // rejection before that as unhandled.
       underWay.catch(() => {});
     }
     await underWay;
@@ -124,11 +128,12 @@ function failureOf(error: unknown, stored: number): unknown {
 
 /** Returns why the bus has refused a request, with the number of the line at fault if that is known. */
 function refusalOf(problem: ProblemError, numbers: readonly number[]): string {
-  // A request that is refused as too large (413) is sent again in halves, unless it has a single line. So this one has
-  // a single line, which is at fault.
+  // `post` sends a request of several lines that is too large (413) again in halves. So a request that comes here with
+  // 413 has a single line, which is at fault.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
   if (line === undefined) return problem.detail;
-  // The detail begins with the event's number in the request, which would confuse beside the number of the line.
+  // The detail begins with the event's number in the request, which is removed: next to the line number, it would
+  // confuse.
   return `line ${line}: ${problem.detail.replace(/^event \d+: /, '')}`;
 }

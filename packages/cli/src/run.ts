@@ -101,7 +101,8 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   const target = () => {
     if (at) return at;
     at = targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
-    // A bus that is called by plain http is on this machine, and needs no proxy. A wrong HTTPS_PROXY then does no harm.
+    // A bus that is called by plain http is on this machine and needs no proxy. So even a wrong HTTPS_PROXY does no
+    // harm there.
     if (at.url.startsWith('https:')) useProxy(env);
     return at;
   };
@@ -124,7 +125,9 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   };
 }
 
-/** Returns the code and the message of an error as one text. Messages of Node's file system begin with the code. */
+/**
+ * Returns the code and the message of an error as one text. Messages of Node's file system already begin with the code.
+ */
 function message(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code = error.name } = error as { code?: string };

@@ -28,7 +28,10 @@ export async function subscriptionOf(bus: Routemaster, token: string): Promise<S
   return undefined;
 }
 
-/** Returns a sentence that names the topics without a publisher, such as misspelt ones, or undefined. */
+/**
+ * Returns a sentence that names those of the topics that have no publisher, for example misspelt ones. Returns
+ * undefined if all have one.
+ */
 export async function withoutPublisher(
   bus: Routemaster,
   topics: readonly string[],
@@ -65,7 +68,7 @@ export async function showSubscription(call: Call): Promise<void> {
   );
 }
 
-/** Pauses the subscriber with the given token or, without one, the client whose credentials are used. */
+/** Pauses the subscriber with the given token. If no token is given, pauses the client whose credentials are used. */
 export async function pauseSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();

@@ -28,7 +28,9 @@ export function textOf(value: unknown): string {
   return text.replace(OBEYED, escaped);
 }
 
-/** Returns the value as JSON. Characters that a terminal would obey, but JSON lets stand, are escaped too. */
+/**
+ * Returns the value as JSON. Characters that a terminal would obey are escaped, even those that JSON leaves unescaped.
+ */
 export function jsonOf(value: unknown): string {
   return jsonText(value).replace(OBEYED, escaped);
 }
@@ -38,7 +40,7 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Writes a time (ms) as a date or, if it is too large for a date (events may have such times), as a number. */
+/** Writes a time (ms) as a date. An event can have a time that is too large for a date; it is written as a number. */
 export function timeOf(ms: number): string {
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();

@@ -25,8 +25,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
   const [name = '', ...rest] = given.split(':');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // A secret of `.rtmrc` or of the environment is used only with the token of the same place. Otherwise the secret of
-  // one client would be sent with the token of another, perhaps to another bus.
+  // A secret of `.rtmrc` or of the environment is used only with the token from the same place. Without this rule, the
+  // secret of one client could be sent with the token of another, perhaps to another bus.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };
@@ -41,14 +41,18 @@ function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry
   return entry;
 }
 
-/** Returns an http URL for a bus on this machine, and https for any other: no token crosses a network unencrypted. */
+/**
+ * Returns an http URL for a bus on this machine, and https for any other, so that no token crosses a network
+ * unencrypted.
+ */
 function urlOf(bus: string): string {
   const isUrl = bus.includes('://');
   const text = isUrl ? bus : `http://${bus}`;
   if (!URL.canParse(text) || !/^https?:\/\//i.test(text))
     throw new UsageError(`--bus must be a domain, or @NAME of .rtmrc, not ${bus}`);
   const url = new URL(text);
-  // A path in the URL is kept, because a proxy may serve the bus under one. The address of a console page is refused.
+  // A path in the URL is kept, because a proxy may serve the bus under a path. The address of a console page is
+  // refused.
   const page = /\/console(?:\/.*)?$/.exec(url.pathname)?.[0] ?? '';
   const extra = page + url.search + url.hash;
   if (extra !== '') throw new UsageError(`--bus must be the address of the bus alone: leave out ${extra}`);

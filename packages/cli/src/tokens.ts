@@ -20,7 +20,10 @@ export async function limitToken(call: Call): Promise<void> {
   call.print(await call.connect().limitClient(token, limits), []);
 }
 
-/** Returns the topics in an option, separated by commas, or undefined without it. As in the console, `-` means none. */
+/**
+ * Returns the topics that an option lists, or undefined if it is not given. Commas separate the topics. As in the
+ * console, `-` stands for no topics.
+ */
 function topicsIn(option: unknown): string[] | undefined {
   if (option === '-') return [];
   return typeof option === 'string' ? option.split(',').filter(Boolean) : undefined;

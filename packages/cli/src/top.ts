@@ -10,15 +10,18 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const METRICS_TIMEOUT_MS = 5000;
 /**
- * Time between the two readings of the metrics from which a rate is made. By default, each process of the bus adds to
- * its counters every five seconds, so twice in this time. Two refreshes (four seconds) would be too short: they would
- * have one addition or none, and the rate would be a quarter too high, or 0.
+ * A rate is computed from two readings of the metrics that are this far apart. By default, each process of the bus adds
+ * to its counters every five seconds, so twice in this time. Four seconds (two refreshes) would be too short: they
+ * would have one addition or none, and the rate would be a quarter too high, or 0.
  */
 const RATES_OVER_MS = 10_000;
-/** Two readings make a rate even if they are this much closer than RATES_OVER_MS. Answers take different times. */
+/**
+ * Two readings are far enough apart even if they are this much closer than RATES_OVER_MS, because some answers take
+ * longer than others.
+ */
 const JITTER_MS = 500;
 
-/** Switches the terminal to a second screen without a cursor. LEAVE shows the first one unchanged. */
+/** Switches the terminal to a second screen without a cursor. LEAVE brings the first screen back unchanged. */
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
@@ -59,15 +62,14 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Number of the newest values of a rate's history in which the present rate is looked for. The history, which the bus
- * keeps, has a value for every ten seconds, null until it is sampled. The last one that is not null is the present
- * rate.
+ * The bus keeps a history of each rate, with a value for every ten seconds, which is null until it is sampled. The
+ * present rate is the last value that is not null. It is looked for among this many of the newest values.
  */
 const NEWEST_VALUES = 3;
 
 /**
- * Returns a report with the rates from the bus's history, since one reading of the metrics gives none. They are null if
- * the bus is of an earlier release, which has no history. The history has no rate of failed deliveries.
+ * Adds the rates from the bus's history to a report, because a single reading of the metrics gives no rates. They are
+ * null if the bus is of an earlier release, which has no history. The history has no rate of failed deliveries.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const { metrics } = await bus.history().catch((error) => {
@@ -81,7 +83,7 @@ async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusRepo
 
 /**
  * Yields a report of the bus every two seconds, until `interrupted` is aborted. If a request fails after the first
- * report, gives the error to `complain`, if there is one, and goes on. Otherwise throws it.
+ * report, and `complain` is given, calls it with the error and goes on. Throws all other errors.
  */
 async function* reportsOf(
   bus: Routemaster,
@@ -106,21 +108,23 @@ async function* reportsOf(
       // After a failure, the wait of two seconds begins only now, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // The next request is due two seconds after the last one began, not after it ended. Otherwise the durations of
-    // the requests would add up, and a rate could span eleven seconds instead of ten.
+    // The next request is due two seconds after the last one began. If it were due two seconds after the last one
+    // ended, the durations of the requests would add up, and a rate could span eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});
   }
 }
 
-/** Returns the lines that show a report, none wider than the terminal, if there is one. */
+/** Returns the lines that show a report. If stdout is a terminal, no line is wider than it. */
 function linesOf(report: BusReport, { streams, target }: Call): string[] {
   const { stdout } = streams;
   return topLines(report, target().url, stdout.isTTY ? widthOf(stdout) : Number.POSITIVE_INFINITY);
 }
 
-/** Returns the width of a terminal. If it does not know its size, `columns` is 0, and the width counts as unlimited. */
+/**
+ * Returns the width of a terminal. If the terminal does not know its size, `columns` is 0, and the width is unlimited.
+ */
 function widthOf({ columns }: NodeJS.WriteStream): number {
   return columns || Number.POSITIVE_INFINITY;
 }

@@ -15,9 +15,8 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
 /**
- * Minimum characters of a subscriber's name. A table that is too wide first gets names shortened to this minimum, and
- * only then loses a column. While only the columns of rank 1 to MAIN_RANK are left, the minimum is
- * MIN_NAME_WIDTH_OF_MAIN.
+ * Minimum characters of a subscriber's name. If a table is too wide, names are shortened to this minimum before a
+ * column is left out. When only the columns of rank 1 to MAIN_RANK are left, the minimum is MIN_NAME_WIDTH_OF_MAIN.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;
@@ -25,8 +24,8 @@ const MIN_NAME_WIDTH_OF_MAIN = 12;
 const GAP = '  ';
 
 /**
- * Returns the lines of a report, none wider than `width`. Figures are left out or go to a further line, but are never
- * cut; only names and addresses are shortened.
+ * Returns the lines of a report, none wider than `width`. Figures go to a further line or are left out. Only names,
+ * addresses and texts that are wider than a line are shortened.
  */
 export function topLines(report: BusReport, url: string, width: number): string[] {
   const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes, partitions_away } =

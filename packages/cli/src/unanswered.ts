@@ -6,9 +6,9 @@ export function causeOf(error: unknown): { code: string; message: string } {
   // If a proxy refuses to connect, `fetch` wraps the reason once more.
   const cause = (thrown instanceof DOMException ? (thrown.cause ?? thrown) : thrown) as NodeJS.ErrnoException;
   const { code = cause.name, message } = cause;
-  // The message of OpenSSL is replaced, because it has addresses, names of source files and a line break.
+  // The message of OpenSSL is replaced, because it has internal numbers, names of source files and a line break.
   if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return { code, message: NO_TLS };
-  // `fetch` throws this error for a forbidden port, without a code.
+  // For a forbidden port, `fetch` throws this error, which has no code.
   if (message === 'bad port')
     return {
       code: 'BAD_PORT',

@@ -1,6 +1,6 @@
 import { COMMANDS } from './commands.ts';
 
-/** A suggested command may differ in a third of the typed characters: in one of five, or in two of six. */
+/** A name is suggested if the typed one has at most one error in this many characters: one in five, or two in six. */
 const LETTERS_PER_ERROR = 3;
 
 /** Commands that users know from other tools, each with the command of rtm that does the same. */

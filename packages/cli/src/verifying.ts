@@ -20,7 +20,7 @@ export async function verify(call: Call): Promise<void> {
   );
 }
 
-/** Returns a remark if a secret lacks its prefix. It is tried all the same: its Base64 works without the prefix. */
+/** Returns a remark if a secret lacks its prefix. Such a secret is tried all the same, because its Base64 suffices. */
 function doubtAbout(secret: string): string {
   if (/^wh(sec|pk)_/.test(secret)) return '';
   return '; a signing secret begins with whsec_ or whpk_, and this one does not';

@@ -66,7 +66,10 @@ function withoutDocument(status: number, headers: Headers, text: string): string
   return `the answer is ${status}, not from the bus${quoted}`;
 }
 
-/** Returns the wait (ms) that the header Retry-After asks for in seconds or by a date (RFC 9110), or undefined. */
+/**
+ * Returns the wait (ms) that the header Retry-After asks for in seconds or by a date (RFC 9110). Returns undefined if
+ * it asks for none.
+ */
 function readRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;
   const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();

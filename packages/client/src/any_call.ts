@@ -49,8 +49,8 @@ export abstract class AnyCall {
 
   /**
    * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if it is empty.
-   * Repeats a failed call if doing it twice is harmless. A call such as POST /api_tokens, which would make two clients,
-   * is repeated only if the bus has certainly not done it.
+   * Repeats a failed call if doing it twice is harmless. A call such as POST /api_tokens, which would make a second
+   * client, is repeated only if the bus has certainly not done it.
    */
   async call<C extends CallName>(
     call: C,

@@ -212,8 +212,8 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Limits the topics to which a client may publish and subscribe. The new limits replace all old ones: without
-   * `publish` or `subscribe`, that limit ends.
+   * Limits the topics to which a client may publish and subscribe. The new limits replace the old ones. If `publish` or
+   * `subscribe` is left out, that limit ends.
    */
   limitClient(token: string, limits: CallInput<'PUT /api_tokens/:token'>['body'], options?: CallOptions) {
     return this.call('PUT /api_tokens/:token', { params: { token }, body: limits }, options);
@@ -278,8 +278,8 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Resolves a second later than usual while many deliveries wait for workers, so that autoscalers that watch the
-   * response time start more workers.
+   * While many deliveries wait for workers, resolves a second later than usual. Autoscalers that watch the response
+   * time then start more workers.
    */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);
