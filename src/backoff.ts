@@ -3,12 +3,12 @@ import { sleep } from './clock.ts';
 const FIRST_WAIT_MS = 50;
 const MAX_WAIT_MS = 2000;
 
-/** Returns the time to wait after this many failures: it doubles with each, up to `maxMs`, with jitter. */
+/** Returns the time to wait after this many failures. It doubles with each failure, up to `maxMs`, and has jitter. */
 export function backoffMs(failures: number, maxMs: number): number {
   return Math.min(FIRST_WAIT_MS * 2 ** Math.min(failures, 20), maxMs) * (0.5 + Math.random() / 2);
 }
 
-/** Waits between failing attempts. Each wait is twice as long as the last, with jitter, up to two seconds. */
+/** Waits between failing attempts. Each wait is twice as long as the one before, with jitter, up to two seconds. */
 export class Backoff {
   #failures = 0;
 

@@ -7,8 +7,8 @@ import { escapeOf } from './json.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
 /**
- * Matches root and viewer keys that people copied from an example. It does not match `a-secret`, because one random
- * Base64 key in a thousand begins with `a-` or the like.
+ * Matches root and viewer keys that people copied from an example. It does not match `a-secret`: one random Base64 key
+ * in a thousand begins with `a-` or `a_`, in upper or lower case.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
@@ -19,7 +19,7 @@ const MAX_MISSPELT = 5;
 const PREFIX = 'ROUTEMASTER_';
 /** Maximum characters of a wrong value that an error shows. */
 const MAX_SHOWN = 50;
-/** Matches everything before an `@`. It may be a password, if a URL is in the wrong variable. */
+/** Matches everything before an `@`. This text may be a password, if a URL is in the wrong variable. */
 const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
 /** Matches characters that a terminal does not show, or that change what it shows around them. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
@@ -96,7 +96,9 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-/** Throws if viewers could act as root or as a client, because they have the same key. */
+/**
+ * Throws if the viewer key is also the root key or a token of ROUTEMASTER_CLIENTS: viewers could act as root or client.
+ */
 function refuseOtherRole(
   viewerKey: string,
   { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,
@@ -123,7 +125,10 @@ function refuseWeak(variable: string, key: string): void {
     );
 }
 
-/** Returns the URL of Redis. `value` is this URL, or the name of the variable with it, which a Heroku add-on sets. */
+/**
+ * Returns the URL of Redis. `value` is this URL, or the name of the variable that contains it, such as one that a
+ * Heroku add-on sets.
+ */
 function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;
   const named = env[value];

@@ -3,7 +3,10 @@ import type { ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import type { Clients } from './client.ts';
 import { callerFor } from './credentials.ts';
 
-/** Returns the caller or, for root, the client that `token` names. Throws client_not_found. */
+/**
+ * Returns the client for which the call acts: the caller itself or, if root calls, the client that `token` names.
+ * Throws client_not_found.
+ */
 export async function actingClient(
   clients: Pick<Clients, 'find'>,
   caller: ChangingCaller,

@@ -67,7 +67,7 @@ interface ApiTokensParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
-  /** Minimum length of a new token without a secret, which is a credential. */
+  /** Minimum length of a new token that is a credential, because its client has no secret. */
   minTokenLength: number;
   removeSubscriber: (token: string) => Promise<unknown>;
   /** Resolves with the tokens of a client's joins. Each join is a subscriber with its own token. */
@@ -76,7 +76,7 @@ interface ApiTokensParts {
   dialect: Pick<Dialect, 'makesSecrets'>;
 }
 
-/** Headers of answers with a secret, which must not be cached. */
+/** Headers of answers that contain a secret, so that no cache keeps them. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
 /** The calls under `/api_tokens`: root manages clients, their scopes and their secrets, and viewers list clients. */
@@ -111,7 +111,7 @@ export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts):
       answers: { 201: MADE_CLIENT },
       errors: ['bad_client', 'client_has_secret', 'storage_full'],
       async handle({ body: { name, token, secret, publish, subscribe } }) {
-        // A client that exists keeps its token, however short: it may be from a Ruby Routemaster.
+        // An existing client keeps its token, however short, because the token may be from a Ruby Routemaster.
         if (token && token.length < minTokenLength && !(await clients.find(token))) {
           const rule = `token must have at least ${minTokenLength} characters in production`;
           throw new BusError('bad_client', rule, { members: { field: 'token' } });
@@ -185,7 +185,9 @@ function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
   return { ...(publish && { publish }), ...(subscribe && { subscribe }) };
 }
 
-/** Throws bad_client if the API cannot change the client: its token is in ROUTEMASTER_CLIENTS, or is malformed. */
+/**
+ * Throws bad_client if the API cannot change the client, because its token is in ROUTEMASTER_CLIENTS or is malformed.
+ */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))
     throw new BusError('bad_client', 'ROUTEMASTER_CLIENTS sets this token; change it there and restart');

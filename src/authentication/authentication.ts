@@ -40,7 +40,9 @@ const CREDENTIALS: Record<Role, string> = {
 
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
-/** Reasons that show which users exist, so a caller must not learn them. The caller gets the text WRONG. */
+/**
+ * Reasons that a caller must not learn, because they show which users exist. The caller gets the text WRONG instead.
+ */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
 
@@ -64,9 +66,9 @@ export class Authentication {
   }
 
   /**
-   * Returns the caller of a request, whatever its role. Returns it at once if nothing must be read from Redis, and
-   * otherwise as a promise. `roles` are those that may make the API call; the error unauthenticated names them. Throws
-   * unauthenticated, too_many_failures, too_many_nonces, bad_header or StorageUnavailable.
+   * Returns the caller of a request, whatever its role. If Redis must be read first, returns a promise of the caller.
+   * `roles` are those that may make the API call; the error unauthenticated names them. Throws unauthenticated,
+   * too_many_failures, too_many_nonces, bad_header or StorageUnavailable.
    */
   callerOf(request: IncomingMessage, roles: readonly Role[]): Caller | Promise<Caller> {
     const verdict = this.#judge(request);
@@ -97,7 +99,7 @@ export class Authentication {
 
   /**
    * Checks the credentials of a request again. Resolves with the caller and its current scopes. With `isNow` the client
-   * is read from Redis, otherwise from a cache that is at most a second old. Throws unauthenticated or
+   * is read from Redis. Without it, the client may come from a cache, up to a second old. Throws unauthenticated or
    * StorageUnavailable.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
@@ -120,7 +122,9 @@ export class Authentication {
     throw new BusError('unauthenticated', 'there is no such user, or the password is wrong');
   }
 
-  /** Returns undefined for a request without credentials: every Digest exchange begins so, and it is no failure. */
+  /**
+   * Returns undefined for a request without credentials: every Digest exchange begins with one, so it is no failure.
+   */
   #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);
     if (scheme === 'basic') return this.#basic.judge(request);
@@ -146,8 +150,8 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // `stale` means that the secret is right, but the same use of the nonce was consumed before. So the client gets a
-    // new challenge, even after too many failures.
+    // `stale` means that the secret is right, but the same use of the nonce has already been consumed. So the client
+    // gets a new challenge, even after too many failures.
     if (!stale) throw tooManyFailures(leftMs);
   }
 

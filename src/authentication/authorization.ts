@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** Returns the scheme of the Authorization header in lower case; an empty text without that header. */
+/** Returns the scheme of the Authorization header in lower case, or an empty text if there is no such header. */
 export function schemeOf(req: IncomingMessage): string {
   const header = req.headers.authorization ?? '';
   const space = header.indexOf(' ');

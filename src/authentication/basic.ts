@@ -28,10 +28,11 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'cached'>;
   /**
-   * The last correct credentials of each client. If a request has the same credentials, their hash is not computed
-   * again, which would take a twelfth of the CPU of a publish. The keys are the Client objects in the cache of
-   * `ClientDirectory`, which reads a client from Redis again after a second. So an entry is used for a second at most.
-   * Only a client of ROUTEMASTER_CLIENTS, which never changes, keeps its object and its entry.
+   * The last correct credentials of each client. Their hash is not computed again for a request with the same
+   * credentials, which saves a twelfth of the CPU of a publish. The keys are the Client objects in the cache of
+   * `ClientDirectory`. This cache makes a new object when it reads a client from Redis again, after a second, so an
+   * entry is used for a second at most. Only a client of ROUTEMASTER_CLIENTS, which never changes, keeps its object and
+   * its entry.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

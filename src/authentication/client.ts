@@ -118,7 +118,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /** Returns all clients in Redis, unsorted, as pairs: making objects takes twice as long. */
+  /** Returns all clients in Redis, unsorted, as pairs: making objects would take twice as long. */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
     const scan = this.#control.scan((redis, keys, cursor) =>
@@ -128,7 +128,7 @@ export class Clients {
     return [...names];
   }
 
-  /** Returns the clients in Redis, sorted as in listings, and up to ten seconds old (see KeptList). */
+  /** Returns the clients in Redis, sorted as in listings. The list can be up to ten seconds old (see KeptList). */
   sorted(): Promise<readonly TokenAndName[]> {
     return this.#list.sorted();
   }
@@ -160,7 +160,7 @@ export class Clients {
     });
   }
 
-  /** Returns the tokens without a secret for which `matches` is true. They include those of `ROUTEMASTER_CLIENTS`. */
+  /** Returns each token for which `matches` is true and whose client has no secret, also of `ROUTEMASTER_CLIENTS`. */
   async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
     const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
     const all = [...new Set([...this.#fixed.keys(), ...Object.keys(names)])].filter(matches);
@@ -210,7 +210,7 @@ export class Clients {
 
 type Field = string | null;
 
-/** `values` are those of LISTED_FIELDS in the hash of the client. */
+/** `values` are the values of LISTED_FIELDS in the Redis hash of the client. */
 function listedClient(token: string, name: string, values: readonly Field[]) {
   const hash = namedFields(LISTED_FIELDS, values);
   const ms = (text: string | undefined) => (text ? Number(text) : null);

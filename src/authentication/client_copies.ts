@@ -8,7 +8,10 @@ import { readScopes, scopeList } from './scope.ts';
 /** About how many clients `repairCopies` compares at a time. Reading 300 takes Redis about 1 ms. */
 const CLIENTS_PER_SCAN = 300;
 
-/** The fields of a client that each other partition has a copy of. Scripts there check triggers against the copy. */
+/**
+ * The fields of a client that are copied from the control partition to each other partition. Scripts in the other
+ * partitions check triggers against the copy.
+ */
 interface KnownClient {
   token: string;
   name: string;
@@ -30,8 +33,8 @@ export function registerIn(
 
 /**
  * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Skips a client if
- * another program has written one of its keys with another type; `error` is the first error about such a key. `ended`
- * has the tokens of the joins that ended, because the scopes of their client do not permit them.
+ * another program has overwritten one of its keys with another type. `error` is the first error about such a key. If
+ * scopes no longer permit a join, the join is ended, and `ended` has its token.
  */
 export async function repairCopies(
   control: Partition,
@@ -57,8 +60,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   };
-  // A client is registered in the control partition first. So if that partition lacks the client of a copy, the client
-  // was removed.
+  // A client is registered in the control partition first. So if the control partition lacks the client of a copy, the
+  // client has been removed.
   const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });

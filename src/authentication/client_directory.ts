@@ -34,7 +34,10 @@ export class ClientDirectory {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;
   }
 
-  /** Resolves with the client as it is now, for a caller whom the cached client refuses. Throws as `find` does. */
+  /**
+   * Resolves with the client as it is now. If the client is cached, reads it from Redis again. Call this before
+   * refusing credentials. Throws as `find` does.
+   */
   findNow(token: string): Promise<Client | undefined> {
     return this.cached(token) ? this.#look(token).lookup : this.find(token);
   }

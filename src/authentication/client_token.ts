@@ -1,7 +1,10 @@
 import { credentialSuffix, tokenSuffix } from '../ids.ts';
 
 export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
-/** Matches the tokens of clients in Redis, also from a Ruby Routemaster. ROUTEMASTER_CLIENTS may have other tokens. */
+/**
+ * Matches the tokens of clients in Redis, including those from a Ruby Routemaster. ROUTEMASTER_CLIENTS can contain
+ * other tokens.
+ */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 const MAX_TOKEN_LENGTH = 64;
 
@@ -20,7 +23,9 @@ export function credentialToken(name: string): string {
   return `${name}--${credentialSuffix()}`;
 }
 
-/** Returns the name in a token that the bus made: the part before the first `--`. Returns 'unnamed' for any other. */
+/**
+ * Returns the name in a token that the bus made: the part before the first `--`. Returns 'unnamed' for any other token.
+ */
 export function nameIn(token: string): string {
   const name = token.split('--', 1)[0] ?? '';
   return name !== token && CLIENT_NAME.test(name) ? name : 'unnamed';

@@ -39,7 +39,9 @@ export function sameDigest(a: string, b: string): boolean {
   return areEqual(Buffer.from(a), Buffer.from(b));
 }
 
-/** Compares in a time that depends on the lengths alone, so that nobody can guess credentials byte by byte. */
+/**
+ * Compares two Buffers in a time that depends only on their lengths, so that nobody can guess credentials byte by byte.
+ */
 export function areEqual(a: Buffer, b: Buffer): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
@@ -63,14 +65,18 @@ export class Credentials {
   }
 
   /**
-   * True for `root` and `viewer`, and for their keys. No new client may have one as its token. `viewer` is reserved even
-   * if it has no key yet: with one, a client of this name could not log in to the console.
+   * True for `root` and `viewer`, and for their keys. No new client may have one as its token. `viewer` is reserved
+   * even while there is no viewer key. If one were set later, a client with the token `viewer` could not log in to the
+   * console.
    */
   isReserved(text: string): boolean {
     return KEY_USERS.some((user) => user === text) || this.#holderOf(text) !== undefined;
   }
 
-  /** Checks Basic. `user` is a client's token or a key. Throws StorageUnavailable if the client cannot be looked up. */
+  /**
+   * Checks Basic credentials. `user` is a client's token or a key. Throws StorageUnavailable if the client cannot be
+   * looked up.
+   */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const check: SecretCheck = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
@@ -113,7 +119,7 @@ export class Credentials {
     return client && proofs.some((each) => sameDigest(each, proof)) ? callerFor(client) : undefined;
   }
 
-  /** Resolves with the digest that a session keeps of the credential with which the caller has logged in. */
+  /** Resolves with a digest of the credential with which the caller has logged in. The session keeps this digest. */
   async sessionProof(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')
       return sessionProofOf(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);

@@ -32,7 +32,7 @@ export class FailedLogins {
 
   /**
    * `max` is the limit of failures per address and minute. Failures over the limit are counted only in this process.
-   * `log` gets one warning if Redis refuses the commands that count.
+   * `log` gets one warning if Redis refuses the commands for counting.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;

@@ -5,7 +5,7 @@ import type { Partition } from '../store/partition.ts';
 
 /** A process stores the last call of a client at most once in this interval. */
 const STORED_EVERY_MS = 60_000;
-/** Clients that call are gathered for this long, for one script call. */
+/** Time for which the clients that call are gathered. They are then stored by one script call. */
 const GATHERED_MS = 5000;
 /** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
 const MAX_CLIENTS_PER_CALL = 250;

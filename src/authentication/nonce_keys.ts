@@ -8,13 +8,13 @@ const KEY_BYTES = 32;
 /** Interval of fetching the keys. Each reply has the key of the next hour too, before that hour begins. */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
-/** Minimum time between two fetches because of unknown nonces, which a stranger may make up. */
+/** Minimum time between two fetches because of unknown nonces: a stranger can make up any number of them. */
 const MIN_REFRESH_MS = 100;
 
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /** True once this process knows that another key has replaced this one, whose nonces are then old. */
+  /** True once this process knows that another key has replaced this one. The nonces of this key are then old. */
   replaced: boolean;
 }
 
@@ -28,8 +28,8 @@ export class NonceKeys {
   readonly #monotonicMs: () => number;
   #keys: readonly NonceKey[] = [];
   /**
-   * The value of `Partition.connections` when the keys were fetched. It has grown if the process has reconnected since,
-   * and then Redis may have other keys.
+   * The value of `Partition.connections` when the keys were fetched. It grows when the process reconnects. Redis may
+   * then have other keys.
    */
   #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
@@ -60,7 +60,10 @@ export class NonceKeys {
     return this.#keys.find((each) => each.hour === hour && !each.replaced)?.key;
   }
 
-  /** Returns the key that signed a nonce of this time; undefined if there is none, or after more than a day. */
+  /**
+   * Returns the key that signed a nonce issued at this time. Returns undefined if this process has no such key: keys
+   * are kept for a day.
+   */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && signed(each.key));
@@ -92,7 +95,7 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A Redis that has lost a key has also forgotten the uses of the nonces that were signed with it. So such a key
+    // If Redis has lost a key, it has also forgotten the uses of the nonces that were signed with it. So such a key
     // counts as replaced.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];

@@ -19,17 +19,19 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 /** Maximum nonce uses in one script call. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 /**
- * Maximum turns of the event loop for which uses are gathered before a script call. This is more than for a publish:
- * the call is so short that few uses arrive while the one before it runs. With 64 connections, a call has some 55 uses
- * after four turns, and 23 after two. The larger calls save the web process 3 % of its CPU and Redis 9 %, and answers
- * do not come later.
+ * Maximum turns of the event loop for which uses are gathered before a script call. This is more than for publishes,
+ * because a call for nonce uses is so short that few uses arrive while it runs. With 64 connections, a call has some 55
+ * uses after four turns, and 23 after two. The larger calls save the web process 3 % of its CPU and Redis 9 %, and
+ * answers do not come later.
  */
 const MAX_LOOP_TURNS = 4;
 
-/** Bytes of Redis for a unit of the quota. A nonce takes one unit for each 512 values of `nc`, and at least one. */
+/**
+ * Bytes that a unit of the quota takes in Redis. A nonce takes one unit for each 512 values of `nc`, and at least one.
+ */
 const NONCE_BYTES = 300;
 /**
- * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, there are fewer
+ * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, a client has fewer
  * (`#maxClientNonces`). Used units come back gradually, all of them within NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;

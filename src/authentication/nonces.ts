@@ -8,7 +8,9 @@ const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/** Number of characters at the start of a nonce that have its time and random bytes, and identify it in Redis. */
+/**
+ * Length of the first part of a nonce. This part has the time and the random bytes, and identifies the nonce in Redis.
+ */
 const ID_CHARACTERS = 19;
 
 type Keys = Pick<NonceKeys, 'nowMs' | 'current' | 'find' | 'load' | 'refresh'>;
@@ -69,7 +71,7 @@ export class Nonces {
   /**
    * Consumes a use of a fresh nonce: the nonce together with one value of the counter `nc`. `client` is a client's
    * token, `root` or `viewer`. If the outcome is `replaced` or `expired` (see UseOutcome), fetches the keys and Redis's
-   * time again, so that new nonces are right. Throws too_many_nonces and StorageUnavailable.
+   * time again, so that new nonces are valid. Throws too_many_nonces and StorageUnavailable.
    */
   async consume(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

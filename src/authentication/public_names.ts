@@ -55,8 +55,8 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns what the caller may see of each token. Root sees all tokens, and a client its
-   * own. All else is shown as public names.
+   * Resolves with a function that returns what the caller may see of each token. Root sees all tokens, and a client
+   * sees its own token. All other tokens are shown as public names.
    */
   async seenBy(caller: Caller, tokens: Iterable<string>): Promise<(token: string) => string> {
     if (caller.role === 'root') return (token) => token;
@@ -65,7 +65,9 @@ export class PublicNames {
     return (token) => (token === own ? token : nameOf(token));
   }
 
-  /** Resolves with copies of the entries, with what the caller may see of the token in `field`; null stays null. */
+  /**
+   * Resolves with copies of the entries, in which `field` has what the caller may see of its token. Null stays null.
+   */
   async shownTo<Field extends string, T extends Record<Field, string | null>>(
     caller: Caller,
     entries: readonly T[],
@@ -79,10 +81,10 @@ export class PublicNames {
   }
 
   /**
-   * Returns the `token` of the client or join that a caller names. A viewer gives a public name. It is searched among
-   * `tokens`, which may have a token twice, and `token` is undefined if none has this name. Root and clients give a
-   * token, which is returned unchecked. So the route must refuse a client that gives another client's token.
-   * `priceInCalls` is what the search costs in the caller's rate limit.
+   * Returns the `token` of the client or join that a caller names. A viewer gives a public name as `name`. The client
+   * or join with this name is searched among `tokens`, which may have a token twice. If none of them has this name,
+   * `token` is undefined. Root and clients give a token, which is returned unchecked. So the route must refuse a client
+   * that gives another client's token. `priceInCalls` is what the search costs in the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
@@ -102,8 +104,8 @@ export class PublicNames {
   /**
    * Resolves with the token that has this public name, or with undefined. A client with a secret is looked up by its
    * token, which is its public name. A client without a secret is searched among `tokens`. Its own token is not
-   * accepted as a name, because otherwise viewers could find out such tokens by guessing. For a join, only the client
-   * is searched, so the join need not exist.
+   * accepted as a name, because viewers could then find out such tokens by guessing. For a join, only the client is
+   * searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

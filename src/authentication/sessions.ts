@@ -9,7 +9,9 @@ const COOKIE = 'routemaster_session';
 const COOKIE_PATH = '/console';
 /** Maximum duration of a session, however much it is used. */
 const LIFETIME_MS = 12 * 3_600_000;
-/** Maximum logins of one client, of root, or of all viewers within LIFETIME_MS. Another one ends the oldest session. */
+/**
+ * Maximum logins of one client, of root, or of all viewers within LIFETIME_MS. Another login ends the oldest session.
+ */
 const MAX_SESSIONS = 20;
 const ID_LENGTH = 32;
 
@@ -73,7 +75,7 @@ export class Sessions {
       await this.#control.command((redis, keys) =>
         Promise.all([
           redis.unlink(keys.session(digestOf(id))),
-          // Otherwise ended sessions would count among MAX_SESSIONS, and later logins would end valid ones.
+          // Without this, ended sessions would count among MAX_SESSIONS, and later logins would end valid ones.
           redis.zrem(keys.sessions(token ?? role), digestOf(id)),
         ]),
       );

@@ -15,7 +15,9 @@ export type Refusal = {
   reason: FailureReason | 'stale';
   /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;
-  /** The user, for the log. Absent if it is unknown or has no secret, because its name may be a credential. */
+  /**
+   * The user, for the log. Absent if the user is unknown or has no secret, because the name may then be a credential.
+   */
   client?: string;
   /** True if only the nonce is wrong, or was used before. The client may try again with a new one (RFC 7616). */
   stale?: boolean;

@@ -1,4 +1,4 @@
-/** Former names of variables in the Ruby Routemaster, which count if the new ones are not set. */
+/** For each variable, its name in the Ruby Routemaster. That name is read if the variable is not set. */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
   WEB_CONCURRENCY: 'PUMA_WORKERS',
@@ -18,8 +18,8 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the name of the variable that gives a setting its value: the variable of the setting. If that is unset and
- * its former name in the Ruby Routemaster is set, returns the former name. An empty variable counts as unset.
+ * Returns the name of the variable that gives a setting its value. This is `variable`, unless only its former name in
+ * the Ruby Routemaster is set. Then it is the former name. An empty variable counts as unset.
  */
 export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string {
   const former = FORMER_NAMES[variable];
@@ -36,7 +36,7 @@ const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 
 /**
  * Returns warnings about values meant for the Ruby Routemaster: variables that have no effect here, a REDIS_ENV_KEY
- * that names no set variable, and the root key that everybody knows from its `.env`.
+ * that names no set variable, and the root key in the published `.env` of the Ruby Routemaster.
  */
 export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   const warnings = Object.entries(WITHOUT_USE)

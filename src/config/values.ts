@@ -6,7 +6,7 @@ import { REMOVED } from '../ids.ts';
 /** Maximum delay of a timer in Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A number whose digits match `digits`. `what` names the kind of number in error messages. */
+/** A number whose text matches `digits`. `what` names the kind of number in error messages. */
 const numberOf = (what: string, digits: RegExp, min: number, max: number) => {
   const rule = `must be ${what} from ${min} to ${max}`;
   return z.string().regex(digits, rule).transform(Number).pipe(z.number(rule).min(min, rule).max(max, rule));
@@ -64,7 +64,8 @@ export const certificates = z.string().transform((value, { issues }) => {
 });
 
 /**
- * Returns the PEM certificates in the value, or in the file that it names. Throws if one is bad: TLS would ignore it.
+ * Returns the PEM certificates in the value, or in the file that it names. Throws if one is bad, because TLS would
+ * ignore it.
  */
 function readCertificates(value: string): string {
   const pem = value.includes('-----BEGIN') ? value : readFileSync(value, 'utf8');
@@ -76,7 +77,10 @@ function readCertificates(value: string): string {
   return pem;
 }
 
-/** A prefix of all keys in Redis. Other characters could have a meaning in the patterns of `SCAN` and of ACLs. */
+/**
+ * A prefix of all keys in Redis. Characters are refused if they could have a meaning in the patterns of `SCAN` and of
+ * ACLs.
+ */
 export const keyPrefix = z
   .string()
   .regex(/^[\w{}:-]*$/, 'must have only letters, digits, and the characters _ - { } :');

@@ -6,7 +6,7 @@ import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Call, Route } from '../routing/route.ts';
 import type { Refusal } from './fields.ts';
 
-/** A request for a page or form of the console, as far as `ApiCalls` needs it to call the API for the visitor. */
+/** The parts of a request for a page or form of the console that `ApiCalls` needs to call the API for the visitor. */
 export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & {
   caller: Caller | undefined;
   /** Present if the page is shown again because a form on it was refused. */
@@ -28,7 +28,7 @@ interface ApiInput {
   ending?: string;
 }
 
-/** An answer of the API is cut off after so many characters, if the call has the option `ending`. */
+/** An answer of the API is cut off after this many characters, if the call has the option `ending`. */
 const MAX_READ = 131_072;
 
 /** The rate limit of a visitor counts this many characters of API answers as one call. */
@@ -82,8 +82,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // A link of the console names a client or a subscriber in its query. The API refuses this parameter from clients,
-    // so it is left out if it names the calling client itself.
+    // Links of the console name a client or a subscriber in their query. The API refuses this parameter from clients.
+    // So it is left out if it names the calling client itself.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(

@@ -3,7 +3,8 @@ import { TimeLimitError } from './problem.ts';
 /** Options that every call takes. */
 export interface CallOptions {
   /**
-   * If this signal is aborted, the call rejects with its reason. The bus may still do a request that was already sent.
+   * If this signal is aborted, the call rejects with the signal's reason. A request that has already been sent may
+   * still take effect.
    */
   signal?: AbortSignal | undefined;
   /**
@@ -21,9 +22,10 @@ export const MAX_TIMEOUT_MS = 540_000;
 
 /**
  * What is known about a call when its caller gives it up:
- * - `mayBeDone`: true if the bus may have done it, such as stored the event.
- * - `lastFailure`: the last failed attempt, if there is one. For an event, it is the last failed attempt of the topic's
- *   running request, which either contains the event or must end before the event is sent.
+ * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
+ * - `lastFailure`: the last failed attempt, if there is one. An event has no attempts of its own: the attempts are
+ *   those of the request that is running for its topic. This request contains the event, or must end before the event
+ *   is sent.
  */
 export interface Progress {
   readonly mayBeDone: boolean;
@@ -34,8 +36,8 @@ export interface Progress {
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
- * For each signal, the deadlines of the running calls that it can abort. One listener serves all of them. With one for
- * each call, adding listeners would take quadratic time, and Node 20 would warn of more than ten.
+ * For each signal, the deadlines of the running calls that it can abort. Each signal has one listener for all of them.
+ * With a listener for each call, adding listeners would take quadratic time, and Node 20 would warn of more than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

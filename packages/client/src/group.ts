@@ -19,7 +19,7 @@ export class Group {
     this.#events = events;
   }
 
-  /** Sends the request until the events are stored. Throws an error if another attempt could not help. */
+  /** Sends the request until the events are stored. Throws the last error if another attempt would not help. */
   async send(transport: Transport): Promise<void> {
     const to = requestOf('POST /topics/:name', { params: { name: this.#events[0]?.topic } });
     const body = `[${this.#events.map(({ text }) => text).join(',')}]`;

@@ -11,12 +11,13 @@ export interface NewEvent<Data = unknown> {
    */
   id?: string | undefined;
   /**
-   * The time of the event, in ms since 1970. By default it is when the bus gets the event or, if delayed, publishes it.
+   * The time of the event, in ms since 1970. The default is the time at which the bus gets the event, or publishes it
+   * if it is delayed.
    */
   timestamp?: number | undefined;
   /**
-   * When to publish the event: at the time `at`, in ms since 1970, or `delay` ms after the bus gets the event. Give one
-   * of them at most. The time must be within a year.
+   * When to publish the event: at the time `at`, in ms since 1970, or `delay` ms after the bus gets the event. Give at
+   * most one of the two. The time must be within a year.
    */
   at?: number | undefined;
   delay?: number | undefined;
@@ -31,7 +32,7 @@ export interface PendingParts {
   signal: AbortSignal | undefined;
 }
 
-/** A call of `publish` that has not ended: its event is neither stored nor refused. */
+/** A call of `publish` that has not ended: its event is neither stored nor refused yet. */
 export class Pending {
   readonly topic: string;
   /** Resolves when the event is stored. */
@@ -43,7 +44,10 @@ export class Pending {
   #resolve!: () => void;
   #reject!: (error: unknown) => void;
 
-  /** If its time limit or signal ends the publish, `giveUp` returns what is known about it. Throws as Deadline does. */
+  /**
+   * `giveUp` is called if the time limit or the signal ends the publish. It returns what is known about the event.
+   * Throws as Deadline does.
+   */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
     this.#event = parts.event;

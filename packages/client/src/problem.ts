@@ -1,6 +1,6 @@
 /**
- * The base class of all errors of this package. `code` is that of the bus's problem document, or one of this package,
- * such as `no_connection`.
+ * The base class of all errors of this package. `code` is the code in the bus's problem document, or a code of this
+ * package, such as `no_connection`.
  */
 export class RoutemasterError extends Error {
   readonly code: string;
@@ -13,7 +13,7 @@ export class RoutemasterError extends Error {
 }
 
 /**
- * A problem document (RFC 9457) of the bus. If an answer has none, it is made from the status and text of the answer.
+ * A problem document (RFC 9457) of the bus. If an answer has no such document, one is made from its status and text.
  */
 export interface Problem {
   code: string;
@@ -23,7 +23,7 @@ export interface Problem {
   detail: string;
   /** Further members, such as `index` and `field` of an event that was refused. */
   members: Record<string, unknown>;
-  /** The time for which the bus asks to wait before the next attempt, if it does. */
+  /** How long the bus asks the caller to wait before the next attempt. Undefined if it does not ask. */
   retryAfterMs?: number | undefined;
 }
 
@@ -88,7 +88,7 @@ export class TimeLimitError extends RoutemasterError {
   }
 }
 
-/** Thrown by a call of a `Routemaster` object that was closed before. */
+/** Thrown by calls of a `Routemaster` object that is closed. */
 export class ClosedError extends RoutemasterError {
   constructor() {
     super('closed', 'this client is closed');

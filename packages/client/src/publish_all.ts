@@ -13,13 +13,13 @@ export interface PublishFailure {
 }
 
 /**
- * Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` has read no more events,
- * except one for which it was waiting already.
+ * Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` reads no more events, except
+ * one that it is already waiting for.
  */
 export class PublishAllError extends RoutemasterError {
   /** The number of events that are stored. */
   readonly stored: number;
-  /** What `events` has thrown, if it has thrown too. */
+  /** The error that `events` threw, if it threw one too. */
   readonly readError?: unknown;
   readonly #failures: readonly PublishFailure[];
 
@@ -35,8 +35,8 @@ export class PublishAllError extends RoutemasterError {
 
   /**
    * The events that are not stored, in the order in which `publishAll` has read them. This is a getter, because Node
-   * prints all fields of an error that nobody catches: with this list as a field, it printed 2,600 lines. The first
-   * error is the `cause`.
+   * prints all fields of an error that nobody catches: as a field, this list took 2,600 lines. The error of the first
+   * event is the `cause`.
    */
   get failures(): readonly PublishFailure[] {
     return this.#failures;
@@ -44,8 +44,9 @@ export class PublishAllError extends RoutemasterError {
 }
 
 /**
- * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. What
- * `events` throws is thrown when all that was read is stored; if some events have failed, it is in the PublishAllError.
+ * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. If
+ * `events` throws, waits until the events that were read are stored or refused. Then throws the same error or, if some
+ * events have failed, a PublishAllError that contains it.
  */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,

@@ -15,7 +15,7 @@ interface Flush {
 
 /**
  * Publishes events in groups: while a request for a topic is running, further events of the topic are collected for the
- * next request. To bound memory, only MAX_BUFFERED events are held as JSON, waiting or being sent.
+ * next request. To bound memory, at most MAX_BUFFERED events at a time are held as JSON.
  */
 export class Publisher {
   readonly #transport: Transport;
@@ -52,8 +52,8 @@ export class Publisher {
   async flush(): Promise<void> {
     const [last, left] = [this.#published, this.#unsettled.size];
     if (left > 0) await new Promise<void>((done) => this.#flushes.add({ last, left, done }));
-    // Callers first get time to handle the outcomes of their publishes. Otherwise a program that counts its failures,
-    // and ends as soon as `close` resolves, would miss those of the last request.
+    // Callers first get time to handle the outcomes of their publishes. Without this, a program that counts its
+    // failures, and ends as soon as `close` resolves, would miss the failures of the last request.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -63,8 +63,8 @@ export class Publisher {
   }
 
   #admit(): void {
-    // This check comes before the loop, because starting a loop over a long Set is slow after its first members were
-    // removed.
+    // This check comes before the loop, because starting a loop over a long Set is slow after its first members have
+    // been removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -92,7 +92,9 @@ export class Publisher {
     return queue;
   }
 
-  /** Starts requests after the code that is running now, so that all of its events can go into one request. */
+  /**
+   * Starts requests after the code that is running now, so that all events that it publishes can go into one request.
+   */
   #startSoon(): void {
     if (this.#starts) return;
     this.#starts = true;
@@ -124,13 +126,13 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // The abort of a signal may end 100,000 publishes at once. The room that they leave in the buffer is filled once
-    // after all of them. Filling it after each would take quadratic time.
+    // The abort of a signal can end 100,000 publishes at once. The room that they leave in the buffer is filled only
+    // once, after the last of them. Filling it after each would take quadratic time.
     this.#startSoon();
     return progress;
   };
 
-  /** Removes a publish that has ended. Returns undefined if its caller had given it up before. */
+  /** Removes a publish that has ended. Returns undefined if its caller has already given it up. */
   #settle(pending: Pending): Pending | undefined {
     const number = this.#unsettled.get(pending);
     if (number === undefined) return undefined;

@@ -10,7 +10,9 @@ const MAX_BACKOFF_MS = 5000;
 /** A wait for Retry-After is lengthened at random by up to this fraction, so that not all callers repeat at once. */
 const RETRY_AFTER_JITTER = 0.2;
 
-/** Maximum wait before an attempt, longer than any call may last. A timer of more than 24 days would end at once. */
+/**
+ * Maximum wait before an attempt. It is longer than any call can last. A timer of more than 24 days would end at once.
+ */
 const MAX_DELAY_MS = 3_600_000;
 
 const TRANSIENT = new Set([408, 429, 502, 503, 504]);
@@ -30,9 +32,9 @@ export class Attempts {
   }
 
   /**
-   * Repeats `request` by `send` until it is done, and returns the answer. Throws the last failure if another attempt
-   * cannot help, or if the bus may have done a request that is not `isRepeatable`. Throws the reason of an aborted
-   * `signal`.
+   * Calls `send` until the bus has done `request`, and returns the answer. Throws the last failure if another attempt
+   * cannot help, or if `request` is not `isRepeatable` and the bus may have done it. Throws the reason of `signal` if
+   * it is aborted.
    */
   async make({ send, request, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

@@ -16,11 +16,11 @@ const ATTEMPT_TIMEOUT_MS = 15_000;
 export interface RoutemasterOptions {
   /** The URL of the bus, such as https://bus.example.com. */
   url: string;
-  /** The token of the client. For root it is the root key or, with Digest, `root`. */
+  /** The token of the client. Root gives `root` with Digest, and the root key with Basic. */
   token: string;
   /**
-   * The secret of the client, if it has one. For root with Digest it is the root key; root with Basic leaves it out,
-   * since the root key is its `token`.
+   * The secret of the client, if it has one. Root gives the root key with Digest, and nothing with Basic, where the
+   * root key is the `token`.
    */
   secret?: string | undefined;
   /** If true, uses Digest authentication (SHA-256) instead of Basic, so that the secret does not cross the network. */
@@ -56,8 +56,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes an event. Resolves when it is stored for every subscriber (a delayed one: for later); until then its
-   * object must not change. Events of one topic are stored in the order of the calls, several by one request.
+   * Publishes an event. Resolves when the event is stored for every subscriber or, if it is delayed, stored for later.
+   * Until then its object must not change. Events of one topic are stored in the order of the calls. A request can
+   * contain several of them.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,
@@ -69,10 +70,11 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event of `events`, with `timeoutMs` for each. Resolves with their number when all are stored. Reads
-   * no more events while 4,000 are neither stored nor refused. After a failure it reads no more events, except one for
-   * which it was already waiting. It then waits until all events that were read are stored or refused, and rejects with
-   * a PublishAllError. If `events` throws and nothing else has failed, it rejects with that error in the same way.
+   * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Resolves with the number of events
+   * when all are stored. Reads no more events while 4,000 are neither stored nor refused. After a failure it reads no
+   * more events, except one that it is already waiting for. It then waits until all events that were read are stored or
+   * refused, and rejects with a PublishAllError. If `events` throws, it waits too. If no event has failed then, it
+   * rejects with the error of `events`.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

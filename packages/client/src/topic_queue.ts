@@ -14,12 +14,15 @@ const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * After a request was refused because of one event, the next requests have fewer events (`#maxEvents`). Each success
- * multiplies their number by this factor, up to EVENTS_PER_REQUEST.
+ * After a request has been refused because of one event, the next requests have fewer events (`#maxEvents`). Each
+ * success multiplies the number of events by this factor, up to EVENTS_PER_REQUEST.
  */
 const GROWTH = 1.25;
 
-/** Codes of errors about one event of a request. The bus stores none of its events, so the others are sent again. */
+/**
+ * Codes of errors about one event of a request. The bus then stores no event of the request, so the others are sent
+ * again.
+ */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
 /** The events that the bus refused, and the error. The other events of the request go back to the queue. */
@@ -95,10 +98,10 @@ export class TopicQueue {
 
   /**
    * Decides which events of a refused request have failed. The others wait again.
-   * - If the error is not about one event: all events.
-   * - If the error says which event is at fault: this event.
-   * - Otherwise: none. Each next request has half as many events, until the one at fault is found. Later requests grow
-   *   slowly, by GROWTH, because more bad events may follow.
+   * - If the error is not about one event, all events have failed.
+   * - If the error says which event is at fault, this event has failed.
+   * - If the error does not say which, no event has failed yet. Requests have half as many events each time, until the
+   *   event at fault is found. Later requests grow slowly, by GROWTH, because more bad events may follow.
    */
   #refused(events: readonly Pending[], error: unknown, givenUp: ReadonlySet<Pending>): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
@@ -111,7 +114,7 @@ export class TopicQueue {
   }
 }
 
-/** Returns the error without the position of the event: the caller of `publish` does not know the request. */
+/** Returns the error without the event's position in the request, which the caller of `publish` does not know. */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;
   if (index === undefined) return error;

@@ -14,11 +14,11 @@ export interface Request {
 
 /**
  * Maximum Digest challenges that one attempt answers. The first brings a nonce. A second means that the nonce is too
- * old, or unknown to an emptied Redis. A third means that the secret is wrong.
+ * old, or that Redis has lost its data. A third means that the secret is wrong.
  */
 const MAX_CHALLENGES = 2;
 
-/** Error codes of failures before a request is sent, after which the bus cannot have done it. */
+/** Error codes of failures before the request is sent, so that the bus cannot have done it. */
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
 /** Error codes of failures of TLS, such as a certificate that is not trusted. Another attempt would fail too. */
@@ -61,8 +61,8 @@ export class Transport {
   }
 
   /**
-   * Returns the URL of a request. Throws ConnectionError if it leads to another server. The path can be from the header
-   * Link of a listing, and a path such as `@example.com/` would turn the name of the bus into a user name.
+   * Returns the URL of a request. Throws ConnectionError if it leads to another server. The path of a next page comes
+   * from the header Link of a listing. A path such as `@example.com/` would turn the host of the bus into a user name.
    */
   #urlOf({ path }: Request): URL {
     const url = URL.canParse(this.#base + path) ? new URL(this.#base + path) : undefined;

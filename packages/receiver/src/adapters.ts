@@ -67,13 +67,14 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // The connection must close if a part of the body is unread. Otherwise that part would be taken for the next request.
+  // The connection must close if a part of the body is unread. If it stayed open, that part would be taken for the next
+  // request.
   const close: Record<string, string> =
     request.complete || request.readableEnded ? {} : { connection: 'close' };
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-/** This many chunks are joined to one, because each takes 400 bytes of memory besides its content. */
+/** When there are this many chunks, they are joined to one, because each takes 400 bytes besides its content. */
 const MAX_CHUNKS = 1000;
 
 class Arrived {
@@ -99,8 +100,8 @@ async function bodyOf(
   maxBytes: number,
 ): Promise<Uint8Array | 'too_large' | 'parsed' | 'cut'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
-  // Something has read the stream and kept no bytes. `body` cannot show this, because Express 4 sets it to {} if there
-  // is any parser, even if that parser is for other types and has read nothing.
+  // Something has read the stream and kept no bytes. `request.body` does not show this: Express 4 sets it to {} even if
+  // its parser is for other types and has read nothing.
   if (request.readableEnded || request.readableDidRead) return 'parsed';
   return new Promise((resolve) => {
     const arrived = new Arrived();

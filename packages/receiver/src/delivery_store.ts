@@ -23,8 +23,8 @@ export interface DeliveryStoreOptions {
 
 export interface ClaimOptions {
   /**
-   * Time after which a claim expires, a minute by default. It must be longer than handling a delivery takes. Otherwise
-   * two callers could handle the delivery at the same time.
+   * Time after which a claim expires, a minute by default. It must be longer than handling a delivery takes. If it is
+   * shorter, two callers can handle the delivery at the same time.
    */
   claimMs?: number;
 }
@@ -35,13 +35,16 @@ const DEFAULT_CLAIM_MS = 60_000;
 const DEFAULT_MAX = 100_000;
 
 /**
- * A store in the memory of one process. After a restart it knows nothing of earlier deliveries. A claim does not
- * expire, because it cannot outlive the process: while a delivery is handled, its repeats are refused.
+ * A store in the memory of one process. After a restart it knows nothing of earlier deliveries. A claim has no time
+ * limit, because it ends with the process. So a repeat is refused as long as the delivery is being handled.
  */
 export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;
   readonly #max: number;
-  /** For each delivery, the time at which it was confirmed, oldest first; undefined while it is only claimed. */
+  /**
+   * For each delivery, the time at which it was confirmed, or undefined while it is only claimed. Confirmed deliveries
+   * are in the order of these times.
+   */
   readonly #deliveries = new Map<string, number | undefined>();
 
   /** Remembers at most `max` deliveries, by default 100,000. */

@@ -3,19 +3,19 @@ import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
 /**
- * Stores dirty URLs: those that had an event, and were not handled since. Each time that a URL is marked as dirty, it
- * gets a new number, by which the marks can be told apart. The times of the events cannot serve as these numbers,
- * because some publishers give times in whole seconds.
+ * Stores dirty URLs: those that have had an event since they were last handled. Each time that a URL is marked as
+ * dirty, the mark gets a new number, to tell it from earlier marks. The times of the events cannot serve as these
+ * numbers, because some publishers give times in whole seconds.
  */
 export interface DirtyStore {
   /**
-   * Marks URLs as dirty. Each gets a new number, even if it is dirty already. `times` has the time of each URL's newest
-   * event.
+   * Marks URLs as dirty. Each mark gets a new number, even if the URL is dirty already. `times` has the time of each
+   * URL's newest event.
    */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` URLs, each with the number of its last mark, in no particular order. */
   some(limit: number): Promise<[url: string, mark: number][]>;
-  /** Removes a URL, unless it was marked again since `some` has returned this `mark`. */
+  /** Removes a URL, unless it has been marked again since `some` returned this `mark`. */
   clean(url: string, mark: number): Promise<void>;
   count(): Promise<number>;
 }

@@ -22,11 +22,11 @@ export interface Delivery {
   dropped?: DropNotice;
 }
 
-/** A notice that the bus dropped `batches` with `events` in all because its memory was full. */
+/** A notice that the bus dropped `batches` batches with `events` events in all, because its memory was full. */
 export interface DropNotice {
   batches: number;
   events: number;
-  /** The times at which the oldest and the newest dropped batch were created, in milliseconds since 1970. */
+  /** When the oldest (`from`) and the newest (`to`) of the dropped batches were created, in milliseconds since 1970. */
   from: number;
   to: number;
   /** For each topic, how many of its events were dropped. */

@@ -17,8 +17,8 @@ export { EventsFailed, type Handled, type Handler, type Handlers, type ReceiverO
 /** A receiver, with a method for each way to mount it in a server. All check, handle and answer deliveries alike. */
 export interface Receiver {
   /**
-   * A handler for `app.post(path, receiver.express())`. This line must come before `express.json()`, because the
-   * signatures are of the unparsed body.
+   * A handler for `app.post(path, receiver.express())`. This line must come before `express.json()`, because signatures
+   * cover the unparsed body.
    */
   express(): ReturnType<typeof nodeListener>;
   /** A listener for `createServer(receiver.node())`. */

@@ -37,7 +37,7 @@ export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Ha
 
 /**
  * Stores in memory, for each URL, the time of the newest event that was handled. It has room for `max` URLs, by default
- * 100,000, and then forgets those that were stored longest ago.
+ * 100,000. When it is full, it forgets the URLs that were stored longest ago.
  */
 export class MemoryNewestStore implements NewestStore {
   readonly #times = new Map<string, number>();

@@ -3,7 +3,7 @@ import { type Delivery, type DropNotice, type ReceivedEvent, readDropNotice } fr
 import { areEqual, signatureCheck } from './signature.ts';
 
 /**
- * Handles the events of its topic in a delivery, in their order. If any handler throws, or returns ids of events that
+ * Handles the events of one topic in a delivery, in their order. If any handler throws, or returns ids of events that
  * failed, the bus repeats the whole delivery. A handler that is wrapped in `onlyNewest` then gets no event that it has
  * already handled.
  */
@@ -26,18 +26,18 @@ export type Handlers<Topics> = string extends keyof Topics
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /**
    * The `uuid` with which the service has subscribed. The bus sends it with each delivery as the user name of HTTP
-   * Basic. Deliveries without it are refused. Several may be given while it is being changed.
+   * Basic. Deliveries without it are refused. Give several while it is being changed.
    */
   uuid?: string | readonly string[];
   /**
    * The secret (`whsec_…`) or public key (`whpk_…`) of signatures. If it is given, deliveries without a valid signature
-   * are refused. Several may be given while it is being changed.
+   * are refused. Give several while it is being changed.
    */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
   /** The store by which repeated deliveries are recognized. Without a store, they are handled again. */
   store?: DeliveryStore;
-  /** Called before the handlers, with the URLs of the events, so that it removes cached copies of what has changed. */
+  /** Called before the handlers, with the URLs of the events, to remove cached copies of what has changed. */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**
    * Called before the handlers if the bus had to drop events. If it throws, the delivery is refused, and repeated
@@ -89,7 +89,7 @@ export class Deliveries {
   readonly #options: ReceiverOptions;
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
-  /** For each reason of refusals, when it was last printed. There are only four reasons, so the map stays small. */
+  /** For each reason of a refusal, when it was last printed. There are only four reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
 
   /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if a given value is malformed. */
@@ -143,7 +143,7 @@ export class Deliveries {
     return this.#handle(deliveryOf(id, headers), events);
   }
 
-  /** Reports a delivery that does not prove to be from the bus. Returns the answer to it. */
+  /** Reports a delivery without proof that it is from the bus. Returns the answer to it. */
   #refuseUnproven(reason: string, headers?: Record<string, string>): Answer {
     const { onRefused } = this.#options;
     if (onRefused) safely(() => onRefused(reason), 'onRefused');
@@ -226,7 +226,7 @@ function report(error: unknown, delivery: Delivery, onError?: ReceiverOptions['o
   else logError(error, what);
 }
 
-/** Calls a function of the user. Whether it throws or rejects later, its error must not end the process. */
+/** Calls a function that the service has given. If it throws, or rejects later, the error must not end the process. */
 function safely(call: () => void, what: string): void {
   const tell = async () => call();
   tell().catch((failure: unknown) => logError(failure, what));
@@ -285,7 +285,7 @@ function isEvent(value: unknown): value is ReceivedEvent {
 
 /**
  * Returns the values of an option. Throws TypeError if the option is given without a value, for example because an
- * environment variable is not set. Otherwise deliveries would be accepted without this check.
+ * environment variable is not set. Without the error, deliveries would be accepted without this check.
  */
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];
