@@ -16,8 +16,8 @@ export function editDistance(one: string, other: string): number {
 }
 
 /**
- * Returns the number of mistakes by which `given` misspells `word`, which has no capitals, or infinity if there are too
- * many. Capitals in `given` are no mistakes.
+ * Returns the number of mistakes in `given` as a spelling of `word`, or infinity if there are too many. `word` must
+ * have no capitals. Capitals in `given` are no mistakes.
  */
 export function mistakesIn(given: string, word: string): number {
   const max = word.length / LETTERS_PER_MISTAKE;

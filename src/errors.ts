@@ -63,7 +63,7 @@ interface ErrorOptions {
 
 /**
  * An error that is answered to the caller as `application/problem+json` (RFC 9457). It has no stack trace, which would
- * cost 6 µs. If something inside the bus failed, that error is the `cause`.
+ * cost 6 µs. If an error inside the bus has led to it, that error is the `cause`.
  */
 export class BusError extends Error {
   readonly code: ErrorCode;
@@ -111,8 +111,8 @@ export class StorageUnavailable extends BusError {
 }
 
 /**
- * Thrown if the ACL of Redis does not let the bus run a command. The call may have stored a part of what it does. Such
- * a call is tried again as if Redis were away, because an operator can give the permission back.
+ * Thrown if the ACL of Redis does not let the bus run a command. Redis may have applied a part of the call. Such a call
+ * is tried again as if Redis were away, because an operator can give the permission back.
  */
 export class StorageForbidden extends StorageUnavailable {
   constructor(cause: Error, redis: string, address: string) {
@@ -135,8 +135,8 @@ export class StorageFull extends BusError {
 }
 
 /**
- * True if the error says that Redis is away or full, or has lost its data. The same call may succeed later. Whoever
- * catches such an error need not log it, because other code logs the state of Redis.
+ * True if the error says that Redis is away or full, or has lost its data. The same call may succeed later. A caller
+ * that catches such an error need not log it, because other code logs the state of Redis.
  */
 export function isPassing(error: unknown): boolean {
   if (error instanceof StorageFull) return true;

@@ -11,7 +11,7 @@ type Attempt = Delivery['attempts'][number];
 
 /**
  * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if it has one.
- * The bus counts the events of a join itself, without HTTP.
+ * The bus itself counts the events of a join, without HTTP.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';
@@ -38,7 +38,7 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?
   );
 }
 
-/** Ends the JSON of a batch whose events were cut off (see `ending` of `ApiCalls`). */
+/** Ends the JSON of a batch whose events were cut off (see `ending` in api_calls.ts). */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
 /**

@@ -31,7 +31,10 @@ export function bulkOwner(caller: Caller): string {
   return caller.role === 'client' ? caller.token : ROOT_OWNER;
 }
 
-/** Pages for a bulk, the retry or purge of all dead letters that match. They show how many match, then the progress. */
+/**
+ * Pages for a bulk (a retry or purge of all dead letters that match a filter). They show how many match, then the
+ * progress.
+ */
 export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
   return [
     page(BULK_PATH, ALL, {
@@ -44,8 +47,7 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // The refreshes of an open page name the bulk that the page shows. If another bulk has taken its place
-          // meanwhile, the page says so.
+          // A refresh names the bulk that the open page shows. If another bulk has replaced that one, the page says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&
@@ -82,7 +84,7 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
     deciding('cancel'),
   ];
 
-  /** Makes the route of a form that confirms or cancels the bulk that it names. */
+  /** Makes the route of a form that confirms or cancels a bulk. The field `id` names the bulk. */
   function deciding(does: 'confirm' | 'cancel'): Route {
     return action(`${BULK_PATH}/${does}`, BOTH, {
       action: `dead_letters.bulk_${does}`,

@@ -42,8 +42,8 @@ export function clientsPages(api: ApiCalls): Route[] {
   ];
 
   /**
-   * Throws if a client with the typed name was made since the form was shown. Reloading the page with the secret sends
-   * the form again. Without this check, a second client would then be made.
+   * Throws if a client with the typed name was made after the form was shown. Without this check, reloading the page
+   * that shows the secret would send the form again, and make a second client.
    */
   async function checkFirst(call: PageCall & { body: AnyFields }): Promise<void> {
     const { name, was } = call.body;
@@ -130,8 +130,8 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // Reloading the page with the new secret sends the form again, with an outdated `secret_at`. So the API makes
-        // no second secret, which would end the secret that the client still uses.
+        // Reloading the page with the new secret sends the form again. The API then refuses the outdated `secret_at`. A
+        // second new secret would end the one that the client still uses.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';

@@ -7,7 +7,7 @@ import { bytes, count, duration } from './format.ts';
 import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
-/** The overview says that no worker runs after this many missing samples. Workers store one every ten seconds. */
+/** After this many missing samples, the overview says that no worker runs. Workers store a sample every ten seconds. */
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
@@ -15,8 +15,8 @@ const LONG_SECONDS = 60;
 /** The state of the bus, from which the overview page derives its complaints: what is wrong, and what to do. */
 export interface State {
   /**
-   * The newest figures of the whole bus. If a client looks at the page, its own figures instead: those of its
-   * subscriber, and the number of dead letters of the subscriber and of the client's joins together.
+   * The newest figures of the whole bus. If a client looks at the page, the figures of its subscriber instead. The
+   * number of dead letters then includes those of the client's joins.
    */
   figures: SeenFigures | undefined;
   /** The age of the newest sample. Undefined if there is none. */
@@ -25,7 +25,7 @@ export interface State {
   memory: Memory;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
-  /** The number of replicas of the Redis that has the fewest, and the number that a publish waits for. */
+  /** The Redis with the fewest replicas has `fewest`. A publish waits for `min` replicas. */
   replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;
@@ -61,7 +61,7 @@ function ofBus({ ageMs, memory, missing, replicas, processes, client }: State): 
       advice: ofSilence(processes?.worker ?? 0, advise),
     });
   if (missing.length > 0) {
-    // Made only here, because the first ListFormat takes 10 ms of CPU, and every web process loads this file at its start.
+    // A ListFormat is made only here: the first takes 10 ms of CPU, which each web process would spend at its start.
     const partitions = new Intl.ListFormat('en-GB').format(missing.map(({ index }) => String(index)));
     found.push({
       text: `${missing.length === 1 ? 'Partition' : 'Partitions'} ${partitions} cannot be reached.`,

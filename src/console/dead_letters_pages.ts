@@ -56,8 +56,8 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
       },
     }),
     ...bulkPages({ api, bulks, joinsOf }),
-    // `:id` also matches `selected` and `bulk`, the paths of forms. So this page comes after the forms; otherwise it
-    // would refuse their POST.
+    // `:id` also matches `selected` and `bulk`, the paths of forms. If this page came before the forms, it would refuse
+    // their POST.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {

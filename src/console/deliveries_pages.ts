@@ -34,7 +34,7 @@ export function linkToDeliveries(subscriber: string): string {
   return pathWith(PATH, { subscriber });
 }
 
-/** Returns the columns of a table of batches. `isOfOneSubscriber` leaves out the subscriber. */
+/** Returns the columns of a table of batches. With `isOfOneSubscriber`, leaves out the column `Subscriber`. */
 export function deliveryColumns(nowMs: number, isOfOneSubscriber = false): Columns<Delivery> {
   return [
     { name: 'Batch', cell: ({ id }) => html`<a class="mono" href="${PATH}/${id}">${id}</a>` },

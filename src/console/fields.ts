@@ -26,8 +26,8 @@ export function jsonOf(fields: AnyFields, field: string): unknown {
 }
 
 /**
- * Maximum length and nesting of JSON that pages indent. The indentation makes JSON of 60 levels 65 times as long: a
- * page of a few events had 65 MB, which took four seconds.
+ * Maximum length and nesting of JSON that pages indent. Indentation makes JSON of 60 levels 65 times as long. A page
+ * with a few such events had 65 MB, and took four seconds.
  */
 const [MAX_INDENTED, MAX_INDENTED_LEVELS] = [16_384, 10];
 
@@ -38,7 +38,7 @@ export function readableJson(value: unknown): string {
   return isPlain ? text : JSON.stringify(value, null, 2);
 }
 
-/** Characters that `html` replaces, since they could hide text, and that JSON.stringify does not escape. */
+/** Characters that `html` replaces, because they could hide text. JSON.stringify does not escape them. */
 const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
 
 /**

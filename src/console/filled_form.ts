@@ -34,12 +34,15 @@ export class FormFields {
   }
 
   textArea(name: string, attributes: Html, value?: string): Html {
-    // Browsers ignore a line end at the beginning of a text area, so there is one more than the value has.
+    // Browsers ignore a line end at the beginning of a text area, so one is added before the value.
     return html`<textarea name="${name}" ${attributes}${this.#mark(name, true)}>
 ${this.#typed(name)[0] ?? value}</textarea>`;
   }
 
-  /** Returns the error of a refused form. To be called after the fields: if none is wrong, the error gets focus. */
+  /**
+   * Returns the error of a refused form. Call this after making the fields: if none was marked as wrong, the error gets
+   * the focus.
+   */
   problem(): Content {
     return this.#refusal && problem(this.#refusal.error, this.#isMarked);
   }
@@ -52,7 +55,7 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
     const named = this.#refusal?.error.members.field;
     if (!this.#refusal || named === undefined) return undefined;
     const [wrong = ''] = String(named).split('.');
-    // An error in the JSON of a text area names a part of the JSON, and no field of the form.
+    // An error in the JSON of a text area names a part of the JSON instead of a form field.
     const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
     if (wrong !== name && !isInside) return undefined;
     this.#isMarked = true;
@@ -61,8 +64,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
 }
 
 /**
- * Returns the page of a refused form. If no form of the page shows the error, it stands at the top, outside of the
- * parts that an open page refreshes.
+ * Returns the page of a refused form, with the error. If no form shows the error, it is at the top of the page, outside
+ * the parts that are refreshed.
  */
 export function withRefusal(page: Page, { error }: Refusal): Page {
   const body = html`${page.body}`;

@@ -41,7 +41,9 @@ interface Entry {
   path: string;
   name: string;
   roles: readonly Role[];
-  /** The error for an unknown thing of this kind. Its page links to the page of this entry. */
+  /**
+   * The error for an unknown thing of this kind, such as `topic_not_found`. The error page links to this entry's page.
+   */
   notFoundCode?: ErrorCode;
 }
 
@@ -194,7 +196,10 @@ export function tokenField(formToken: string): Html {
   return commonField('form_token', formToken);
 }
 
-/** Returns a hidden field that many forms have. Forms with the same action differ in their other hidden fields. */
+/**
+ * Returns a hidden field that many forms have. `typed.js` tells forms with the same action apart by their other hidden
+ * fields.
+ */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;
 }

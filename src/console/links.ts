@@ -17,7 +17,9 @@ export function linkToQueue(queue: string): Html {
   return html`<a class="tag mono" href="${path}">${join ? `join ${join.name}` : queue}</a>`;
 }
 
-/** Returns a link to the subscriber of a batch, or the token of the client and a link to its join. */
+/**
+ * Returns a link to the subscriber of a batch. If this is a join, returns the client's token and a link to the join.
+ */
 export function linkToSubscriber({ subscriber, join }: Pick<Delivery, 'subscriber' | 'join'>): Html {
   return join === undefined
     ? html`<a class="mono" href="${subscriberPath(subscriber)}">${subscriber}</a>`

@@ -12,7 +12,7 @@ interface Listing<T> {
   title: string;
   /** The call of the API that returns the entries, such as `GET /topics`. */
   name: string;
-  /** The query of the API's call, which the query of the page overrides. By default it asks for 100 entries. */
+  /** Parameters of the API's call, by default a `limit` of 100. Parameters in the query of the page override them. */
   query?: Record<string, string>;
   /** Returns the part of an entry that the page needs. Absent if the page needs all of it. */
   keep?: ((entry: never) => T) | undefined;

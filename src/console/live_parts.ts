@@ -4,8 +4,8 @@ import type { Answer, Call, Route } from '../routing/route.ts';
 import { isRefresh } from './layout.ts';
 
 /**
- * How long browser tabs share the answer to a refresh: a little less than the time between two refreshes of a tab, so
- * that no tab gets the same answer twice. After this time it is deleted, because 100 long ones take 50 MB.
+ * Time for which browser tabs share the answer to a refresh. It is a little less than the time between two refreshes of
+ * a tab, so that no tab gets the same answer twice. Then the answer is deleted, because 100 long ones take 50 MB.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
@@ -36,7 +36,8 @@ export class LiveParts {
   }
 
   /**
-   * Waits until a form was handled. Then discards the shared answers, because the form may have changed what they show.
+   * Waits until a form has been handled. Then discards the shared answers, because the form may have changed what they
+   * show.
    */
   async #after<T>(done: Promise<T>): Promise<T> {
     try {

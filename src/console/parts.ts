@@ -9,8 +9,8 @@ import { FormFields } from './filled_form.ts';
 import { commonField, tokenField } from './layout.ts';
 
 /**
- * The schema of a page's query. It accepts all parameters, because the API checks those that it gets. A parameter that
- * occurs twice becomes undefined.
+ * The schema of a page's query. It accepts all parameters, because the API checks the ones that the page passes on. A
+ * parameter that occurs twice becomes undefined.
  */
 export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   schema: z.record(z.string(), z.string().optional().catch(undefined)),
@@ -38,8 +38,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path of the page to show after a form: `path`, the path of a list. If the form was on that list, its
- * query is added, so that the list keeps its filter and page.
+ * Returns the path of the page to show after a form: the list at `path`. If the form was on that list, keeps the list's
+ * query, which has its filter and page.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');

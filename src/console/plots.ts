@@ -18,8 +18,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * Number of last values that a plot searches for its present value, which is the newest known one. The very last value
- * is null until it is sampled. Older values than these are too old to be called present.
+ * A plot searches this many of the last values for the newest known one, its present value. The very last value is null
+ * until it is sampled. Earlier values are too old to be called present.
  */
 const LATEST = 3;
 

@@ -39,9 +39,12 @@ export interface Ruled<Listed, Whole> {
   query?: Record<string, string>;
   /** Returns what a form may change of a trigger or join. */
   rulesOf(one: Whole): object;
-  /** Returns the part of a page that shows one trigger or join, and is refreshed. `acts` are the forms in it. */
+  /** Returns the refreshed part of the page of one trigger or join. `acts` are the forms in this part. */
   shown(one: Whole, acts: Content, nowMs: number): Content;
-  /** Returns forms such as those that fire or pause a trigger. `own` has the hidden fields that name it. */
+  /**
+   * Returns forms such as those that fire or pause a trigger. `own` has the hidden fields that name the trigger or
+   * join.
+   */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
   /** Says what the removal of a trigger or join does. */
   warning(one: Whole): string;
@@ -55,9 +58,9 @@ export function pathOf(what: What, name: string, client: string | null | undefin
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
 
 /**
- * Returns the query that names the client of a trigger or join to the API, and tells the audit the name and the client.
- * Only root can name any client. In a form that a client sends, the field is empty or has the client's own token, and
- * ApiCalls leaves out both.
+ * Returns the query that names the client of a trigger or join to the API. Also tells the audit the name and the
+ * client. Only root can name any client. A client's form names no client, or the client itself; ApiCalls then leaves
+ * out the parameter.
  */
 export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');

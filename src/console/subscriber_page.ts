@@ -78,7 +78,7 @@ export function subscriberPage(api: ApiCalls): Route[] {
 }
 
 /**
- * Resolves with the newest batches of a subscriber that will be tried again. With perfect health or an empty queue
+ * Resolves with a subscriber's newest batches that wait for another attempt. With perfect health or an empty queue
  * there is hardly any such batch, so the API is not called.
  */
 async function retryingOf(api: ApiCalls, call: PageCall, report: SubscriberReport): Promise<Delivery[]> {

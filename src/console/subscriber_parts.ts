@@ -59,7 +59,9 @@ const SIGNATURES = {
   v1a: 'v1a: ed25519, whose public key the subscriber has',
 };
 
-/** Returns a notice that the bus has dropped events of a subscriber, if it has, and whether the subscriber was told. */
+/**
+ * If the bus has dropped events of a subscriber, returns a notice that says so, and whether the subscriber was told.
+ */
 export function dropNotice({ dropped }: SubscriberReport, nowMs: number): Content {
   if (!dropped) return undefined;
   const { batches, events, from, to, topics, untold } = dropped;

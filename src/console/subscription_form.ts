@@ -10,7 +10,10 @@ import { checkUnchanged, folded, wasField } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
-/** The settings that are numbers: the field of the subscription, the name for people, and the field of the report. */
+/**
+ * The settings that are numbers. Each has its field in the subscription, its name for people, and its field in the
+ * report.
+ */
 const NUMBERS = [
   ['max', 'Events of a batch', 'max_events'],
   ['max_bytes', 'Bytes of a delivery', 'max_bytes'],

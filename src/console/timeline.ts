@@ -3,7 +3,9 @@ import type { Delivery } from '../records/delivery.ts';
 import { outcomeOf } from './batch_parts.ts';
 import { ago, count, duration } from './format.ts';
 
-/** Length of the line in units of the SVG. The browser stretches it to the width of the window, so it has no text. */
+/**
+ * Length of the line in units of the SVG. The SVG has no text, because browsers stretch it to the width of the window.
+ */
 const LENGTH = 1000;
 /** Minimum length of an attempt's bar in the units of LENGTH. A shorter bar would be invisible. */
 const MIN_LENGTH = 8;

@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job during which Redis failed: the job runs again after a second. The delay is short, because the
- * job may be a periodic one, which cannot be queued again before this run.
+ * The settlement if Redis failed while the job ran: the job runs again after a second. The delay is short, because a
+ * periodic job cannot be queued again before it has run.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -26,8 +26,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a script call that reported the outcome has failed. Redis may have applied the call. Then its lost reply
-   * may have assigned the worker its next job. The worker gets that next job again when it asks for one.
+   * True after a script call that reported the outcome has failed. Redis may have applied the call, and assigned the
+   * worker its next job in the lost reply. The worker gets that job again when it asks for one.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -153,8 +153,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // `buried` may count events that another call has buried. If this call is a repetition, that was probably the first
-    // call, whose reply was lost. Otherwise it was a call of another worker, which counts the events itself.
+    // `buried` may count events that another call has buried. If this call is a repetition, the other was probably the
+    // first call, whose reply was lost. If not, the other call came from another worker, which counts the events
+    // itself.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

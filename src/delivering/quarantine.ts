@@ -15,15 +15,18 @@ import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 
-/** Interval at which Redis is asked for suspects. New ones are announced, but an announcement may be lost. */
+/**
+ * Interval at which Redis is asked for suspects (see Quarantine). New ones are announced, but an announcement may be
+ * lost.
+ */
 const ASK_EVERY_MS = 30_000;
 
 /**
- * Time without a suspect after which a quarantine ends. A suspect whose delivery failed is usually due again within a
+ * A quarantine ends after this time without a suspect. A suspect whose delivery failed is usually due again within a
  * minute, so the same process can deliver it.
  */
 const IDLE_MS = 60_000;
-/** The same if there are several partitions. It is short, because their quarantines take turns. */
+/** Takes the place of IDLE_MS if there are several partitions. It is short, because their quarantines take turns. */
 const IDLE_WITH_OTHERS_MS = 5000;
 
 interface QuarantineParts {
@@ -40,9 +43,10 @@ interface QuarantineParts {
 }
 
 /**
- * Delivers the suspects of a partition (batches that were held by at least two workers that died), one at a time, in a
- * separate process: the quarantine. If that process dies, the suspect that it held becomes a dead letter. If the worker
- * process that started the quarantine dies too, the cause may be outside, so the batch stays a suspect.
+ * Delivers the suspects of a partition: batches that were held by at least two workers that died. They are delivered
+ * one at a time, in a separate process, the quarantine. If that process dies, the suspect that it held becomes a dead
+ * letter. If the worker process that started the quarantine dies too, the cause may be outside, so the batch stays a
+ * suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -93,8 +97,8 @@ export class Quarantine {
         const died = await oneAtATime.run('quarantine', () => this.#deliver());
         if (!died) continue;
         await this.#condemn(died);
-        // A quarantine may die each time that it starts, for want of memory for example. Without this wait, it would be
-        // started again and again at once.
+        // A quarantine may die whenever it starts, for example because memory is short. Without this wait, it would be
+        // restarted at once, again and again.
         await this.#backoff.wait(signal);
       } catch (error) {
         log.warn(failureOf(error), 'cannot look for suspects; trying again');
@@ -107,7 +111,7 @@ export class Quarantine {
     return this.#parts.partition.command((redis, keys) => redis.llen(keys.jobs_suspect()));
   }
 
-  /** Runs a quarantine process. Resolves at its end: with the id of its worker if it died, and undefined otherwise. */
+  /** Runs a quarantine process. Resolves when it ends: with the id of its worker if it died, with undefined if not. */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
     // Another worker process may have delivered the suspects while this one waited for its turn.
@@ -139,8 +143,8 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // Only the first try reads which batch the worker held. If its call of `condemn` took the batch from the
-        // worker, and only the reply was lost, a second read would find nothing.
+        // Only the first try reads which batch the worker held. A second read would find nothing if the first call of
+        // `condemn` took the batch from the worker, but its reply was lost.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {

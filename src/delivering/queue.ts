@@ -29,8 +29,8 @@ export class Queue {
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #kind: WorkerKind;
   /**
-   * True after the ACL of Redis forbade a command, until a sweep is queued. The script has stopped in the middle, and
-   * may have left jobs in no list. The sweep finds them.
+   * True from the time when the ACL of Redis forbade a command until a sweep is queued. The script with that command
+   * stopped in the middle, and may have left jobs in no list. The sweep finds them.
    */
   #wasForbidden = false;
 
@@ -44,8 +44,8 @@ export class Queue {
   }
 
   /**
-   * Adds a job that a worker may take now. Returns false if the queue already has it. But if a dead worker holds the
-   * job, takes it from that worker, and returns true.
+   * Adds a job that a worker can take at once. Returns false if the queue already has the job. But if a dead worker
+   * holds it, takes it from that worker and returns true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -59,9 +59,9 @@ export class Queue {
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
    * that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * After the ACL of Redis forbade a command, a call with workers first checks whether the bus's user has all commands
-   * again. If so, it queues a sweep and goes on. Otherwise it throws StorageForbidden, and deletes and assigns nothing.
-   * A call without workers does not check.
+   * After the ACL of Redis has forbidden a command, a call with workers first checks whether the bus's user has all
+   * commands again. If so, it queues a sweep and goes on. If not, it throws StorageForbidden, and deletes and assigns
+   * nothing. A call without workers does not check.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -196,8 +196,8 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of work, besides jobs, that become due at a time: publish a delayed event, fire a trigger, expire a key of
- * a join. The main thread of a worker process does this work.
+ * The kinds of work, besides jobs, that have a due time: publish a delayed event, fire a trigger, expire a key of a
+ * join. The main thread of a worker process does this work.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
@@ -205,7 +205,7 @@ export type AgendaKind = (typeof AGENDA)[number];
 interface Promoted {
   promoted: number;
   /**
-   * The time until the next scheduled job is due, precise to a µs. 0 if jobs remain that are due, undefined if none is
+   * The time until the next scheduled job is due, precise to a µs. 0 if due jobs remain, undefined if no job is
    * scheduled.
    */
   nextDueMs: number | undefined;

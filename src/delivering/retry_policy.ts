@@ -45,7 +45,10 @@ function healthBackoffMs(points: number, maxMs: number): number {
   return maxMs * missing ** 2;
 }
 
-/** Returns a delay that doubles with each attempt, from a second up to the limit, minus up to half of it at random. */
+/**
+ * Returns a delay that doubles with each attempt, from a second up to the limit. It is shortened by up to half, at
+ * random.
+ */
 function attemptBackoffMs(attempts: number, maxMs: number, random: number): number {
   const fullMs = Math.min(FIRST_BACKOFF_MS * 2 ** Math.min(attempts - 1, 30), maxMs);
   return fullMs * (1 - random / 2);

@@ -31,7 +31,7 @@ export interface Penalty {
   /** Health points that the subscriber loses: a whole number, because reports show `health_points` as one. */
   damage: number;
   /**
-   * Time in which no delivery to the subscriber begins. If it is above 0, the subscriber is then on trial: its jobs are
+   * Time in which no delivery to the subscriber begins. After a time above 0, the subscriber is on trial: its jobs are
    * tried one at a time until one succeeds.
    */
   throttleMs: number;

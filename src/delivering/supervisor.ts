@@ -75,8 +75,8 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.clear(index);
-    // The thread that has just ended may have been the one that was woken for a ready job. So another thread is woken
-    // now, for each partition.
+    // The thread that has just ended may have been woken for a ready job. So another thread is woken now, for each
+    // partition.
     for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

@@ -1,8 +1,8 @@
 import type { Batch } from './batch.ts';
 
 /**
- * Limits within which a batch's record in the delivery log tells the number of events of each topic. Counting them in a
- * larger batch would take more than 1 % of the CPU of its delivery.
+ * The record of a batch in the delivery log has the number of events by topic only within these limits. Counting the
+ * events of a larger batch would take more than 1 % of the CPU of its delivery.
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;

@@ -17,16 +17,19 @@ interface ThreadSettings extends QueueSettings {
   acquireTimeoutMs: number;
 }
 
-/** Number of regular workers for which a thread has one spare worker. */
+/** Number of regular workers for each spare worker. */
 const WORKERS_PER_SPARE = 3;
 /**
  * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, as a sign of life. Asking at
  * each tick would cost more commands in an idle thread.
  */
 const TICKS_PER_SPARE_ASK = 2;
-/** The same for all workers, if the bus has several partitions. If they asked more seldom, they would count as dead. */
+/** The same for regular workers, if the bus has several partitions. After more ticks, they could count as dead. */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
-/** Minimum workers of a thread for a partition. A subscriber may always hold one, which is then at most a quarter. */
+/**
+ * Minimum workers of a thread for a partition. A subscriber is always allowed one worker, which is at most a quarter of
+ * these.
+ */
 const MIN_WORKERS = 4;
 
 /**
@@ -59,7 +62,7 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A job may have become ready before the standstill began, while no spare worker was woken for it.
+      // A job that became ready before the standstill began has not woken a spare worker.
       this.#spare.wake();
     });
     this.#regular = new Workers(

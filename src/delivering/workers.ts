@@ -12,8 +12,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers: once at the start, and at every change. */
   onIdle?: (idle: number) => void;
   /**
-   * True if idle workers may ask for a job as soon as one may be ready. Otherwise they ask only at the start, at ticks
-   * (`tickMs`) and after errors. Without this function, they may always ask.
+   * True if idle workers are allowed to ask for a job as soon as one may be ready. If false, they ask only at the
+   * start, at ticks (`tickMs`) and after errors. Without this function, they are always allowed to ask.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -32,7 +32,7 @@ interface WorkersSettings {
   ticksPerAsk?: number;
 }
 
-/** Returns the interval of ticks: at most a third of the lease, so that a worker may miss two. */
+/** Returns the interval of ticks: at most a third of the lease, so that a worker can miss two ticks. */
 export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
   return Math.min(acquireTimeoutMs, leaseMs / 3);
 }

@@ -11,7 +11,7 @@ export const BULK_JOB = 'bulk';
 
 /**
  * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk may have a part in each
- * partition, with a state of its own. `bulkState` tells the state of the bulk.
+ * partition. Each part has such a state, and `bulkState` derives the state of the bulk from them.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -32,7 +32,7 @@ export interface Bulk extends BulkFilter {
   state: BulkState;
   /** Number of dead letters that matched when they were counted. */
   matched: number;
-  /** Number of dead letters that were retried or purged so far. */
+  /** Number of dead letters that have been retried or purged so far. */
   done: number;
   /** Number of dead letters that stayed: their subscriber has left, or another program has written their keys. */
   left: number;
@@ -52,9 +52,9 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk, which replaces the owner's last one: counts the dead letters that match the filter, and changes none
-   * yet. If a part of the last bulk is running, returns false and changes nothing. If the bulk cannot begin in one of
-   * its partitions, its other parts, which would look like a whole bulk, are cancelled. Then throws the error, or
+   * Begins a bulk, which replaces the owner's last one. It counts the dead letters that match the filter, and changes
+   * none yet. If a part of the last bulk is running, returns false and changes nothing. If the bulk cannot begin in one
+   * of its partitions, cancels its other parts, because they would look like a whole bulk. Then throws the error, or
    * returns false if there was none.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
@@ -98,8 +98,8 @@ export class Bulks {
   }
 
   /**
-   * Begins the retries or purges of a bulk that was `counted`. Returns false if the bulk is in another state, or if its
-   * owner has begun another one since.
+   * Begins the retries or purges of a `counted` bulk. Returns false if the bulk is in another state, or if its owner
+   * has begun another one since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
@@ -144,9 +144,9 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk: `cancelled` if a part is cancelled and none is running, and otherwise the first of
- * BULK_STATES that a part has. A part can still be `counting` or `counted` after the others were cancelled, if its
- * partition was away or hung then.
+ * Returns the state of a bulk. It is `cancelled` if a part is cancelled and none is running. If not, it is the first of
+ * BULK_STATES that a part has. A part can still be `counting` or `counted` when the others are cancelled, because its
+ * partition was away or hung.
  */
 function bulkState(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

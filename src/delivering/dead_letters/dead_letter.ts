@@ -90,8 +90,8 @@ export interface Period {
 
 /**
  * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
- * With `after`, returns those that come after this place, even if its dead letter was deleted; `untilMs` has no effect
- * then.
+ * With `after`, returns the places that come after this one, even if its dead letter has been deleted. Then `untilMs`
+ * has no effect.
  */
 export async function placesIn(
   redis: Commands,
@@ -102,8 +102,8 @@ export async function placesIn(
 ): Promise<Place[]> {
   const from = after ? `(${after.diedAtMs}` : (untilMs ?? '+inf');
   const [tied, older] = await Promise.all([
-    // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters of the given millisecond are read. There
-    // are few: a script call makes at most one dead letter, or about 300 if it is `sweep_batches`.
+    // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters of the given millisecond are read. They
+    // are few: a script call makes at most one dead letter, and `sweep_batches` about 300.
     after ? redis.zrevrangebyscore(index, after.diedAtMs, after.diedAtMs) : [],
     redis.zrevrangebyscore(index, from, sinceMs ?? '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -22,7 +22,7 @@ import {
  */
 const READ_SLICE = 20;
 
-/** Maximum dead letters that are searched for a page of one reason. The reason may be rare. */
+/** Maximum dead letters that are searched to fill a page with those of one reason. The reason may be rare. */
 const MAX_SEARCHED = 500;
 
 interface LetterFilter extends Period {

@@ -81,7 +81,7 @@ export class DeadLetters {
 
   /**
    * Returns the time (ms) at which the newest dead letter of a subscriber died, or 0 if there is none. Callers ignore
-   * letters that die later. Otherwise a retry might never end, because a retried letter may die again.
+   * letters that die later. If they did not, a retry might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
@@ -91,9 +91,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters, until none is left that died by
-   * `untilMs`, or `process` returns undefined. Returns the sum of the results. `process` must remove the ids from the
-   * subscriber's sorted set, from which the next ids are read.
+   * Calls `process` again and again, with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters that died by
+   * `untilMs`. Ends when none is left, or `process` returns undefined. Returns the sum of the results. `process` must
+   * remove the ids from the subscriber's sorted set, from which the next ids are read.
    */
   async #bySlices(
     token: string,

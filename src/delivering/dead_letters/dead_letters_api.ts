@@ -38,8 +38,8 @@ interface DeadLettersParts extends AskedSubscribersParts {
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
   /**
-   * Refuses retries while memory is short. Otherwise the job `autodrop`, which frees memory, would drop other batches
-   * to make room for the retried ones.
+   * Refuses retries while memory is short. If it did not, the job `autodrop`, which frees memory, would drop other
+   * batches to make room for the retried ones.
    */
   guard: Pick<StorageGuard, 'checkSubscriber'>;
 }
@@ -52,7 +52,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
    * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
-   * Several tokens are those of a client and its joins, which were just found in Redis.
+   * If there are several tokens, they belong to a client and its joins, which have just been found in Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
@@ -89,8 +89,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         let purged = 0;
         for (const token of tokens) purged += await deadLetters.purgeAll(token);
-        // An unknown subscriber is an error only if nothing was deleted. If the removal of a subscriber ended half-way,
-        // dead letters may be left of a subscriber that no longer exists.
+        // An unknown subscriber is an error only if nothing was deleted. After a removal that ended half-way, a
+        // subscriber that no longer exists may still have dead letters.
         if (purged === 0) await check(caller, tokens);
         return ok({ purged });
       },

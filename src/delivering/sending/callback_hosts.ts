@@ -25,9 +25,9 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks, shared by subscribers with the same origin. Closes those to a host when
- * its last subscriber leaves. If more than `maxKept` are open, closes those to the least recently used host. Requests
- * under way finish.
+ * Keeps connections to the hosts of callbacks. Subscribers with the same origin share them. When the last subscriber of
+ * a host leaves, its connections are closed. If more than `maxKept` are open, those to the least recently used host are
+ * closed. Requests under way finish first.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;
@@ -74,8 +74,8 @@ export class CallbackHosts {
   }
 
   /**
-   * Call this when a request to the host has failed. If no connection to the host is open, because it cannot be
-   * reached, the dispatcher is dropped: undici keeps 20 KB for it.
+   * Call this when a request to the host has failed. If the host has no open connection, because it cannot be reached,
+   * its dispatcher is dropped. undici keeps 20 KB for a dispatcher.
    */
   failed(host: CallbackHost): void {
     if (host.open === 0) this.#closeConnections(host);
@@ -92,7 +92,7 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // The dispatcher is dropped with its last connection. Otherwise undici would keep objects for the closed
+      // The dispatcher is dropped with its last connection. Without this, undici would keep objects for the closed
       // connections.
       if (--host.open === 0) this.#closeConnections(host);
     });

@@ -46,10 +46,10 @@ export class Delivery {
   }
 
   /**
-   * Delivers a batch once. Resolves with the outcome, at the latest ANSWER_WAIT_MS (delivery_exchange.ts) after the
-   * time limit, or when `signal` is aborted. The drop notice `notice` is sent as a header. `atMs` is the time in the
-   * signature. Throws RangeError if an event or the signing secret is unreadable, and TypeError if the callback is not
-   * a URL.
+   * Delivers a batch once. Resolves with the outcome: at the latest ANSWER_WAIT_MS (delivery_exchange.ts) after the
+   * time limit, and at once if `signal` is aborted. The drop notice `notice` is sent as a header. `atMs` is the time in
+   * the signature. Throws RangeError if an event or the signing secret is unreadable, and TypeError if the callback is
+   * not a URL.
    */
   deliver(
     batch: Batch,
@@ -111,9 +111,9 @@ export class Delivery {
 }
 
 /**
- * Removes secrets from `answer`, the beginning of a refusal's body: error pages may quote the headers of the request,
- * and viewers see the answer. Also removes a part of a secret at the end of the text. The `uuid` counts as a secret,
- * because it may be the token of a client that has no secret.
+ * Removes secrets from `answer`, the beginning of a refusal's body. Error pages may quote the headers of the request,
+ * and viewers see the answer. Also removes a secret that is cut off at the end of the text. The `uuid` counts as a
+ * secret, because it may be the token of a client that has no secret.
  */
 function without(answer: string, secrets: readonly string[]): string {
   let text = answer;

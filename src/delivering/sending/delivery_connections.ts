@@ -127,7 +127,7 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `nextTick` runs the callback outside this promise. Otherwise an error that the callback throws would reject
+        // `nextTick` runs the callback outside this promise, so that an error that the callback throws does not reject
         // the promise.
         (found) => {
           const [first] = found;

@@ -1,4 +1,4 @@
-/** Maximum unfinished answers of one subscriber, and of all, in a thread. */
+/** Maximum unfinished answers in a thread: of one subscriber, and of all subscribers together. */
 const MAX_OF_SUBSCRIBER = 16;
 const MAX_OF_ALL = 256;
 
@@ -15,7 +15,7 @@ export interface UnfinishedAnswer {
 
 /**
  * Limits the connections with unfinished answers, by closing the oldest. A worker takes its next job before the rest of
- * an answer has arrived, so one subscriber could otherwise hold any number of connections.
+ * an answer has arrived. So without a limit, one subscriber could hold any number of connections.
  */
 export class UnfinishedAnswers {
   /** The unfinished answers in the order in which they began. */

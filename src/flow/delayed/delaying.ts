@@ -18,7 +18,7 @@ import { sumOf } from '../../sum.ts';
 
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
-/** A timed event counts as this many events in a script call: storing it takes Redis as long as so many others. */
+/** In a script call, a timed event counts as this many other events, because it takes Redis as long to store. */
 const EVENTS_PER_TIMED = 10;
 
 type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;

@@ -116,7 +116,7 @@ export class JoinBatches {
     return score !== null && Number(score) <= countsAfter;
   }
 
-  /** Returns the cached join if its version is `version`. Otherwise reads it from Redis; undefined if it is gone. */
+  /** Returns the cached join if it has this `version`. If not, reads the join from Redis. Undefined if it is gone. */
   async #find(token: string, version?: string): Promise<Join | undefined> {
     const known = this.#known.get(token);
     if (known && known.version === version) return known;
@@ -150,8 +150,8 @@ export class JoinBatches {
   }
 
   /**
-   * If the topic of `then` lives in another partition, makes the client of the join its publisher there. The script
-   * `join_events` sees only one partition. Returns the reason for a refusal, otherwise undefined.
+   * If the topic of `then` lives in another partition, makes the client of the join the topic's publisher there,
+   * because the script `join_events` sees only one partition. If this is refused, returns the reason.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

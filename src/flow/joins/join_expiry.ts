@@ -38,8 +38,9 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes the expired keys of joins: up to 100 of each of 100 joins in one call. If the join has
- * `on_expiry`, publishes an event about each expired key. Several processes may call the function at the same time.
+ * Returns a function that closes the expired keys of joins. One call closes up to 100 keys of each of up to 100 joins.
+ * If a join has `on_expiry`, an event about each expired key is published. Several processes may call the function at
+ * the same time.
  *
  * If a join fails, the others are still handled, and the first error is thrown at the end. The error is StorageFull if
  * an event must be published while memory is short, and StorageUnavailable if Redis cannot be reached.
@@ -74,8 +75,9 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 
 /**
  * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
- * Otherwise a join key could expire although an accepted event completes it. Returns the time (ms) at which the wait
- * began: events that were accepted later may still be missing. Returns undefined if the bus has only one partition.
+ * Without this wait, a join key could expire although an accepted event completes it. Returns the time (ms) at which
+ * the wait began: events that were accepted later may still be missing. Returns undefined if the bus has only one
+ * partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -101,8 +103,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // The script cannot see that an outbox of another partition is full. With a limit of 0 bytes, it acts as if its own
-  // were: it closes no key, and looks at the join again after a second.
+  // The script cannot see that an outbox of another partition is full. With a limit of 0 bytes, it takes its own outbox
+  // for full: it closes no key, and looks at the join again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),
