@@ -40,7 +40,7 @@ export const secret = (): string => random(32);
 
 /**
  * Matches the token of a join: `join:`, its name, a colon and the token of its client. No client's token matches,
- * because it has no colon: in HTTP Basic, a colon ends the user name.
+ * because it cannot contain a colon: in HTTP Basic, a colon ends the user name.
  */
 const JOIN_TOKEN = /^join:([^:]*):(.*)$/s;
 

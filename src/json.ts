@@ -25,7 +25,7 @@ export const SHORT_TEXT = 65_536;
  * `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
-/** Maximum digits of a whole number: 64 bits have up to 20. Millions of digits would take seconds. */
+/** Maximum digits of a whole number. 64-bit numbers have up to 20. Converting millions would take seconds. */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
@@ -42,7 +42,10 @@ class Unfaithful extends Error {}
  */
 const LONG_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
 const LONG_EXPONENT = /\d[eE]\+?\d{3}/;
-/** Matches a quote, or the whole text of a number with at least 16 digits at its start, or three in its exponent. */
+/**
+ * Matches a quote, or the whole text of a number that begins with at least 16 digits or has at least three digits in
+ * its exponent.
+ */
 const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
 /** Prefix of strings that stand for long numbers while JSON is parsed. It is random, so no caller can send it. */
 const MARK = randomUUID();
@@ -123,7 +126,7 @@ export function hasMoreDelimiters(text: string, max: number): boolean {
   return delimiters > max;
 }
 
-/** Returns where the string that begins at `start` is closed; the length of the text if not before `limit`. */
+/** Returns where the string from `start` on is closed, or the text's length if it is not closed before `limit`. */
 export function endOfString(text: string, start: number, limit = text.length): number {
   let end = start;
   do {
@@ -154,9 +157,9 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 /**
- * Parses JSON. Each long number (see QUOTE_OR_LONG) whose text `keepsDigits` accepts becomes JSON.rawJSON, any other a
- * double. A reviver for JSON.parse could do the same, but takes a microsecond for each value: half a second for a
- * megabyte of numbers of one digit.
+ * Parses JSON, and calls `keepsDigits` with each long number (see QUOTE_OR_LONG). If it returns true, the number
+ * becomes JSON.rawJSON. Any other number becomes a double. A reviver for JSON.parse could do the same, but takes a
+ * microsecond for each value: half a second for a megabyte of one-digit numbers.
  */
 function parseLongNumbers(text: string, keepsDigits: (number: string) => boolean): unknown {
   const parsed: unknown = JSON.parse(text); // throws if `text` is not JSON, which the marks below could hide

@@ -25,7 +25,7 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 /**
  * Returns a hook of pino for lines about a Redis that cannot be reached (field `away`) or is full (`full`), or about
  * data that cannot be read (`skipped`). Lines with the same message, `away` and `skipped` are written at most once a
- * minute. Otherwise everything that needs this Redis, or this data, would fill the log.
+ * minute. Without this, everything that needs this Redis, or this data, would fill the log.
  */
 export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();
@@ -63,8 +63,8 @@ export function reasonOf(error: unknown): string {
   if (error instanceof StorageUnavailable || error instanceof StorageFull) {
     const { why, cause } = error;
     if (!(cause instanceof Error) || cause.name !== 'ReplyError') return why;
-    // The message of Redis begins with an error code, such as MISCONF. It is left out here, because `why` contains the
-    // code or says what it means.
+    // The message of Redis begins with an error code, such as MISCONF. The code is left out here, because `why`
+    // contains it or says what it means.
     return `${why}: ${cause.message.replace(/^\w+ /, '')}`;
   }
   return error instanceof Error ? error.message : String(error);

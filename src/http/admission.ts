@@ -18,7 +18,7 @@ const PACE_BURST_MS = 250;
 /** Minimum time between two searches for slow bodies, whose unused memory is given back. A search takes up to 50 µs. */
 const SEARCH_EVERY_MS = 50;
 
-/** The requests with a body that are under way, and the bytes reserved for their bodies: of one client, or of all. */
+/** The requests with a body that are under way, and the bytes reserved for them, of one client or of all. */
 interface Holding {
   requests: number;
   bytes: number;
@@ -28,8 +28,9 @@ const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
- * further requests at once. A client's first request may take all that is free. After a further request, as much must
- * be free for others as the client held before it: a client with 40 requests gets another one if 40 are free after it.
+ * further requests at once. A client's first request may take all that is free. A further request is accepted only if
+ * as much stays free for others as the client held before it. Example: a client with 40 requests gets another one if
+ * places for 40 more stay free.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -38,9 +39,9 @@ export class Admission {
   readonly #all: Holding = { ...NOTHING };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations whose bodies are still arriving, the one that has gone longest without progress first. Not a Set: V8
-   * links the tables that a Set has outgrown. With HTTP Digest, this kept finished requests in memory: 1.7 MB of 24 MB
-   * allocated.
+   * Reservations whose bodies are still arriving. The body without progress for the longest time comes first. This is
+   * not a Set, because V8 links the tables that a Set has outgrown. With HTTP Digest, these links kept finished
+   * requests in memory: 1.7 MB of 24 MB allocated.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -59,7 +60,7 @@ export class Admission {
     return this.#hasRoomFor(() => this.#fits(bytes, NOTHING));
   }
 
-  /** Counts a request and its announced bytes until `release` is called. Throws `overloaded`. */
+  /** Counts a request and its announced bytes until `release` is called. Throws `overloaded` if they do not fit. */
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
     const holding = this.#holdings.get(client) ?? { ...NOTHING };
@@ -112,7 +113,7 @@ export class Admission {
     this.#all.bytes += bytes;
   }
 
-  /** True if there is room for one more request, and for as much again as its client holds already. */
+  /** True if there is room for one more request, and besides for as much as its client holds already. */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;
     return this.#all.requests === 0 || this.#all.bytes + held.bytes + bytes <= this.#maxBytes;

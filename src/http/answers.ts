@@ -22,7 +22,7 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-/** Yields the pieces of a body. `inTurn` calls the function that makes the next piece, perhaps after other requests. */
+/** Yields the pieces of a body. `inTurn` may let other requests go first, and then calls `make` for the next piece. */
 export async function* eachIn(
   inTurn: <T>(make: () => Promise<T>) => Promise<T>,
   pieces: AsyncIterable<string>,
@@ -71,8 +71,8 @@ const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', 'max-age=31536000');
 
 /**
- * Sets the headers for browsers on answers to GET and HEAD. Other answers, mostly to publishes, lack them to save CPU,
- * unless they are errors (problems.ts).
+ * Sets the headers for browsers on answers to GET and HEAD. Other answers are mostly answers to publishes. They do not
+ * get these headers here, which saves CPU; errors get them in problems.ts.
  */
 export function setBrowserHeaders(
   { method }: IncomingMessage,

@@ -11,7 +11,7 @@ const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
  * Prepares a request with `Expect: 100-continue`, whose sender waits until `readBytes` asks for the body. An answer
- * before that ends the connection, because the next bytes could be the body or another request.
+ * that is sent earlier ends the connection, because the next bytes could be the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -22,15 +22,15 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
   });
 }
 
-/** Throws bad_body if the connection is closed already: `readBytes` would wait for ever for events of the request. */
+/** Throws bad_body if the connection is already closed, because `readBytes` would wait for events that never come. */
 export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
 
 /**
- * Reads the whole body of an open request. `watch` gets the length of every chunk, and may refuse the body by
- * throwing. Throws bad_body, body_too_large, or an error of `watch`. The rest of a refused body is read and discarded.
- * Otherwise its sender, which is still sending, would not see the answer.
+ * Reads the whole body of an open request. `watch` gets the length of every chunk, and can refuse the body by throwing.
+ * Throws bad_body, body_too_large, or an error of `watch`. The rest of a refused body is read and discarded. Without
+ * this, its sender would not see the answer, because it is still sending.
  */
 export function readBytes(
   request: IncomingMessage,

@@ -6,16 +6,16 @@ import { OwnerLimit } from '../routing/owner_limit.ts';
 import { type Proxies, sourceOf } from '../routing/proxies.ts';
 import { Buckets } from './buckets.ts';
 
-/** A burst may have as many calls as the rate allows in this time. */
+/** A burst can have as many calls as the rate allows in this time. */
 const BURST_MS = 10_000;
-/** Bytes of an answer that count as one more call against its caller's rate. */
+/** An answer of this many bytes counts as one more call against the rate of its caller. */
 const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are not answered yet. Further calls are refused. */
 const MAX_UNDER_WAY = 16;
 /**
- * Limits the rate of each client's calls, and how many of them are under way. Publishes do not count, and a rate of 0
- * means no limits. Also limits the rate of requests without credentials from each IP address. Each web process has its
- * own limits, because a call slows down only the process that handles it.
+ * Limits the rate of each client's calls other than publishes, and how many of them are under way. A rate of 0 means no
+ * limits. Also limits the rate of requests without credentials from each IP address. Each web process has its own
+ * limits, because a call slows down only the process that handles it.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -37,8 +37,8 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request without credentials against the rate of its IP address. With `isStranger`, counts it even if it
-   * has credentials, because its route does not check them. Throws rate_limited if the address has sent too many
+   * Counts a request without credentials against the rate of its IP address. With `isStranger`, also counts a request
+   * with credentials, because its route does not check them. Throws rate_limited if the address has sent too many
    * requests.
    */
   admit(request: IncomingMessage, isStranger = false): void {
@@ -50,9 +50,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a call of a client as under way, until two things have happened: its answer was sent or its connection was
-   * closed, and the returned function was called. That function must be called when the work for the call has ended.
-   * Throws rate_limited if the client has sent too many calls, or has too many under way.
+   * Counts a call of a client as under way until its work has ended and its answer has been sent (or its connection
+   * closed). The returned function must be called when the work has ended. Throws rate_limited if the client has sent
+   * too many calls, or has too many under way.
    */
   begin(client: string, response: ServerResponse): (() => void) | undefined {
     if (this.#clients.perSecond === 0) return undefined;
@@ -70,9 +70,8 @@ export class CallLimits {
       if (left === 0) this.#underWay.delete(client);
       else this.#underWay.set(client, left);
     };
-    // Runs when the response or its socket emits `close`. When the socket does, it may run twice, which does no harm.
-    // The response alone is not enough: when a connection closes, Node emits no `close` on a response that waits for an
-    // earlier one to be sent.
+    // Runs when the response or its socket emits `close`. It may run twice, which does no harm. The socket is needed
+    // too: when a connection closes, Node emits no `close` on a response that waits for an earlier one to be sent.
     const closed = () => {
       response.off('close', closed);
       socket.off('close', closed);
@@ -85,7 +84,7 @@ export class CallLimits {
     return () => note('end');
   }
 
-  /** Runs `work`, which handles a call or makes one piece of a long answer. `reads` is true if it changes nothing. */
+  /** Runs `work`, which handles a call or makes a piece of a long answer. `reads` is true if `work` changes nothing. */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();
     return (reads ? this.#reading : this.#changing).run(client, work);

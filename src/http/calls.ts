@@ -96,8 +96,8 @@ export class Calls {
     if (refusal) throw refusal;
     // A request whose sender has closed the connection must not count against the limits of Admission.
     checkIsOpen(request);
-    // Memory is reserved only after the credentials were checked. Otherwise strangers could hold all the memory for
-    // bodies.
+    // Memory is reserved only after the credentials have been checked. If it were reserved earlier, strangers could
+    // hold all the memory for bodies.
     const reservation = admission.reserve(request, holderOf(call));
     const judgedAtMs = reservation.progressMs;
     try {
@@ -105,7 +105,7 @@ export class Calls {
       reservation.bodyCompleted();
       const isLong = sumOf(chunks.map(({ length }) => length)) > LONG_BODY;
       call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
-      // Parsing follows `turn` without another `await`, so that the work budget can measure how long it takes.
+      // Parsing follows `whenFree` without another `await`, so that the work budget can measure how long parsing takes.
       if (isLong && !route.takesText) await this.#parts.budget.whenFree(holderOf(call));
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       await route.refuseLate?.(call);
@@ -130,7 +130,7 @@ export class Calls {
     }
   }
 
-  /** Calls the handler. Before a change other than a publish (there are too many), checks the credentials again. */
+  /** Calls the handler. Checks the credentials again before any change but a publish (there are too many of them). */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return await route.handle(call);
@@ -185,8 +185,8 @@ export function takesBody(route: Route): boolean {
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
   // Refuses a body with too many delimiters (brackets, commas and quotes outside of strings) before it is parsed,
-  // because parsing many delimiters takes long. The data of a trigger may have as many delimiters as bytes. The limit
-  // permits this: `maxBytes` for a trigger is over MAX_CHARACTERS_PER_BYTE times the maximum bytes of its data.
+  // because parsing many delimiters takes long. The limit permits a trigger whose data has as many delimiters as bytes:
+  // `maxBytes` for a trigger is over MAX_CHARACTERS_PER_BYTE times the maximum bytes of its data.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

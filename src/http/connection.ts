@@ -13,13 +13,13 @@ const MAX_DUE = 4;
 const LONG_PARSING_MS = 0.1;
 /**
  * The chunks of a body count as tiny if this many of them arrive in the same read as its headers. Parsing 2000 takes 3
- * ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can be this many.
+ * ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can reach this number.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
 /** Maximum bytes that the HTTP parser gets at a time, so that it does not find many requests in them. */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
-/** The name under which WorkBudget queues the parsing of tiny chunks, of all connections together. */
+/** The name under which WorkBudget queues the parsing of tiny chunks. All connections share it. */
 const TINY_CHUNKS = ':tiny_chunks';
 
 type Feed = (bytes: Buffer) => void;
@@ -34,9 +34,9 @@ interface Held {
 }
 
 /**
- * Handles at most four requests of one connection at a time. Otherwise a few kilobytes of pipelined requests would keep
- * all other connections waiting. When a fifth request arrives, reading stops until two of the four are answered. If the
- * connection is read in slices (see ReadingMode), parsing stops too.
+ * Handles at most four requests of one connection at a time. Without this limit, a few kilobytes of pipelined requests
+ * would keep all other connections waiting. When a fifth request arrives, reading stops until two of the four are
+ * answered. If the connection is read in slices (see ReadingMode), parsing stops too.
  */
 export class Connection {
   readonly #socket: ServedSocket;
@@ -54,7 +54,7 @@ export class Connection {
   #unparsed: Buffer = NOTHING;
   #isDetached = false;
   #isSliced = false;
-  /** Number of body chunks found in the present read; undefined if it is parsed in slices. */
+  /** Number of body chunks found in the present read; undefined if the present read is parsed in slices. */
   #unslicedChunks: number | undefined;
   /** True if the body that is being parsed has tiny chunks. Each slice of it waits until WorkBudget gives it a turn. */
   #hasTinyChunks = false;
@@ -73,10 +73,10 @@ export class Connection {
 
   /**
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
-   * request that must wait. The new `data` listener makes Node's parser stop reading the socket by itself.
+   * request that must wait. Because of the new `data` listener, Node's parser no longer reads the socket by itself.
    *
    * If the connection is paused at this moment, Node's parser no longer starts the next read. So the empty `push`
-   * starts it. Without it, the rest of a half-arrived body was never read.
+   * starts it. Without this `push`, the rest of a half-arrived body was never read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -107,7 +107,7 @@ export class Connection {
     if (last && !last.headersSent) last.shouldKeepAlive = false;
   }
 
-  /** Calls `start`, which handles a request: at once, or when enough earlier requests are answered (`#waitForHalf`). */
+  /** Calls `start`, which handles a request, at once or when enough earlier requests are answered (`#waitForHalf`). */
   begin(response: ServerResponse, start: () => void): void {
     this.#hasTinyChunks = false;
     if (isChunked(response)) this.#watchChunks(response);
@@ -116,13 +116,13 @@ export class Connection {
   }
 
   /**
-   * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that were not parsed.
-   * Otherwise a later `#parse` could give them to the parser, which may serve another connection by then.
+   * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that have not been
+   * parsed. If they stayed, a later `#parse` could give them to the parser, which may then serve another connection.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // Node pauses the socket while the client is slow to read earlier answers, and resumes it once they are read. At
-    // that time nobody would listen to the socket, and its bytes would be lost. So it is marked as not paused.
+    // If the caller was slow to read earlier answers, Node has paused the socket, and would resume it when they are
+    // read. Nobody would listen to the socket at that time, and its bytes would be lost. So it is marked as not paused.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -134,8 +134,8 @@ export class Connection {
   /**
    * Watches a chunked body for tiny chunks, which take long to parse. From here on, this connection is read in slices
    * of limited size, so that a slice that takes long is noticed. The part of the body that arrived with its headers is
-   * parsed at once, so its chunks are counted instead. If it has MAX_UNSLICED_CHUNKS, ReadingMode makes all connections
-   * be read in slices.
+   * parsed at once, so its chunks are counted instead. If there are MAX_UNSLICED_CHUNKS, all connections are read in
+   * slices from then on (see ReadingMode).
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {
@@ -158,8 +158,7 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // The parser still parses the rest of the bytes that it was given. So reading stops only after that, in the next
-    // tick.
+    // Reading stops in the next tick, after the parser has parsed the rest of the bytes that it was given.
     if (this.#held.length === 1) process.nextTick(() => this.#waitForHalf());
   }
 
@@ -180,8 +179,8 @@ export class Connection {
   }
 
   /**
-   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. A detached socket is left alone:
-   * if it was paused, its next Connection would not resume it.
+   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Leaves a detached socket alone:
+   * if it were paused now, its next Connection would not resume it.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;
@@ -194,9 +193,9 @@ export class Connection {
    *
    * - while a request waits for earlier ones, or tiny chunks wait for a turn;
    * - while nobody reads the body that has arrived;
-   * - while the caller does not read its answers. Node's server has paused the socket then, and throws if it gets
+   * - while the caller does not read its answers: Node's server has then paused the socket, and throws if it gets
    *   bytes;
-   * - when the connection is closed. Node has given its parser to another connection then, so the bytes would become a
+   * - when the connection is closed: Node has then given its parser to another connection, so the bytes would become a
    *   request with the credentials of another caller.
    */
   get #mustWait(): boolean {

@@ -6,12 +6,12 @@ import { type ParserError, refuseMalformed } from './problems.ts';
 export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
-/** The socket of an HTTP connection, with its Connection. REFUSED is true after the bus refused unreadable bytes. */
+/** The socket of an HTTP connection, with its Connection. REFUSED is true once the bus has refused unreadable bytes. */
 export type HttpSocket = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**
- * Refuses bytes that the HTTP parser cannot read. Node reports them while earlier requests are still being handled, so
- * the answer is sent after the answers to these.
+ * Refuses bytes that the HTTP parser cannot read. Earlier requests may still be handled when Node reports such bytes,
+ * so the refusal is sent after the answers to these requests.
  */
 export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
@@ -21,7 +21,7 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
-/** Calls `act` when the responses to all complete requests are sent, unless one of them ends the connection. */
+/** Calls `act` when the responses to all complete requests have been sent, but never if they end the connection. */
 export function afterAnswers(socket: HttpSocket, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;
   if (!last || last.writableFinished || last.destroyed) act();

@@ -2,7 +2,7 @@ import { mistakesIn } from '../edit_distance.ts';
 import type { Route } from '../routing/route.ts';
 import { sumOf } from '../sum.ts';
 
-/** Returns the most similar path with `method`, if there is one. Slashes at the end and capitals do not count. */
+/** Returns the most similar path with `method`, if there is one. Ignores capitals, and slashes at the end. */
 export function nearPath(routes: readonly Route[], method: string, path: string): string | undefined {
   const given = path.split('/').filter(Boolean);
   const near = routes
@@ -26,8 +26,7 @@ function compared(parts: readonly string[], given: readonly string[]): { mistake
 function mistakesInPart(given: string, part: string): number {
   if (part.startsWith(':')) return 0;
   const mistakes = mistakesIn(given, part);
-  // Some calls take either word, `subscription` or `subscriber`, and others only `subscriber`. The wrong one of the two
-  // counts as one mistake.
+  // Some paths accept `subscription` and `subscriber`, others only `subscriber`. The wrong word counts as one mistake.
   const renamed = given.replace(/^subscription/i, 'subscriber');
   return mistakes < Number.POSITIVE_INFINITY || renamed === given ? mistakes : 1 + mistakesIn(renamed, part);
 }

@@ -42,8 +42,8 @@ export interface PipelineParts {
 }
 
 /**
- * Handles every request from its arrival to its answer. Decides by the headers whether the request is accepted, and who
- * sends it; `Calls` does the rest.
+ * Handles every request from its arrival to its answer. Decides by the headers whether to accept the request, and finds
+ * out who sent it. `Calls` does the rest.
  */
 export class Pipeline {
   readonly #parts: PipelineParts;
@@ -66,8 +66,8 @@ export class Pipeline {
     let ended: (() => void) | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
-      // If a route takes no body, the body of a request is discarded. Otherwise Node keeps 64 KiB of it until the
-      // answer; in chunks of one byte, these take 26 MB of memory.
+      // If a route takes no body, the body of the request is discarded. If it stayed, Node would keep 64 KiB of it
+      // until the answer. In chunks of one byte, 64 KiB take 26 MB of memory.
       if (!takesBody(route)) request.resume();
       checkHeaders(request, route.page !== undefined || route.isPublic);
       if (!route.isHealthCheck) {
@@ -80,8 +80,8 @@ export class Pipeline {
       }
       const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
-      // A process that is full (see Admission) refuses requests with a body before it checks their credentials. The
-      // check takes half of the work of a publish.
+      // A process that is full (see Admission) refuses requests with a body before it checks their credentials, because
+      // that check is half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
@@ -90,8 +90,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
-        // The call waits for its turn before `begin`, which may refuse it. A refusal takes about 0.5 ms, and
-        // therefore many of them in one turn of the event loop would delay other requests.
+        // The call waits for its turn before `begin`, because `begin` may refuse it. A refusal takes about 0.5 ms, so
+        // many refusals in one turn of the event loop would delay other requests.
         await this.#budget.whenFree(counted);
         ended = callLimits?.begin(counted, response);
       }

@@ -68,7 +68,7 @@ const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
 };
 
-/** An error of Node's HTTP parser. `bytesParsed` is the position in `rawPacket` of the refused byte. */
+/** An error of Node's HTTP parser. `bytesParsed` is the position of the refused byte in `rawPacket`. */
 export interface ParserError extends NodeJS.ErrnoException {
   rawPacket?: Buffer;
   bytesParsed?: number;

@@ -32,7 +32,7 @@ export class ReadingMode {
     this.#whole.delete(connection);
   }
 
-  /** Makes all connections read in slices, because one sent something that takes long to parse. */
+  /** From now on, has all connections read in slices, because one sent something that takes long to parse. */
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;
     for (const connection of this.#whole) connection.readInSlices();

@@ -6,7 +6,7 @@ const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
 /** A body is slow if it is incomplete after this time. If memory is short, a slow body holds only what has arrived. */
 const SLOW_BODY_MS = 250;
-/** Bodies count against PACE (admission.ts) in portions of this size, so shorter ones do not count. */
+/** Bodies count against PACE (admission.ts) in portions of this size, so a shorter body does not count. */
 const PACED_BYTES = 64 * 1024;
 /** Minimum pause after each PACED_BYTES. Without it, one turn of the event loop reads up to 2 MiB, in 10 ms. */
 const MIN_PAUSE_MS = 1;
@@ -27,7 +27,7 @@ interface Room {
   free(bytes: number, client: string): void;
 }
 
-/** What one request holds of the limits of Admission: one request, and the memory for its body. */
+/** The share of Admission's limits that one request holds: one request, and the memory for its body. */
 export class Reservation {
   readonly client: string;
   /**
@@ -82,8 +82,8 @@ export class Reservation {
   }
 
   /**
-   * Gives back the bytes of a slow body that have not arrived yet. Otherwise 25 clients could hold almost all memory
-   * for bodies: each announces 5 MiB, and sends 64 KiB a second.
+   * Gives back the memory reserved for the part of a slow body that has not arrived yet. Without this, 25 clients could
+   * hold almost all memory for bodies, if each announces 5 MiB and sends 64 KiB a second.
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_BODY_MS || this.heldBytes <= this.#arrivedBytes) return;

@@ -19,7 +19,10 @@ import { WorkBudget } from './work_budget.ts';
 
 /** Time limits of connections and requests. */
 export const SERVER_LIMITS = {
-  /** Maximum time from the start of a request, or of its connection, to the end of its headers. */
+  /**
+   * Maximum time from the start of a request until its headers are complete. For the first request, it begins with the
+   * connection.
+   */
   headersTimeoutMs: 10_000,
   /** Maximum time between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
@@ -39,8 +42,8 @@ const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Node warns of a leak above this many listeners of a socket. CallLimits adds one for each call that runs or was just
- * answered.
+ * With more listeners than this on a socket, Node warns of a leak. CallLimits adds a listener for each call that runs
+ * or was just answered.
  */
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
@@ -121,7 +124,7 @@ export class HttpServer {
     });
   }
 
-  /** Resolves with the port, which the system chooses for 0. Throws BootError if it cannot listen. */
+  /** Resolves with the port, which the system chooses if `port` is 0. Throws BootError if the server cannot listen. */
   async listen(port: number, host?: string): Promise<number> {
     this.#server.listen({ port, ...(host !== undefined && { host }) });
     try {
@@ -185,8 +188,8 @@ export class HttpServer {
   }
 
   /**
-   * After a CONNECT or Upgrade request: calls `act` when the responses to all earlier requests are sent. Until then,
-   * closes the connection at an error or a timeout, which Node no longer does.
+   * After a CONNECT or Upgrade request: calls `act` when the responses to all earlier requests have been sent. Until
+   * then, closes the connection on an error or a timeout, because Node no longer does so.
    */
   #wait(socket: HttpSocket, act: () => void): void {
     const cut = () => socket.destroy();

@@ -23,7 +23,8 @@ const MAX_HEADERS = 100;
  * BusError:
  * - if `Host` is missing in HTTP/1.1, a header of SINGLE is doubled, or there are too many headers;
  * - for any transfer coding but chunked;
- * - if a page of another site made a browser send the request. With `isPage`, a link on another site may be followed.
+ * - if a page of another site made a browser send the request. With `isPage`, following a link on another site is
+ *   permitted.
  */
 export function checkHeaders(request: IncomingMessage, isPage = false): void {
   const { headers, rawHeaders, httpVersion } = request;

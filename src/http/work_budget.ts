@@ -4,11 +4,11 @@ import { clock } from '../clock.ts';
 const BUDGET_MS = 2;
 
 /**
- * Spreads long work, such as parsing long bodies, over several turns of the event loop. Otherwise Node would handle the
- * data of all connections in one turn, and the last request would wait for all others.
+ * Spreads long work, such as parsing long bodies, over several turns of the event loop. Without this, Node would handle
+ * the data of all connections in one turn, and the last request would wait for all others.
  */
 export class WorkBudget {
-  /** For each owner, the steps of its work that wait. The first owner has the next turn. */
+  /** The waiting steps of each owner's work. The first owner has the next turn. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   /** When the budget of this turn of the event loop is spent. Undefined if nothing has asked for it yet. */

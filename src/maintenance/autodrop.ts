@@ -29,7 +29,7 @@ type Drops = Omit<DropNotice, 'topics'>;
 /** What one script call has dropped of one subscriber. */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/** The batch that the last script call counted only in part. */
+/** The batch of which the last script call counted only a part, because a large batch takes several calls. */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
@@ -177,7 +177,7 @@ export class Autodrop {
   }
 }
 
-/** Returns half of what is left of the plan, at most MAX_SLICE: the memory is measured after each call. */
+/** Returns half of the remaining plan, at most MAX_SLICE, because the memory is measured after each call. */
 function nextOf(plan: readonly DropOrder[]): DropOrder[] {
   return firstDropOrders(
     plan,

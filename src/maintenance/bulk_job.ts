@@ -12,7 +12,7 @@ import type { Partition } from '../store/partition.ts';
 /** A bulk job works for up to RUN_MS, then pauses for REST_MS, in which other jobs run. */
 const RUN_MS = 200;
 const REST_MS = 20;
-/** Wait of a bulk job while Redis is short of memory, because retries take memory. */
+/** Time for which a bulk job waits while Redis is short of memory, because retries take memory. */
 const SHORT_MS = 5000;
 /** Maximum dead letters that one script call counts, or changes. Such a call takes Redis a few milliseconds. */
 const COUNTED = 1000;
@@ -50,7 +50,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
           state = await step(String(owner), part);
         }
         // The state `next` means that the dead letters of another subscriber follow. The state `lost` means that this
-        // step changed nothing, because another worker has made it, or the bulk was cancelled or replaced. In both
+        // step changed nothing, because another worker has done it, or the bulk was cancelled or replaced. In both
         // states, the stored progress is read again.
         part = state === 'over' ? undefined : await read();
       }
@@ -74,8 +74,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns this partition's record of a bulk. `queues` has the subscribers whose dead letters it handles, and
- * `queueIndex` is the index of the one that is handled next. Returns undefined if the bulk is neither counting nor
+ * Returns the record of a bulk in this partition. `queues` has the tokens of the subscribers whose dead letters the
+ * bulk handles, and `queueIndex` is the index of the next one. Returns undefined if the bulk is neither counting nor
  * running, or a newer bulk has replaced it.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {

@@ -5,7 +5,7 @@ import type { Partition } from '../store/partition.ts';
 import { sumOf } from '../sum.ts';
 import { bytesOf, fairDropOrders, firstDropOrders, withoutDropped } from './fair_share.ts';
 
-/** Maximum events that one script call drops; 500 take Redis some 2 ms. */
+/** Maximum events that one script call drops; 500 take Redis about 2 ms. */
 const MAX_DROPPED = 500;
 
 /** The number of a topic's delayed events, and the bytes that they take. */
@@ -34,8 +34,9 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns how many delayed events of each topic to drop to free `freeBytes`. Only clients that hold more than their
- * fair share (fair_share.ts) lose events, the same percentage of each of their topics.
+ * Returns how many delayed events must be dropped of each topic, so that `freeBytes` become free. Only clients that
+ * hold more than their fair share (fair_share.ts) lose events. Such a client loses the same percentage of the events of
+ * each of its topics.
  */
 export function delayedDropOrders(
   holdings: readonly DelayedHolding[],

@@ -53,14 +53,14 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/** Returns a single order: the oldest dead letters and batches of all, until `freeBytes` are free by estimate. */
+/** Returns one order, for the oldest dead letters and batches of all. By estimate, it frees `freeBytes`. */
 export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
   const batches = sumOf(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
 
-/** Returns the beginning of a plan that drops at most `max`. The last order is made smaller if necessary. */
+/** Returns the first orders of a plan, which together drop at most `max`. The last one is made smaller if necessary. */
 export function firstDropOrders<Order extends { maxDeleted: number }>(
   plan: readonly Order[],
   max: number,
@@ -76,7 +76,7 @@ export function firstDropOrders<Order extends { maxDeleted: number }>(
   return first;
 }
 
-/** Returns what is left of a plan. `dropped` has, at the index of each order, the number that was dropped for it. */
+/** Returns what is left of a plan. `dropped` has the number dropped for each order, at the same index. */
 export function withoutDropped<Order extends { maxDeleted: number }>(
   plan: readonly Order[],
   dropped: readonly number[],

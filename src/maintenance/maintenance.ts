@@ -41,7 +41,7 @@ export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
-  /** Undefined if the bus has several partitions, because only a bus with one takes over a Ruby Routemaster. */
+  /** Undefined if the bus has several partitions. Only a bus with one partition takes over from a Ruby Routemaster. */
   readonly #watchRuby: (() => Promise<void>) | undefined;
   #watching: Promise<void> | undefined;
   readonly #queue: Queue;
@@ -135,7 +135,7 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
   };
 }
 
-/** If the ACL of Redis forbids what a job needs, logs it: the next tick queues the job again. Throws other errors. */
+/** Logs that the ACL of Redis forbids what a job needs. The next tick queues the job again. Throws any other error. */
 function forbidden({ name }: PeriodicJob, error: unknown, log: Log): void {
   if (!(error instanceof StorageForbidden)) throw error;
   log.error(

@@ -73,7 +73,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   ];
 }
 
-/** Runs all parts of a job, even if one fails, as at an unreadable key. Throws the first error at the end. */
+/** Runs all parts of a job, even if one fails, for example at an unreadable key. Then throws the first error. */
 async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal): Promise<void> {
   const errors: unknown[] = [];
   for (const run of parts) await run(signal).catch((error: unknown) => errors.push(error));

@@ -15,7 +15,7 @@ interface RubyWatchParts {
 }
 
 /**
- * Watches, until `signal` is aborted, for processes of the Ruby Routemaster that still use their Redis after the
+ * Watches, until `signal` is aborted, for processes of the Ruby Routemaster that still use this Redis after the
  * takeover. If there is one, logs an error, and sweeps at once to repair what the process did. This watch is no job of
  * `aux`, because a Ruby worker would take the job.
  */

@@ -89,7 +89,7 @@ class MissingPartitions {
 
 /**
  * Returns the totals of each partition, if there are several. A partition that cannot be reached keeps the totals of
- * the previous sample. Otherwise the totals of the bus would fall meanwhile, and its history would jump later.
+ * the previous sample. Without them, the totals of the bus would fall meanwhile, and its history would jump later.
  */
 function totalsByPartition(
   { all }: Partitions,

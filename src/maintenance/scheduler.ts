@@ -7,9 +7,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * Publishes due entries of one kind on the agenda: delayed events, events of triggers, or events about expired join
- * keys. The scheduler calls the function again while more is due, and after a wait if it throws. Several processes may
- * run it at the same time.
+ * Publishes the due entries of one kind: delayed events, events of triggers, or events about expired join keys. The
+ * scheduler calls the function again while more is due, and after a wait if it throws. Several processes may run it at
+ * the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -22,8 +22,8 @@ interface SchedulerParts {
    */
   maxSleepMs: number;
   /**
-   * Called if the ACL of Redis stopped the script that moves due jobs. A job may then be lost until a sweep, because
-   * the script may have taken it from the scheduled jobs, and not yet stored it elsewhere.
+   * Called if the ACL of Redis stopped the script that moves due jobs. The script may have taken a job from the
+   * scheduled jobs without storing it elsewhere. Then the job is lost until a sweep.
    */
   onForbidden?: () => void;
   log: Log;
@@ -82,9 +82,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the due entries of one kind, if there are any. Returns the ms until the first is due, or Infinity
-   * if there is none. Also returns Infinity while entries are being published, because the scheduler is woken when they
-   * are published.
+   * Begins to publish the due entries of one kind, if there are any. If none is due yet, returns the ms until the first
+   * one is. Returns Infinity if there is no entry, or if entries are being published: the scheduler is woken when that
+   * has ended.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

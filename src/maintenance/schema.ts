@@ -42,7 +42,7 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 
 /**
  * Returns when this bus took over the Redis of a Ruby bus, in ms by Redis's clock. Undefined if it did not, or if an
- * old release did, which did not record it.
+ * old release did so without recording the time.
  */
 export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
   const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));
@@ -125,7 +125,7 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
     const names = pairsOf(members).map(([bid]) => bid);
     const found = await partition.run('sweep_batches', { where: 'ruby_batch', names });
     renamed += found.filter(({ kind }) => kind === 'batch_of_ruby').length;
-    // An entry may name a batch that no longer exists.
+    // Removes entries of the index whose batches no longer exist.
     await partition.run('sweep_batches', { where: 'batches_index', names });
     if (clock.monotonicMs() - toldAtMs < TELL_EVERY_MS) continue;
     log.info({ renamed, batches: total }, 'taking over');

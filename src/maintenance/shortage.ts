@@ -19,7 +19,7 @@ interface Holdings {
  */
 export interface Shortage extends Holdings {
   memory: Memory;
-  /** The estimates for the partition of the autodrop job, which drops only data of this partition. */
+  /** The estimates for the partition of the autodrop job. The job drops only data of this partition. */
   own: Holdings;
   /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
@@ -68,9 +68,9 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of `all` entries that wait for other partitions, and the bytes that are `moving` to partitions of
- * this Redis (`there`): the entries that were set aside for these partitions, and the whole outbox. The outbox may have
- * entries for further partitions too, but only one sum is stored for it.
+ * Returns the bytes of the entries that wait for other partitions: of `all` entries, and of those `moving` to
+ * partitions of this Redis (`there`). The latter are the entries that were set aside for `there`, and the whole outbox.
+ * The outbox may have entries for other partitions too, but only one sum is stored for it.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -88,12 +88,12 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 
 /**
  * Returns the size (bytes) to which autodrop should reduce the stored data. It depends on the size of the data that
- * cannot be dropped now (`otherBytes`). If `otherBytes` is
- * - at most `lowMark`: `lowMark`;
- * - less than `highMark`: halfway from `otherBytes` to `highMark`;
- * - less than `highMark` only without `movingBytes` (events on their way to other partitions, which become batches
- *   there): halfway from `highMark` to `max`;
- * - more: undefined, because dropping would not help.
+ * cannot be dropped now (`otherBytes`), and is
+ * - `lowMark` if `otherBytes` is at most `lowMark`;
+ * - halfway from `otherBytes` to `highMark` if `otherBytes` is less than `highMark`;
+ * - halfway from `highMark` to `max` if `otherBytes` is less than `highMark` only without `movingBytes` (events on
+ *   their way to other partitions, which become batches there);
+ * - undefined if `otherBytes` is even more, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

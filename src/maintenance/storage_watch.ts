@@ -12,8 +12,8 @@ const LOST =
 /** Maximum time for which requests wait for a look. It is short, because one of several Redises may hang. */
 const PATIENCE_MS = 100;
 /**
- * If the last look at Redis is older than this, a request starts another one, and does not wait for it. It is not
- * enough to look when the connection was lost: FLUSHALL, for example, deletes all data and cuts no connection.
+ * If the last look at Redis is older than this, a request starts a new one, and does not wait for it. It would not be
+ * enough to look after a lost connection: FLUSHALL, for example, deletes all data and cuts no connection.
  */
 const FRESH_MS = 1000;
 
@@ -32,15 +32,15 @@ export class StorageWatch {
   #looking: Promise<unknown> | undefined;
   #isAwaited = false;
 
-  /** A web process with two connections to Redis passes the partitions of both: either may be the first to work. */
+  /** A web process with two connections to Redis passes the partitions of both, as either may be the first to work. */
   constructor(partitions: readonly Partition[], log: Log) {
     this.#partitions = partitions;
     this.#log = log;
   }
 
   /**
-   * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Otherwise
-   * the bus would accept events for no subscriber, and tell clients that they do not exist.
+   * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Without
+   * this, the bus would accept events that reach no subscriber, and tell clients that they do not exist.
    *
    * Returns undefined if there is nothing to wait for. Returns a promise if this process has connected to Redis since
    * the last call, or if the data was lost. The promise rejects with StorageUnavailable if the data is lost.

@@ -11,8 +11,8 @@ import { JOIN_RULES, type JoinRules } from './join_rules.ts';
 const ms = z.int();
 
 /**
- * Bytes of records at which a page of open join keys ends. A record can have 7 KiB. Without the limit, a page of 1,000
- * such keys took web 130 ms, during which it served nobody else.
+ * A page of open join keys ends when its records have this many bytes. A record can have 7 KiB. Without the limit, a
+ * page of 1,000 such keys kept a web process busy for 130 ms, during which it served nobody else.
  */
 const MAX_PAGE_BYTES = 1_048_576;
 const KEYS_PER_READ = 20;
@@ -41,7 +41,10 @@ export const JOIN_REPORT = z
   .register(NAMED, { name: 'Join' });
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
-/** An open join key: the number of counted events of each source topic, and the ids of the latest of them. */
+/**
+ * An open join key. `counts` has the number of counted events of each source topic, and `events` the ids of the latest
+ * of these events.
+ */
 export const OPEN_KEY = z.object({
   key: z.string(),
   since: ms,
@@ -107,8 +110,8 @@ export interface OpenKeysPage {
 }
 
 /**
- * Returns up to `limit` open join keys, the first opened first. Begins behind the place `after`. Ends early when the
- * records have MAX_PAGE_BYTES.
+ * Returns up to `limit` open join keys that come after the place `after`, the first opened first. Returns fewer if
+ * their records have MAX_PAGE_BYTES.
  */
 export async function readOpenKeys(
   redis: Commands,
@@ -144,7 +147,7 @@ function openKeyOf(
   addedAt: ReadonlyMap<string, string>,
 ): OpenKey {
   const [, , ...all] = decode(record) as Packed;
-  // Counts of topics that are no longer sources are left out. So are counts from before a topic was added again.
+  // Leaves out topics that are no longer sources, and counts from before a topic was removed and added again.
   const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt.get(topic))] as const);
   return {
     key,
@@ -161,7 +164,7 @@ function countOf(all: Count[], topic: string, addedUs?: string): [events: number
   return [events, ids];
 }
 
-/** Returns up to `count` open join keys behind `after`, by the time at which they were opened, then by text. */
+/** Returns up to `count` open join keys after `after`, sorted by the time at which they were opened, then by text. */
 async function following(
   redis: Commands,
   index: string,

@@ -31,8 +31,8 @@ export interface Join {
    */
   version: string;
   /**
-   * If the score of a batch in the queue is at most this, the batch belongs to an earlier join of the same name. 0 if
-   * no earlier join left batches.
+   * Batches in the queue whose score is at most this belong to an earlier join of the same name. 0 if no earlier join
+   * left batches.
    */
   countsAfter: number;
 }
@@ -53,7 +53,7 @@ function joinIn(token: string, [rules, version, countsAfter]: (string | null)[])
 
 /**
  * Returns the arguments that scripts need to publish events for a join. `thenHome` and `expiryHome` are the indexes of
- * the partitions in which the topics of `then` and `on_expiry` live, unless that is the partition of the join.
+ * the partitions in which the topics of `then` and `on_expiry` live, or undefined for the partition of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);
@@ -108,9 +108,9 @@ export async function claimTopics(
 }
 
 /**
- * Returns true if one of these topics lives in another partition than the join, and takes no events now, because an
- * outbox there is full for a partition with subscribers of the topic. Ignores partitions that do not answer: events for
- * them wait in the outbox of the join's partition, whose size the scripts check.
+ * Returns true if one of these topics lives in another partition than the join and takes no events now. It takes none
+ * if the outbox there is full for a partition that has subscribers of the topic. Ignores partitions that do not answer:
+ * events for them wait in the outbox of the join's partition, and the scripts check the size of that outbox.
  */
 export async function areFullElsewhere(
   { token }: Join,
@@ -140,8 +140,8 @@ export interface JoinFigures extends PublishFigures {
 }
 
 /**
- * Adds what a script has done for a join to the metrics. If join keys expired, and the join may not publish events
- * about them, logs the reason.
+ * Adds what a script has done for a join to the metrics. If join keys expired and the join is not permitted to publish
+ * events about them, logs the reason.
  */
 export async function noteCounted(
   parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },
@@ -162,7 +162,7 @@ type JoinReply = Pick<Reply<'expire_keys'>, 'expired' | 'published' | 'expiryRef
   unkeyed?: number;
 };
 
-/** Says, for the owner of a join, why the join may not publish to a topic. */
+/** Returns the reason why a join is not permitted to publish to a topic, worded for the owner of the join. */
 export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
   if (reason === 'claimed_by_other') return `another client publishes to ${topic} now`;
   if (reason === 'replaced')

@@ -71,7 +71,7 @@ export class Joins {
    * undefined.
    *
    * - First checks whether the join would be refused. This changes nothing.
-   * - Then marks the source topics there, so that their events also go to the partition of the join.
+   * - Then marks the source topics in other partitions, so that their events also go to the partition of the join.
    * - Then makes the client the publisher of the topics to which the join publishes. This comes last, because a later
    *   refusal would not undo it.
    */
@@ -128,7 +128,7 @@ export class Joins {
   }
 }
 
-/** Returns the text by which listings sort joins. The NUL in it is in no token and no name. */
+/** Returns the text by which listings sort joins. No token and no name contains NUL, which separates the two here. */
 export function placeOf(token: string): string {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   return `${client}\0${name}`;

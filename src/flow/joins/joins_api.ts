@@ -34,13 +34,13 @@ interface JoinsParts {
 }
 
 /**
- * The routes of `/joins`. A client makes, sees and removes its own joins, and root the joins of all clients. Viewers
- * see all joins.
+ * The routes of `/joins`. Clients can read, change and remove their own joins. Root can read, change and remove all
+ * joins. Viewers can read all joins.
  */
 export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
   /**
-   * Resolves with the token of the join that the request names. A viewer names the client by its public name;
-   * `priceInCalls` is what the search for this name costs in the rate limit.
+   * Resolves with the token of the join that the request names. A viewer names the client by its public name. Finding
+   * the client of this name costs `priceInCalls` calls in the rate limit.
    */
   const meant = async (caller: Caller, name: string, client: string | undefined) => {
     const named = clientNamed(caller, client, 'client', 'your own join is');
@@ -51,8 +51,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
     return { token: joinToken(name, token), priceInCalls };
   };
   /**
-   * Removes the stored join if its client was removed during the request, or got narrower scopes. Such a change of the
-   * client ends its joins, but misses a join that is stored only afterwards.
+   * Removes the stored join if its client was removed during the request, or lost a scope that the join needs. Such a
+   * change ends the joins of the client, but misses a join that is stored after the change.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

@@ -1,5 +1,5 @@
 /**
- * A request pays one call of the caller's rate limit for this much CPU time (ms) that it spends on computing due times.
+ * CPU time (ms) that counts as one call against the caller's rate limit, if a request spends it on computing due times.
  * Computing one due time usually takes 50 µs, but some take a few ms.
  */
 const MS_PER_CALL = 2;
@@ -18,7 +18,7 @@ export class Computing {
     }
   }
 
-  /** The price of the measured CPU time, as a number of calls in the caller's rate limit. May be a fraction. */
+  /** The price of the measured CPU time, as a number of calls in the caller's rate limit. It can be a fraction. */
   get priceInCalls(): number {
     return this.#micros / 1000 / MS_PER_CALL;
   }

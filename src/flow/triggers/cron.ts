@@ -6,8 +6,8 @@ import { DAY_MS, type Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years. Fewer would refuse 29 February, because there is none between 2096
- * and 2104. More would take too long: a search of eight years without a match takes up to 14 ms.
+ * An expression must match within this many years. With fewer, 29 February would be refused, because there is none
+ * between 2096 and 2104. With more, a search would take too long: eight years without a match take up to 14 ms.
  */
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */
@@ -26,10 +26,10 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *   once at a repeated time, the first time. If its time is skipped, it fires when the clocks go forward.
  * - Any other expression fires twice at a repeated time, and not at a skipped time.
  *
- * The library croner can handle time zones, but too slowly and not always right: `* * 2 * 3 SUNL` in Berlin takes 80 s,
+ * The library croner handles time zones, but is too slow and not always right: `* * 2 * 3 SUNL` in Berlin takes 80 s,
  * and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So this class asks croner
  * for local times, without a zone, and converts them. If the clocks change before the time that croner found, this
- * class asks croner again from the change on (unless the expression is fixed-time).
+ * class asks croner again for the time after the change (unless the expression is fixed-time).
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -140,9 +140,10 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner returned as the first match from `fromMs` on, or as the last one before it. croner
-   * assumes that the zone always has the offset `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns a
-   * time between the two at which the zone has another offset: croner must be asked again beyond this change.
+   * Checks `atMs`, which croner returned as the first match from `fromMs` on, or as the last match up to `fromMs`.
+   * croner assumes that the zone always has the offset `offsetMs`. Returns undefined if `atMs` is right. If `atMs` may
+   * be wrong, returns a time between the two at which the zone has another offset. Then croner must be asked again
+   * beyond the change of the offset.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;

@@ -9,8 +9,9 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`, without finding each. Finding one
- * takes 100 µs: after a day without workers, 144 s for a thousand triggers that fire every minute.
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`, without finding each of them.
+ * Finding one takes 100 µs. After a day without workers, that would be 144 s for a thousand triggers that fire every
+ * minute.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -23,7 +24,10 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
   return count;
 }
 
-/** Returns when the offset next changes after `fromMs`; `upToMs` + 1 if it is still `offsetMs` at `upToMs`. */
+/**
+ * Returns when the offset of the zone next changes. It is `offsetMs` at `fromMs`. Returns `upToMs` + 1 if it is still
+ * the same at `upToMs`.
+ */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {
     const untilMs = Math.min(at + DAY_MS, upToMs);

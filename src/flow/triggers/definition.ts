@@ -4,7 +4,7 @@ import type { EventContent } from '../../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/** What only the client sets in a trigger. `paused` is stored elsewhere, because the bus can change it, too. */
+/** The part of a trigger that only the client sets. `paused` is stored elsewhere, because the bus can change it too. */
 export interface Definition {
   topic: string;
   event: EventContent;

@@ -18,15 +18,15 @@ import { plan } from './plan.ts';
 import { timesOf } from './schedule.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
-/** Maximum triggers that one script call fires. 100 take Redis some ms. */
+/** Maximum triggers that one script call fires. 100 take Redis a few ms. */
 const FIRED_PER_CALL = 100;
 /** A script call gets no further trigger once its triggers have this many due times. */
 const MAX_TIMES = 200;
-/** Maximum time for computing due times. After it, the triggers whose times are computed so far fire. */
+/** Maximum time for computing due times. Then the triggers computed so far fire. The others wait for the next call. */
 const PLAN_MS = 50;
-/** After this time of computing due times, the next trigger waits until other code of this process has run. */
+/** After computing due times for this long, lets other code of this process run. */
 const YIELD_EVERY_MS = 5;
-/** Minimum time between two log lines about a trigger whose times cannot be computed. Workers try each second. */
+/** Minimum time between two log lines about a trigger whose times cannot be computed. Workers try again each second. */
 const TELL_EVERY_MS = 3_600_000;
 const MAX_TOLD = 1000;
 
@@ -62,7 +62,7 @@ interface DueTriggersParts {
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /** Ids of the stored definitions whose times cannot be computed, if the log has said so in the last hour. */
+  /** Revisions of definitions whose times cannot be computed, as the log has said in the last hour. */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Number of calls of `publish` so far. The script uses it to begin with another client in each call. */
   #turn = 0;
@@ -87,7 +87,7 @@ export class DueTriggers {
     for (const trigger of moving) this.#startMove(trigger);
   }
 
-  /** Starts to move a trigger to the partition of its topic, without waiting for this partition, which may be away. */
+  /** Starts to move a trigger to the partition of its topic. Does not wait: that partition may be unreachable. */
   #startMove(trigger: TriggerName): void {
     const { partition, partitions } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) =>
@@ -123,7 +123,8 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // The other triggers must go on. This one stays due: another worker may know its time zone, for example.
+      // An error of one trigger must not stop the others. This trigger stays due, because another worker may be able to
+      // compute its times: it may know the time zone, for example.
       this.#tell(trigger, error);
       return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
     }
@@ -156,7 +157,7 @@ export class DueTriggers {
     }
   }
 
-  /** Charges clients for their events, without waiting for the control partition, which may be away. */
+  /** Charges clients for their events. Does not wait, because the control partition may be unreachable. */
   #charge(spent: Fired['spent']): void {
     const message = 'what triggers have fired cannot be counted against the rate of their client';
     for (const { client, events, bytes } of spent)

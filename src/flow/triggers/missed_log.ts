@@ -1,11 +1,11 @@
 import { clock } from '../../clock.ts';
 import type { Log } from '../../log.ts';
 
-/** Minimum time between two log lines. Otherwise a trigger that can never publish would write a line each second. */
+/** Minimum time between two log lines. Without it, a trigger that can never publish would write a line each second. */
 const LINE_EVERY_MS = 10_000;
 
 /**
- * Logs how many due times of triggers passed without an event, and why. Writes one line in ten seconds at most, with
+ * Logs how many due times of triggers passed without an event, and why. Writes at most one line in ten seconds, with
  * the sums since the last line.
  */
 export class MissedLog {

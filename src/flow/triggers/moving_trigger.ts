@@ -7,16 +7,16 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * Maximum time from the reading of a trigger in its old partition until it is stored in the new one. Twice the time of
- * the calls before the reading is added, so that a trigger can also move between slow partitions.
+ * Maximum time between reading a trigger in its old partition and storing it in the new one. Twice the duration of the
+ * calls before the reading is added, so that a trigger can also move between slow partitions.
  */
 const MAX_AGE_MS = 1000;
 
 /**
  * If a trigger is marked as moving, moves it from the partition `from` to the partition of its topic, with its counts
- * and times. The call may be repeated, also after it was cut off, and several processes may make it at the same time.
- * Returns false if the trigger stays in `from`, because the other partition does not know its client. Throws
- * StorageUnavailable if the trigger stays because the calls took too long.
+ * and times. Several processes can do this at the same time, and a call that was cut off can be repeated. Returns false
+ * if the trigger stays in `from`, because the other partition does not know its client. Throws StorageUnavailable if
+ * the trigger stays because the calls took too long.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
@@ -28,8 +28,8 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOf(before);
   const home = partitions.ofTopic(topic);
-  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. If it accepted the trigger later, it
-  // could bring back a deleted one: another call may have moved it meanwhile, and the client may have deleted it then.
+  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. Later, another call may have moved
+  // the trigger already, and the client may have deleted it since. Accepting it then would bring it back.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await from.command((redis, keys) =>
@@ -49,8 +49,8 @@ export async function bringToTopic(
   });
   if (outcome === 'client_not_found') return false;
   if (outcome === 'late') throw new StorageUnavailable(undefined, `${home.master.name} took too long`);
-  // Removes the trigger from `from`, unless its definition has changed. Another process may have moved the trigger
-  // already, and the client may have stored a new one of this name in `from`.
+  // Removes the trigger from `from`, unless its definition there has changed: another process may have moved the
+  // trigger already, and the client may have stored a new trigger of this name in `from`.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
   return true;
 }

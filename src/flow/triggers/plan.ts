@@ -2,22 +2,22 @@ import type { Times } from './times.ts';
 
 /**
  * If the stored due time of a trigger is at most this old, the trigger fires for it and for all later ones up to now.
- * Otherwise the setting `catch_up` decides. That setting is for outages, not for short restarts of the workers.
+ * If it is older, the setting `catch_up` decides. That setting is for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
 /** Maximum due times for which a trigger with `catch_up: all` fires. If it missed more, it fires for the newest. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. At least 11 are needed: a trigger that fires every
- * second has 11 due times within PROMPT_MS. If a call fired for fewer, the others would be older than PROMPT_MS by the
- * next call, and with `catch_up: none` they would be skipped.
+ * Maximum due times for which one script call fires a trigger. It must be at least 11, because a trigger that fires
+ * every second has 11 due times within PROMPT_MS. With fewer, the rest would be older than PROMPT_MS at the next call,
+ * and `catch_up: none` would skip them.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/** For which of its due times a trigger fires in one script call, and how many of them it misses for good. */
+/** The due times for which one script call fires a trigger, and the number of due times that are missed for good. */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];

@@ -8,8 +8,8 @@ export interface TriggerName {
 }
 
 /**
- * What the hash `trigger:{token}:{name}` has. `moving` is there while the trigger is brought to the partition of its
- * new topic, which may have it already. `error` says why it last failed to publish, or why the bus has paused it.
+ * The fields of the hash `trigger:{token}:{name}`. `moving` is set while the trigger moves to the partition of its new
+ * topic, where it may already be stored. `error` says why the trigger last failed to publish, or why the bus paused it.
  */
 type State = Partial<
   Record<'paused' | 'moving' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at', string>
@@ -49,8 +49,8 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
 }
 
 /**
- * Reads the triggers with these names, in this order. Undefined stands for a trigger that does not exist or, with
- * `skip` (`Partition.skip`), cannot be read.
+ * Reads the triggers with these names, in this order. The result has undefined in the place of a trigger that does not
+ * exist. With `skip` (`Partition.skip`), it also has undefined in the place of one that cannot be read.
  */
 export async function readAll(
   redis: Commands,

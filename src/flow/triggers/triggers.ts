@@ -136,9 +136,9 @@ export class Triggers {
   }
 
   /**
-   * Removes all copies of a trigger but one. Two calls at once, with topics in two partitions, may have stored a copy
-   * in each. After a removal, looks again, because another process may have moved a copy meanwhile. Returns false if no
-   * partition has the trigger any more.
+   * Removes all copies of a trigger but one. If two calls at once gave it topics in two partitions, each partition may
+   * have a copy. After a removal, looks again, because another process may have moved a copy meanwhile. Returns false
+   * if no partition has the trigger any more.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
@@ -155,14 +155,14 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // A worker may have moved the trigger during the removal, to a partition that was asked already.
+      // During the removal, a worker may have moved the trigger to a partition that had already answered.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }
 
   /**
-   * Returns the names of the triggers of a client, or of all clients, sorted by name, then client. A trigger that is
-   * being moved, so that two partitions have it, comes once.
+   * Returns the names of the triggers of a client, or of all clients, sorted by name, then client. A trigger that two
+   * partitions have, because it is being moved, comes once.
    */
   async names(client?: string): Promise<TriggerName[]> {
     const names = await Promise.all(

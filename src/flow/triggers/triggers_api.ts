@@ -69,16 +69,17 @@ interface TriggersParts {
 }
 
 /**
- * The routes of `/triggers`. A client sees and changes its own triggers, and root the triggers of all clients. Viewers
- * see all triggers.
+ * The routes of `/triggers`. Clients can read and change their own triggers. Root can read and change all triggers.
+ * Viewers can read all triggers.
  */
 export function triggersApi(parts: TriggersParts): Route[] {
   const { triggers, pages, publicNames, clients, publisher, guard, rateLimit, budget } = parts;
   const rules = { maxEventDataBytes: parts.limits.maxEventDataBytes, ...parts.dialect.events };
 
   /**
-   * Resolves with the client whose triggers a call is about: undefined for all clients, and an empty text if nobody has
-   * the public name that a viewer gave. `priceInCalls` is what the search for this name costs in the rate limit.
+   * Resolves with the token of the client whose triggers a call is about. The token is undefined for all clients, and
+   * empty if no client has the public name that a viewer gave. Finding the client of this name costs `priceInCalls`
+   * calls in the rate limit.
    */
   const asked = async (caller: Caller, { client }: Whose) => {
     const named = clientNamed(caller, client, 'client', 'your own triggers are');

@@ -64,7 +64,7 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   return seen;
 }
 
-/** Collects batches that seem to have no job. Some may have ended meanwhile, with their jobs. */
+/** Collects batches that seem to have no job. Some may have been deleted meanwhile, together with their jobs. */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {
     const jobs = slice.map((bid) => packJob('batch', [bid]));

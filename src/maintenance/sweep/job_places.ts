@@ -7,9 +7,9 @@ export type PackedJob = string;
 /** Some of the jobs in one place of a queue. A place is a list or a sorted set that has jobs of one state. */
 export interface Place {
   jobs: Buffer[];
-  /** If this place has the waiting jobs of a subscriber, the token of this subscriber; otherwise empty. */
+  /** The token of the subscriber whose waiting jobs this place has. Empty for any other place. */
   waitingSubscriber: string;
-  /** True if jobs may outlive their batches in this list: acquire deletes them later. */
+  /** True if jobs in this list can outlive their batches. The script `acquire` deletes such jobs later. */
   leftovers: boolean;
 }
 
