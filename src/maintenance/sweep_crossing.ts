@@ -17,8 +17,8 @@ interface CrossingParts {
  *   to that partition. It must have no other marks.
  * - An outbox that is not empty must have a job.
  *
- * These repairs are not reported as findings. A change of subscriptions that was cut off may leave a needless mark, and
- * the other faults arise only if a Redis loses writes.
+ * These repairs are not reported as findings. A change of subscriptions that was cut off can leave a needless mark. The
+ * other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -27,7 +27,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   await putOutboxJobs(walk, parts);
 }
 
-/** Removes marks of topics here that name a partition without subscribers of the topic. */
+/** Removes needless marks in this partition: those that name a partition without subscribers of the topic. */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const members of walk.members('topics')) {

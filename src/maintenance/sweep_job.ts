@@ -22,7 +22,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
       if (isWrongType(error)) log.error({ keys: await wrongTypes(partition) }, WRONG_TYPES);
       throw error;
     } finally {
-      // The findings of a failed sweep are reported too: no later sweep finds what this one has repaired.
+      // The findings of a failed sweep are reported too, because no later sweep finds what this one has repaired.
       for (const { kind } of findings) recorder.swept(kind);
       await report(findings, publicNames, log);
     }

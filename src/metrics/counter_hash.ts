@@ -66,8 +66,9 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of the partitions that can be reached; `missing` has the others. A counter in two partitions comes
- * twice. Skips unreadable fields with a warning. Throws StorageUnavailable if no partition can be reached.
+ * Reads all counters of the partitions that can be reached. `missing` has the other partitions. A counter in two
+ * partitions comes twice. Skips unreadable fields with a warning. Throws StorageUnavailable if no partition can be
+ * reached.
  */
 export async function readCounts(
   partitions: Partitions,
@@ -78,8 +79,8 @@ export async function readCounts(
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
-  // One counter can have several fields, whose counts are added up: a Ruby Routemaster packed a text as MessagePack
-  // text or as bytes, depending on its encoding.
+  // One counter can have several fields, whose counts are added up. A Ruby Routemaster packed a text as MessagePack
+  // text or as bytes, depending on the text's encoding.
   const counts = new Map<string, Count>();
   let unreadable = 0;
   const stored = (await readPacked(partition, 'counters').catch(partition.skip)) ?? [];

@@ -20,7 +20,10 @@ interface Cell {
   count: number;
 }
 
-/** Counts that one script call adds to Redis. They never change, so Redis can ignore a flush whose number it knows. */
+/**
+ * Counts that one script call adds to those in Redis. A flush never changes, so Redis can ignore one whose number it
+ * knows.
+ */
 interface Flush {
   number: number;
   cells: Cell[];
@@ -112,7 +115,7 @@ export class Counters {
       await this.flush();
       this.#failing = false;
     } catch (error) {
-      // The error object itself, with the arguments of the command, is not logged, because tags may be credentials.
+      // Only the reason is logged. The error has the arguments of the command, in which tags may be credentials.
       const line = { reason: reasonOf(error) };
       if (!this.#failing) this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
       this.#failing = true;
@@ -135,7 +138,10 @@ export class Counters {
     }
   }
 
-  /** Sends the unsent flushes of a partition, then its counts in memory. If a flush fails, newer counts stay there. */
+  /**
+   * Sends the unsent flushes of a partition, then its counts in memory. If an unsent flush fails again, the counts stay
+   * in memory.
+   */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);
     for (const [id] of counted) this.#cells.delete(id);

@@ -17,7 +17,7 @@ const MAX_TOTALS_PER_CALL = 1000;
 /** A total of a counter that was sent to Datadog (`to`), and the total that was sent before it (`from`). */
 type SentTotal = Arguments<'report'>['reports'][number];
 
-/** Resolves with a function from a counter's field to the total that was last sent, or 0. Throws StorageUnavailable. */
+/** Resolves with a function that returns the last total sent for a counter's field, or 0. Throws StorageUnavailable. */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
   for (const [field, count] of await readPacked(partition, 'counters_reported'))
@@ -25,7 +25,9 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
   return (field) => counts.get(field.toString('latin1')) ?? 0;
 }
 
-/** Stores totals that were sent. A repeat changes nothing, even after later totals. Throws StorageUnavailable. */
+/**
+ * Stores totals that were sent. Storing them again changes nothing, even after later totals. Throws StorageUnavailable.
+ */
 export async function noteReported(partition: Partition, totals: readonly SentTotal[]): Promise<void> {
   for (const slice of slicesOf(totals, MAX_TOTALS_PER_CALL))
     await partition.run('report', { reports: slice });
@@ -33,8 +35,8 @@ export async function noteReported(partition: Partition, totals: readonly SentTo
 
 /**
  * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since the last report
- * of any worker. The totals are stored after they were sent. So no growth is lost, but some is sent twice if the worker
- * dies before it stores them.
+ * by any worker. The totals are stored after they have been sent. So no growth is lost, but some is sent twice if the
+ * worker dies before it stores them.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };

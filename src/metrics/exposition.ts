@@ -10,7 +10,7 @@ import { cumulate, HISTOGRAMS, type HistogramName } from './histogram.ts';
 /** Number of series that are made in one turn of the event loop. 1,000 take about 1 ms. */
 const SERIES_PER_TURN = 1000;
 
-/** How often the lag of the event loop is measured. The 10 ms of prom-client take 0.6 % of a core when idle. */
+/** How often the lag of the event loop is measured. prom-client's default (10 ms) takes 0.6 % of a core when idle. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
 /**
@@ -52,7 +52,7 @@ export async function exposition(parts: FigureParts): Promise<string> {
   return texts.join('\n') + (await ownMetrics());
 }
 
-/** Resolves with the text of the metrics of this process, which is about SAMPLED_MS old at most. */
+/** Resolves with the text of this process's own metrics. It is at most about SAMPLED_MS old. */
 function ownMetrics(): Promise<string> {
   const nowMs = clock.monotonicMs();
   if (nowMs - ownReadAtMs >= SAMPLED_MS) [ownText, ownReadAtMs] = [own.metrics(), nowMs];
@@ -70,7 +70,7 @@ async function textOf(shown: Shown): Promise<string> {
 
 /**
  * Makes a series of each figure. Figures with the same labels are added up to one series, because Prometheus refuses
- * two such series. For example, each partition has a figure with the total of removed topics.
+ * two series with the same labels. For example, each partition has its own total of removed topics.
  */
 async function showFamily(family: Family, figures: readonly Figure[]): Promise<Shown> {
   const { name, help, type, perUnit } = family;

@@ -146,5 +146,5 @@ export const COUNTER_NAMES: ReadonlySet<string> = new Set([
   ...Object.keys(HISTOGRAMS).flatMap((name) => [`${name}.bucket`, `${name}.sum`]),
 ]);
 
-/** The families of all figures, except those of histograms. */
+/** All families except those of histograms, by the name of their counter or gauge. */
 export const FAMILIES: Readonly<Record<string, Family>> = { ...COUNTERS, ...GAUGES };

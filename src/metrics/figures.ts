@@ -32,7 +32,7 @@ export interface CounterFigure {
   partition: Partition;
 }
 
-/** A figure that may leave the bus: its tags have public names in place of tokens. */
+/** A figure that is safe to show outside the bus: its tags have public names in place of tokens. */
 export type Figure = GaugeFigure | CounterFigure;
 
 export interface FigureParts {
@@ -51,8 +51,8 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
   // Each partition has its own totals of removed topics and subscribers (`isTotalOfRemoved`). While a partition is
-  // missing, these totals are left out. Otherwise the sum of the other totals would be lower than before, and
-  // Prometheus would conclude that the counter began again.
+  // missing, the totals of the other partitions are left out too. Their sum would be lower than before, and Prometheus
+  // would conclude that the counter began again.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -67,7 +67,9 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   return figures;
 }
 
-/** Returns the public name of a token. Figures without a name are left out, because a token may be a credential. */
+/**
+ * Returns the public name of a token, if known. Figures without one are left out, because a token may be a credential.
+ */
 type PublicName = (token: string) => string | undefined;
 
 /** Returns no names if the control partition, which is needed for them, cannot be reached. Throws any other error. */
@@ -76,7 +78,7 @@ function noNamesIfUnavailable(error: unknown): PublicName {
   return () => undefined;
 }
 
-/** Says of each partition whether it can be reached, if there are several. */
+/** Returns a gauge for each partition: whether it can be reached. Returns none if the bus has only one partition. */
 function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];
   return all.map((partition) => ({

@@ -15,9 +15,10 @@ import { sumOf } from '../sum.ts';
 const SUBSCRIBERS_PER_TURN = 100;
 
 /**
- * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis,
- * and `replicas` the number of replicas of the Redis that has the fewest. `cpuSeconds` is the CPU time of all Redises
- * together since they started. It is empty while a Redis is missing, because the sum of the others would be too low.
+ * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
+ * Redis. `replicas` is the number of replicas of the Redis with the fewest. `cpuSeconds` is the CPU time of all Redises
+ * together since they started. It is empty if a Redis cannot be reached, because the sum of the others would be too
+ * low.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -45,7 +46,7 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   };
 }
 
-/** Adds up numbers with the same name. Leaves out what is undefined, as it could not be read. */
+/** Adds up numbers with the same name. Skips what is undefined because it could not be read. */
 function addUp<Name extends string>(all: readonly (Record<Name, number> | undefined)[]) {
   const sums: Partial<Record<Name, number>> = {};
   for (const each of all) for (const name in each) sums[name] = (sums[name] ?? 0) + each[name];
@@ -95,9 +96,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns the bytes that wait in outboxes, in which partitions keep what is to be done in other partitions. `any` has
- * the bytes in the outboxes themselves. `3`, for example, has the bytes that were set aside because partition 3 did not
- * apply them in time. Empty if the bus has only one partition.
+ * Returns how many bytes wait in outboxes, the lists of entries that other partitions must apply. `any` stands for the
+ * outboxes themselves. `3`, for example, stands for the entries that were set aside because partition 3 did not apply
+ * them in time. Returns an empty list if the bus has only one partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -110,7 +111,7 @@ function outboxesOf(
   ]);
 }
 
-/** Counts the triggers of a partition: those that wait, and idle ones, which are due at infinity (paused, or done). */
+/** Counts the triggers of a partition: waiting ones, and idle ones (paused or done), which are due at infinity. */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
     const due = keys.triggers_due();
@@ -123,13 +124,11 @@ function byToken(one: { token: string }, other: { token: string }): number {
   return one.token < other.token ? -1 : 1;
 }
 
-/**
- * Turns an object into a map. In an object, the token `constructor`, for example, would find what all objects inherit.
- */
+/** Turns an object into a map. In an object, the token `constructor`, for example, would find an inherited member. */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
-/** Reads the gauges of all subscribers, also of those that have left but still have batches or dead letters. */
+/** Reads the gauges of all subscribers, including those that have left but still have batches or dead letters. */
 async function readSubscribers(partition: Partition, nowMs: number) {
   const { skip } = partition;
   const [members = [], events, batches, deadEvents] = await partition.command((redis, keys) =>
@@ -187,9 +186,9 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while it holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // A job that is in none of these three states waits: until its subscriber may have one more delivery in flight,
-    // until its group of subscribers (slow ones, for example) may use one more worker, until a pause ends, or for the
-    // quarantine, which delivers suspect batches alone.
+    // All other jobs wait: until their subscriber may have one more delivery in flight, until their group of
+    // subscribers (slow ones, for example) may use one more worker, until a pause ends, or until the quarantine, a
+    // process for suspect batches, takes them.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { instant, scheduled, due, pending, waiting };
   });

@@ -23,8 +23,7 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
     handle: async () => ok({ pong: new Date().toISOString() }),
   } as const;
   return [
-    // Succeeds while this process runs, even without Redis. Otherwise the platform would kill processes when Redis is
-    // away.
+    // Succeeds while this process runs. If it needed Redis, the platform would kill processes when Redis is away.
     route('GET /health', ANYONE, {
       isHealthCheck: true,
       answers: { 200: HEALTH },

@@ -1,13 +1,13 @@
 /** Upper bounds of the buckets for the time of a delivery, in seconds. A bucket `+Inf` follows the last one. */
 const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /**
- * Upper bounds of the buckets for the latency of a batch, in seconds: from far below the time that a batch waits by
- * default for more events (0.5 s) to the longest `Retry-After` that the bus respects (a day).
+ * Upper bounds of the buckets for the latency of a batch, in seconds. The lowest are far below the default time that a
+ * batch waits for more events (0.5 s). The highest is the longest `Retry-After` that the bus respects (a day).
  */
 const LATENCY_SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400];
 /**
- * Upper bounds of the buckets for lateness, the time from when an event is due until it is published, in seconds: from
- * a few ms, as on an idle bus, to a day, as after an outage.
+ * Upper bounds of the buckets for lateness, in seconds. Lateness is the time from when an event is due until it is
+ * published: a few ms on an idle bus, perhaps a day after an outage.
  */
 const LATENESS_SECONDS = [
   0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,

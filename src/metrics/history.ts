@@ -19,7 +19,8 @@ type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
  * The two resolutions of a history. `ms` is the time from one entry to the next. `kept` is the maximum number of
- * entries. It is one more than a plot needs, because a value can be the difference between two entries.
+ * entries. It is one more than the points of the longest plot, because a point can be the difference between two
+ * entries.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -97,7 +98,9 @@ export class History {
     this.#partitions = partitions;
   }
 
-  /** Returns the newest figures of the bus, if there are any, and when the ten seconds of their sample began. */
+  /**
+   * Returns the newest figures of the bus, and when the ten seconds of their sample began. Undefined without a sample.
+   */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
@@ -158,9 +161,10 @@ interface Change {
 }
 
 /**
- * Returns, by the slot of each sample of the bus, how figures changed since the sample before. `sampled` has the slots:
- * the times of the samples in steps since the Unix epoch. A sample writes entries only for the busiest topics and
- * subscribers. Without an entry, the figures count as unchanged; a change then shows at the next entry.
+ * Returns how figures changed from one sample of the bus to the next, by the slot of the later sample. A slot is the
+ * time of a sample, in steps since the Unix epoch. `sampled` has all slots. A sample writes entries only for the
+ * busiest topics and subscribers. Without an entry, the figures count as unchanged. A change then shows at the next
+ * entry.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -49,7 +49,8 @@ const HISTORY = z.object({
 export type HistoryReport = z.infer<typeof HISTORY>;
 
 /**
- * A request for a history counts as this many calls in the rate limit, since it takes several times as long as most.
+ * A request for a history counts as this many calls in the rate limit, because it takes several times as long as most
+ * calls.
  */
 const CALLS = 5;
 
@@ -63,16 +64,16 @@ interface HistoryParts {
 }
 
 /**
- * The route `/history`: published and delivered events and other metrics of the last two days. A client may see those
- * of the bus, of all topics, and of its own subscriber and joins.
+ * The route `/history`: published and delivered events and other metrics of the last two days. A client may see the
+ * metrics of the bus, of all topics, and of its own subscriber and joins.
  */
 export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
   /**
    * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is none, or if a client asks
-   * for a subscriber or join that is not its own. Returns its token as `name`. `priceInCalls` is what the search for a
-   * public name costs in the rate limit.
+   * for a subscriber or join that is not its own. Returns the subscriber's token as `name`. `priceInCalls` is what the
+   * search for a public name costs in the rate limit.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

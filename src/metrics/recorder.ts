@@ -41,7 +41,7 @@ export class Recorder {
     this.#counters.increment('events.autodropped', { queue: subscriber }, events);
   }
 
-  /** Records how late delayed events were published: for each, the ms since it was due. */
+  /** Records how late delayed events were published. `lateMs` has the ms from each due time to the publishing. */
   publishedLate(lateMs: readonly number[]): void {
     this.#observe('delayed.lateness', lateMs);
   }
@@ -51,7 +51,7 @@ export class Recorder {
     this.#counters.increment('delayed.dropped', { topic }, events);
   }
 
-  /** Counts due times for which triggers fired. `lateMs` has for each the ms from the due time to the firing. */
+  /** Counts due times for which triggers fired. `lateMs` has the ms from each due time to the firing. */
   triggersFired(lateMs: readonly number[]): void {
     this.#counters.increment('triggers.fired', {}, lateMs.length);
     this.#observe('triggers.lateness', lateMs);
@@ -94,7 +94,7 @@ export class Recorder {
     this.#observe('latency.end_to_end', [latencyMs]);
   }
 
-  /** Counts the join keys of a join that were completed or have expired, and the events without a join key. */
+  /** Counts the join keys of a join that were completed, those that expired, and the events without a join key. */
   joined(subscriber: string, counts: { completed: number; expired: number; unkeyed: number }): void {
     this.#counters.increment('joins.completed', { queue: subscriber }, counts.completed);
     this.#counters.increment('joins.expired', { queue: subscriber }, counts.expired);
@@ -115,7 +115,7 @@ export class Recorder {
     this.#counters.increment('authentication.failed', { reason });
   }
 
-  /** Counts a request that was answered 429, because credentials from its address were wrong too often. */
+  /** Counts a request that was answered with 429, because credentials from its address were wrong too often. */
   authenticationSlowed(): void {
     this.#counters.increment('authentication.slowed', {});
   }

@@ -5,19 +5,25 @@ import { FAMILIES } from './families.ts';
 /** The topic or the subscriber that a counter counts for. */
 type Subject = { topic: string } | { subscriber: string };
 
-/** The tags that name a topic or subscriber. `queue` comes from the Ruby Routemaster, whose counters go on here. */
+/**
+ * The tag that names the topic or subscriber of a counter. The tag `queue` is from the Ruby Routemaster, whose counters
+ * this bus continues.
+ */
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
  * All values of the tags `status` and `reason`. `seriesOf` needs them to name all counters of a removed topic or
- * subscriber. A counter with a value that is missing here stays until the next sweep, the job that removes leftovers.
+ * subscriber. If a value is missing here, counters with this value stay until the next sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
   reason: ['max_attempts', 'max_age', 'failed_in_bus', 'killed_worker', 'join_refused'],
 };
 
-/** Tells whether each topic or each subscriber has a counter of this name. Undefined if only the whole bus has one. */
+/**
+ * Returns `topic` or `subscriber` if each topic or each subscriber has a counter of this name. Undefined if only the
+ * whole bus has one.
+ */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
   if (type !== 'counter') return undefined;
@@ -25,7 +31,7 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
   return labels.queue === 'subscriber' ? 'subscriber' : undefined;
 }
 
-/** Returns the topic or subscriber of a counter; undefined for a counter of the bus, or of what was removed. */
+/** Returns the topic or subscriber of a counter. Undefined for a counter of the bus, or for a total of removed ones. */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
   const value = kind && tags[TAGS[kind]];

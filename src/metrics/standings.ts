@@ -12,7 +12,7 @@ const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
 /** How long a process keeps the standings that it has read. Reading 10,000 subscribers takes 30 ms or more. */
 const STANDINGS_KEPT_MS = 10_000;
-/** Standings older than this are outdated. The job `sample` makes new ones every ten seconds if a worker is there. */
+/** Standings older than this are outdated. The job `sample` makes new ones every ten seconds while a worker runs. */
 const OUTDATED_MS = 30_000;
 
 /** The figures of one subscriber when the job `sample` last ran, and its rates at that time, in events a second. */
@@ -41,8 +41,8 @@ export interface Standings {
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
   /**
-   * Number of subscribers that the sample found, with joins. If the sets `subscribers` of all partitions have another
-   * size now, subscribers have come or gone.
+   * Number of subscribers that the sample found, including joins. If the sets `subscribers` of all partitions have
+   * another total size now, subscribers have come or gone.
    */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
@@ -53,8 +53,8 @@ export interface Standings {
 }
 
 /**
- * Numbers of events since the bus was installed. `published` counts those of the partition's topics. `delivered` and
- * `failed` count those that its subscribers accepted, or did not accept.
+ * Numbers of events since the bus was installed. `published` counts events of the partition's topics. `delivered`
+ * counts events that its subscribers accepted, and `failed` those that they did not accept.
  */
 export interface PartitionTotals {
   published: number;
@@ -133,7 +133,7 @@ export function unpackStandings(packed: string | undefined): Standings | undefin
 
 /**
  * The figures of a subscriber as Redis stores them. The names of the fields are left out, so 10,000 subscribers take
- * about 1 MB. `rowOf` and `standingOf` must have the same order.
+ * about 1 MB. `rowOf` and `standingOf` must have the fields in the same order.
  */
 type Row = ReturnType<typeof rowOf>;
 

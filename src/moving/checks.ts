@@ -31,8 +31,8 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
 }
 
 /**
- * Throws BootError if processes of the bus live, or a worker gave a sign of life within `leaseMs`. Such a worker may
- * hang, or have been killed a moment ago.
+ * Throws BootError if processes of the bus live, or if a worker gave a sign of life less than `leaseMs` ago. Such a
+ * worker may hang, or may have been killed since.
  */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const running = await runningProcesses(source);
@@ -49,7 +49,9 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
     );
 }
 
-/** Says how many processes live: `1 web and 0 worker processes`. Undefined if none, or if the ACL hides them. */
+/**
+ * Says how many processes live: `1 web and 0 worker processes`. Undefined if there is none, or if the ACL hides them.
+ */
 export async function runningProcesses(source: Partition): Promise<string | undefined> {
   const { web, worker } = (await countProcesses(source)) ?? { web: 0, worker: 0 };
   return web + worker > 0 ? `${web} web and ${worker} worker processes` : undefined;
@@ -64,16 +66,16 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
 }
 
 /**
- * Throws BootError if another run moves the same bus. Each run would delete and write keys that the other has copied,
- * perhaps after the target is in use. Other runs are refused until this connection is closed. Sees no other run if
- * CLIENT LIST or CLIENT SETNAME fails, perhaps because the ACL forbids it.
+ * Throws BootError if another run of bin/move moves the same bus. Each run would delete and write keys that the other
+ * has copied, perhaps when the target is in use already. Other runs are refused until this connection is closed. Sees
+ * no other run if CLIENT LIST or CLIENT SETNAME fails, perhaps because the ACL forbids it.
  */
 export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
   // The name is set before the list is read. So of two runs that begin at the same moment, at least one sees the other.
   await source
     .command((redis) => {
-      // ioredis sets this name again when it has connected again.
+      // ioredis sets this name again whenever it reconnects.
       redis.options.connectionName = name;
       return redis.client('SETNAME', name);
     })
@@ -103,8 +105,8 @@ async function otherConnections(source: Partition): Promise<Partial<Record<strin
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty: a move adds to the keys that it finds. Data that an
- * earlier run of the same move has written is no error.
+ * Throws BootError unless the target can hold a bus and is empty. A move would add its data to the keys that it finds.
+ * Data from an earlier run of the same move is no error.
  */
 export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
@@ -142,7 +144,10 @@ async function isSame(source: Side, target: Side): Promise<boolean> {
   return isSameRedis && source.prefix === target.prefix && (one.db ?? 0) === (other.db ?? 0);
 }
 
-/** Returns the value of the target's key `partitions` during the move. It is no number, so no process starts there. */
+/**
+ * Returns the value of the target's key `partitions` during the move. It is no number, so no process starts on the
+ * target.
+ */
 export function fillingText({ id, partitions }: StoredMove): string {
   return `${partitions}, being filled by the move ${id}`;
 }

@@ -8,9 +8,9 @@ import { KeyReader } from './key_reader.ts';
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/** More elements than a key of PIECE_BYTES has, so that one command reads it whole. */
+/** A key of PIECE_BYTES has fewer elements than this, so one command reads the whole key. */
 const WHOLE = 1_000_000;
-/** For each type of key, the command that counts its elements, or the bytes of a text. */
+/** For each type of key, the command that counts its elements (for a string, its bytes). */
 export const LENGTH = {
   list: 'LLEN',
   set: 'SCARD',

@@ -5,7 +5,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { LENGTH } from './groups.ts';
 import { scanned } from './scanning.ts';
 
-/** About how many keys a bus has, and exactly how many keys and elements each name in COUNTED has. */
+/** The approximate number of keys of a bus, and the exact numbers of keys and elements for each name in COUNTED. */
 export interface KeyCounts {
   keys: number;
   counts: Map<KeyName, { keys: number; elements: number }>;
@@ -72,7 +72,7 @@ async function addKeys(partitions: [Partition, ...Partition[]], into: KeyCounts)
   }
 }
 
-/** True if a key is counted. Keys of the queue `aux` are not moved: processes queue its jobs again at intervals. */
+/** True if a key is counted. Keys of the queue `aux` are not moved, because processes queue its jobs again. */
 function isCounted({ name, parts: [q] }: FoundKey): boolean {
   return COUNTED_NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
 }

@@ -18,7 +18,7 @@ export class KeyReader {
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
   /** Number of elements that one command asks for. SSCAN, HSCAN and ZSCAN may return some more or fewer. */
   readonly #count: number;
-  /** Where the next command begins: an index, a stream id or a cursor. Undefined when the whole key was read. */
+  /** Where the next command begins: an index, a stream id or a cursor. Undefined when the whole key has been read. */
   #place: string | undefined;
 
   constructor(found: FoundKey, count: number) {

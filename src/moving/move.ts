@@ -21,12 +21,13 @@ import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
 /**
- * Number of topics whose marks are set together. A mark of a topic says that another partition has subscribers of it.
+ * Number of topics whose marks are set together. A mark of a topic says that another partition has subscribers of the
+ * topic.
  */
 const TOPICS_PER_SCAN = 300;
 /**
- * Stored in place of a cursor once all is copied and compared. The target may be in use from then on, so a later run
- * copies again only if the target has lost the copy.
+ * Stored in place of a cursor when everything has been copied and compared. The target may be in use from then on, so a
+ * later run copies again only if the target has lost the copy.
  */
 const COPIED = 'copied';
 
@@ -34,7 +35,7 @@ interface Move {
   source: Side;
   target: Side;
   leaseMs: number;
-  /** True if the user has said that other connections that run scripts belong to another bus. */
+  /** True if, as the user has said, all other connections that run scripts belong to another bus. */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
   progress: (done: number, total: number) => void;
@@ -45,9 +46,9 @@ interface Move {
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
- * Copies a stopped bus with one partition into a bus with several. The source keeps its data, and the move is stored
- * there (the key `move`), so that no process starts on it. A move that was cut off continues where it stopped. Throws
- * BootError if a person must act.
+ * Copies a stopped bus with one partition into a bus with several. The source keeps its data, and gets the key `move`,
+ * so that no process starts on it. A move that was cut off continues where it stopped. Throws BootError if a person
+ * must act.
  */
 export function move(parts: Move): Promise<Comparison> {
   return moveAll(parts).catch((error: unknown) => explain(error, parts.source));
@@ -101,11 +102,14 @@ async function moveAll(parts: Move): Promise<Comparison> {
   return comparison;
 }
 
-/** Says how the source has changed since it was counted, or which processes run there. Undefined if neither is so. */
+/**
+ * Says how the source has changed since it was counted, or which processes run there. Undefined if it has not changed
+ * and no process runs.
+ */
 async function changeOf(partitions: Partitions, before: KeyCounts): Promise<string | undefined> {
   const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
   if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
-  // A process that was still starting when the move began was not counted then, and may not have changed data yet.
+  // A process that was starting when the move began was not found then, and may not have changed any data yet.
   const running = await runningProcesses(partitions.control);
   return running && `${running} have started`;
 }
@@ -148,8 +152,8 @@ async function copy(
   for await (const copied of mover.copy(cursor)) {
     done += copied.keys;
     progress(done);
-    // If this run is cut off, the next run goes on at `cursor`. After the last keys `cursor` is 0, which also stands
-    // for the beginning: the next run then copies everything again, which does no harm.
+    // If this run is cut off, the next run goes on at `cursor`. After the last keys `cursor` is 0, as at the beginning.
+    // The next run then copies everything again, which does no harm.
     await storeMove(control, { ...stored, redisRunId, cursor: copied.cursor });
   }
   await markTopics(source, target);
@@ -171,8 +175,8 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start as soon as the number of partitions is stored, so all that they
- * need is stored before.
+ * Lets processes start on the target. They can start as soon as the number of partitions is stored, so everything that
+ * they need is stored first.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   await storeMove(source.partitions.control, { ...stored, cursor: COPIED });

@@ -73,7 +73,9 @@ export class Mover {
     );
   }
 
-  /** Returns commands that delete lists and streams in the target, as a second copy would double their elements. */
+  /**
+   * Returns commands that delete lists and streams in the target, because a second copy would double their elements.
+   */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
     for (const [index, { reader }] of group.entries())
@@ -84,8 +86,8 @@ export class Mover {
   }
 
   /**
-   * Returns which of these elements of a key go to which partition. Each partition in `whole` gets all elements.
-   * Without `whole`, each element goes to the partition of its owner, such as a subscriber.
+   * Divides these elements of a key among the partitions. Each partition in `whole` gets all elements. Without `whole`,
+   * each element goes to the partition of its owner, such as a subscriber.
    */
   async #shares(
     { found }: KeyReader,
@@ -119,9 +121,9 @@ export class Mover {
     if (elements.length === 0) return;
     const key = this.#nameIn(partition, found);
     const commands = writing(type, key, elements);
-    // A key that expires is written in one transaction with the time at which it expires. Suppose that the move stopped
-    // between the two, and the source's key expired before another run. That run would not copy the key again, so the
-    // copy would never expire: a former secret, for example, would stay valid for ever.
+    // A key that expires is written in one transaction with the time at which it expires. Without the transaction, the
+    // move could stop before this time is set, and the source's key could expire before the next run. Then the copy
+    // would never expire: a former secret, for example, would stay valid for ever.
     const transaction = [['MULTI'], ...commands, ['PEXPIREAT', key, expiresMs], ['EXEC']];
     for (const command of expiresMs >= 0 ? transaction : commands) add(writes, partition, command);
   }
@@ -138,13 +140,13 @@ export class Mover {
       await partition.command(async (redis) => {
         const pipeline = redis.pipeline();
         for (const [verb, ...args] of commands) pipeline.call(String(verb), ...args);
-        // The reply to EXEC has the errors of its commands.
+        // The reply to EXEC has the errors of the commands in the transaction.
         const failed = (await replies(pipeline)).flat().find((reply) => reply instanceof Error);
         if (failed) throw failed;
       });
   }
 
-  /** Returns the key under which a partition of the target has a key of the source. */
+  /** Returns a key of the source, with the prefix of this partition of the target in place of its own. */
   #nameIn({ prefix }: Partition, { key }: FoundKey): string {
     return prefix + key.slice(this.#source.prefix.length);
   }

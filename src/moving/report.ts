@@ -4,7 +4,7 @@ import type { Side } from './side.ts';
 
 const WIDTH = 40;
 
-/** Minimum time between two lines of progress in a file. A terminal shows each report in the same line. */
+/** Minimum time between two lines of progress if the output is not a terminal. */
 const TELL_EVERY_MS = 5000;
 
 /** Returns a function that shows the progress of a move. On a terminal, each report replaces the previous one. */

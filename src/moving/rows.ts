@@ -75,8 +75,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' is no batch. Its long value makes Redis store the hash as a table, which is faster to search. So every
-  // partition gets this field.
+  // The field '' stands for no batch. Its long value makes Redis store the hash as a hash table, which is faster to
+  // search. So every partition gets this field.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
@@ -97,8 +97,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The Redis key of an idempotency key has only a digest, which does not show the topic. So every partition gets all
-  // idempotency keys, and also the quota of each client.
+  // The Redis key for an idempotency key has only a digest, which does not show the topic. So every partition gets all
+  // idempotency keys, and the quotas of all clients.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -167,7 +167,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   ruby_watched: passing,
 };
 
-/** The fields of a client that every partition gets. Others, such as digests, go to the control partition. */
+/** The fields of a client that every partition gets. Other fields, such as digests, go to the control partition. */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 
 function ownerOfTrigger(member: string): Owner {

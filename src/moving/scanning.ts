@@ -4,8 +4,8 @@ import type { Partition } from '../store/partition.ts';
 const COUNT = 1000;
 
 /**
- * Yields the keys of partitions of the same Redis, in groups. The scan begins at the cursor `at`. Each group has the
- * `cursor` from which another scan would go on after this group. A key may come twice.
+ * Yields the keys of partitions that share a Redis, in groups. The scan begins at the cursor `at`. Each group has the
+ * `cursor` at which another scan can go on after this group. A key may come twice.
  */
 export async function* scanned(
   partitions: readonly [Partition, ...Partition[]],

@@ -11,8 +11,9 @@ export interface StoredMove {
   to: string;
   partitions: number;
   /**
-   * The cursor at which the scan of the source goes on after an interruption, or `copied` when everything is copied.
-   * The cursor is valid only while Redis has this `redisRunId`, because the cursors of a restarted Redis differ.
+   * The cursor at which the scan of the source goes on after an interruption, or `copied` when everything has been
+   * copied. The cursor is valid only while the `run_id` of Redis is `redisRunId`, because a restarted Redis has other
+   * cursors.
    */
   cursor: string;
   redisRunId: string;
@@ -38,7 +39,7 @@ export async function readMove(source: Partition): Promise<StoredMove | undefine
   return { id, to, partitions: Number(partitions), cursor, redisRunId, doneMs };
 }
 
-/** Stores in the source how far the move is. From then on no process of the bus starts there. */
+/** Stores in the source how far the move has come. From then on, no process of the bus starts on the source. */
 export async function storeMove(
   source: Partition,
   { doneMs, redisRunId, ...stored }: StoredMove,
@@ -53,9 +54,8 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // The target may have the same prefix in the same Redis. Its number of partitions is then stored in a key that this
-  // bus reads too. This bus does not start until that key is deleted. On a cluster, the target must have another
-  // prefix.
+  // If the target has the same prefix in the same Redis, its number of partitions is in a key that this bus reads too.
+  // This bus does not start until that key is deleted. On a cluster, the target must have another prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

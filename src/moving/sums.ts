@@ -7,7 +7,7 @@ type Summed = Map<Partition, Map<string, number>>;
 
 /**
  * Computes a hash of totals for each new partition. The old hash cannot be copied, because the data that it sums up is
- * divided among the new partitions. `source` is the old partition, and `of` the variable part of the key: a client's
+ * divided among the new partitions. `source` is the old partition. `of` is the variable part of the key: a client's
  * token in `delayed:held:{token}`, otherwise empty.
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;

@@ -10,8 +10,8 @@ export interface Field {
 
 /**
  * Returns the fields of the object that a schema describes, and of the objects inside it, such as `events` and
- * `events.sent`. For a list, these are the fields of its items. For a schema with alternatives, they are those of the
- * first one that is an object.
+ * `events.sent`. For a list, these are the fields of its items. For a schema with alternatives, these are the fields of
+ * the first alternative that is an object.
  */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};

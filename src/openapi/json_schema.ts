@@ -28,8 +28,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // zod cannot describe the rules of input that a function of the bus checks. With `any`, the JSON Schema permits
-      // anything there, unless the `meta` of the zod schema gives a type.
+      // zod cannot describe input that a function of the bus checks. With `any`, the JSON Schema permits any such
+      // input, unless the `meta` of the zod schema gives a type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;
@@ -40,7 +40,7 @@ export class Schemas {
   }
 
   /**
-   * Returns a member of a schema, or undefined if it says nothing to a reader, such as the limits of JavaScript's
+   * Returns a member of a schema, or undefined if a reader does not need it, as with the limits of JavaScript's
    * integers. Moves a named schema to `components`, and returns a reference to it.
    */
   #tidied(key: string, value: unknown, isOutput: boolean): unknown {

@@ -47,8 +47,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await refuseMoved(partitions.control);
       await fixPartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // Publishes will need the command WAIT, which the ACL of Redis may forbid. So it is tried now. For 0 replicas it
-      // returns at once.
+      // Publishes will need the command WAIT, which the ACL of Redis may forbid. So it is tried now. WAIT for 0
+      // replicas returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       const takenOver = await takenOverAtMs(partitions.control);
       const assumed = takenOver === undefined ? 'none' : 'routemaster';
@@ -56,7 +56,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
     } catch (error) {
       if (!isPassing(error)) return await throwForOperator(partitions.all, error);
       const cause = (error as Error).cause as Error | undefined;
-      // Only errors that Redis has answered are logged here. The connection itself logs other errors, such as a cut
+      // Only error replies from Redis are logged here. The connection itself logs other errors, such as a lost
       // connection.
       if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
         toldReason = cause.message;

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 const WRONG_USAGE = 2;
 
 /**
- * Ends the process with the text that says how to use a command of bin/. `problem` says what the user did wrong;
- * without it, the user asked for the text. The texts are in src/, because the Docker image lacks bin/.
+ * Ends the process with the text that says how to use a command of bin/. `problem` says what the user did wrong. It is
+ * undefined if the user asked for the text. The texts are in src/, because the Docker image lacks bin/.
  */
 export function endWithUsage(command: 'move' | 'takeover', problem?: string): never {
   const text = readFileSync(join(import.meta.dirname, '..', `${command}.txt`), 'utf8');

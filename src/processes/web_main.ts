@@ -73,7 +73,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // No call was handled in the assumed mode: so far, all except health checks were refused or redirected to https.
+    // The mode can still change: so far, all calls except health checks were refused or redirected to https.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;

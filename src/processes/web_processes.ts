@@ -6,7 +6,7 @@ import { BootError } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 
 /**
- * A process that dies later than this after its start did not fail at its start. So the wait for its replacement is
+ * A process that has run for longer than this did not fail at its start. When it dies, the wait for its replacement is
  * short again.
  */
 const STEADY_MS = 10_000;
@@ -58,9 +58,9 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too. Then all processes end. But if
-    // one of them serves requests, they go on, because the cause may be temporary: during an upgrade, for example, a
-    // process of the former release may find data in a newer layout.
+    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too. Then all processes end, unless
+    // one of them serves requests: the cause may be temporary. During an upgrade, for example, a process of the former
+    // release may find data in a newer layout.
     if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();

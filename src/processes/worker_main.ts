@@ -27,7 +27,7 @@ const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
 
 await start(async () => {
   const config = readConfig();
-  // Throws if the policy is invalid, so that the process ends at once. Otherwise each thread would fail later.
+  // Throws if the policy is invalid, so that the process ends at once. Without this, each thread would fail later.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);

@@ -19,7 +19,7 @@ const PATIENCE_MS = 500;
 export interface ApplyingParts {
   /**
    * The partitions in which entries are applied. With ROUTEMASTER_MIN_REPLICAS, a script call on these resolves only
-   * when replicas have its writes.
+   * when replicas have confirmed its writes.
    */
   confirmed: Partitions;
   figures: PublishFigures;
@@ -37,7 +37,7 @@ interface Work {
 interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
-  /** Resolves when the marks of topics without subscribers in this partition are removed. */
+  /** Resolves when the marks of topics without subscribers in this partition have been removed. */
   marksRemoved: Promise<void>;
 }
 
@@ -62,10 +62,10 @@ export class Applying {
   /**
    * Makes the partition `to` apply entries from the outbox of `home`. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: one script call usually applies entries from the outboxes of several partitions, and fails if one of
-   *   them cannot be applied. With `alone` it applies only these entries.
-   * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Until `to` has answered, further calls
-   *   with `inTime` throw at once.
+   * - `alone`: the script call applies only these entries. Without `alone`, it may also apply entries from other
+   *   outboxes, and fails if one of these cannot be applied.
+   * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Further calls with `inTime` throw at once
+   *   until `to` has answered.
    */
   async apply(
     home: Partition,
@@ -77,8 +77,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // Without `inTime`, the call may be part of deleting a topic. A topic exists until its last mark is removed, so
-      // the call waits for this.
+      // Without `inTime`, the call may be part of deleting a topic. The topic exists until its last mark is removed, so
+      // the call waits for the removal.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }

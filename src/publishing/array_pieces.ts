@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A piece ends after the first element with which it has at least this many characters or commas. Parsing such a piece
- * takes about 1 ms.
+ * A piece ends after the element with which it reaches this many characters or commas. Parsing such a piece takes about
+ * 1 ms.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -54,9 +54,9 @@ export class ArrayPieces {
   }
 
   /**
-   * Returns the next piece, whose elements have at most the size `max` each. If the first element is larger, the piece
-   * is only the beginning of this element, with `isTooLong`. Yields an empty list after every CHARACTERS characters, so
-   * that other requests are served.
+   * Returns the next piece. Each of its elements has at most the size `max`. If the first element is larger, the piece
+   * is only the beginning of this element, and `isTooLong` is true. Yields an empty list after every CHARACTERS
+   * characters, so that other requests are served.
    */
   *next(max: MaxSize): Generator<[], Piece> {
     const from = this.#at;

@@ -19,9 +19,9 @@ const MAX_OF_PUBLICATION = MAX_COPIES.publication;
 /** Time for which a count of a topic's subscribers is used to check publications. */
 const FRESH_MS = 1000;
 /**
- * If this process has no fresh count of a topic's subscribers, a publication of more than this number of events waits
- * for a new count. A long event counts as several. For 10,000 subscribers (the default maximum), 10 events make only
- * 100,000 copies, half of MAX_OF_PUBLICATION, so no count is needed.
+ * Maximum events of a publication that need not wait for a fresh count of its topic's subscribers. A long event counts
+ * as several. For 10,000 subscribers (the default maximum), 10 events make only 100,000 copies, half of
+ * MAX_OF_PUBLICATION.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;

@@ -24,7 +24,7 @@ export interface TimedEvent {
   text: string;
   /**
    * Set if the event has no timestamp yet. In this case `text` is the first part of the event, and `rest` the second.
-   * Redis puts the time at which the event is due between them.
+   * Between them, Redis puts the time at which the event is due.
    */
   rest?: string;
 }
@@ -55,8 +55,8 @@ export function timedEvent(
 }
 
 /**
- * Returns the JSON text of an event in two parts, between which the timestamp belongs. For some events, it becomes
- * known only in Redis.
+ * Returns the JSON text of an event in two parts, between which the timestamp belongs. Redis sets the timestamps of
+ * some events.
  */
 export function aroundTimestamp({
   id,

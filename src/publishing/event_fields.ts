@@ -5,7 +5,7 @@ import type { EventDialect } from '../routing/dialect.ts';
 import { canParseUrl } from '../urls.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
-/** Maximum characters of the name of an unknown field that an error message repeats. */
+/** Maximum characters that an error message repeats of the name of an unknown field. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 /** The fields of an event that a publisher may send. */
@@ -16,8 +16,8 @@ export const MAX_DELAY_MS = 31_536_000_000;
 export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
-// Matches the ids `.` and `..`. A timed event must not have them, because its id is a part of a URL's path, from which
-// `fetch`, for example, removes them.
+// Matches the ids `.` and `..`. A timed event must not have them: its id is a part of a URL's path, and `fetch`, for
+// example, removes such parts.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL that has no white space and no control characters.
@@ -47,8 +47,8 @@ interface EventSource {
 export type ReadEvent = string | TimedEvent;
 
 /**
- * Checks a parsed event, and returns what is stored. Throws bad_event with the wrong `field`, and with the `index` if
- * given.
+ * Checks a parsed event, and returns what is stored. Throws bad_event, which names the wrong `field`, and the `index`
+ * if it is given.
  */
 export function readEvent(value: unknown, index: number | undefined, source: EventSource): ReadEvent {
   try {

@@ -32,20 +32,23 @@ export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
 }
 
 /**
- * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large, or bad_event with the wrong
- * `field`, and with the `index` of the event if the body can have several.
+ * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large or bad_event. bad_event names
+ * the wrong `field`, and the `index` of the event if the body can have several.
  */
 export function readEvents(body: EventBody): ReadEvent[] {
   const max = maxSizeIn(body);
   const { text, isNdjson } = body;
   if (isNdjson) return readAll([...parseLines(text, max)].flat(), [], body);
-  // `max` bounds one event. An array may be longer, so its events are looked at one by one.
+  // `max` is for one event. A longer array is parsed in pieces, so that the size of each event is checked.
   if (text.length > max.length && isArray(text)) return readAll([...parsePieces(text, max)].flat(), [], body);
   const value = parseBody(text, max);
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
 }
 
-/** Reads the events of a body as `readEvents` does, but yields about once in a millisecond to other requests. */
+/**
+ * Reads the events of a body as `readEvents` does, but yields about once a millisecond, so that other requests are
+ * served.
+ */
 export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
   const max = maxSizeIn(body);
@@ -171,9 +174,9 @@ function parseLine(line: string, index: number, max: MaxSize): unknown {
 }
 
 /**
- * Throws if JSON text is too long for an event, or if it is longer than SHORT_TEXT and too deeply nested, or has too
- * many delimiters: brackets, commas and quotes outside of strings. This is checked before the text is parsed, because
- * parsing takes several times as long.
+ * Throws if JSON text is too long for an event. Throws also if text longer than SHORT_TEXT is nested too deeply, or has
+ * too many delimiters (brackets, commas and quotes outside of strings). This is checked before the text is parsed,
+ * because parsing takes several times as long.
  */
 function refuseHuge(json: string, max: MaxSize, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= max.length) return;

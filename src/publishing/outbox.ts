@@ -39,8 +39,8 @@ interface OutboxHolder {
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The entries that were read last from an outbox: how many they are (`count`), their `bytes`, and the number of the
- * `last` one. The next call of the script `read_outbox` removes them.
+ * The entries that were last read from an outbox: their `count`, their `bytes`, and the number of the `last` one. The
+ * next call of the script `read_outbox` removes them.
  */
 interface LastRead {
   last: number;
@@ -67,8 +67,8 @@ export class Outbox {
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
-   * About how many bytes of entries that were set aside are moved at a time. This number becomes 1 (one entry at a
-   * time) if Redis has no memory for so many bytes, and grows with each success.
+   * Approximate maximum bytes of set-aside entries that are sent at a time. It becomes 1 (one entry at a time) if Redis
+   * has no memory for so many bytes, and grows with each success.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -86,8 +86,8 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // `behind` has the partitions for which entries are set aside. Those entries must be applied first. The ones for
-      // `to` were applied above, but another process may have set aside more since.
+      // `behind` has the partitions for which entries are set aside. Those entries must be applied first. Those for
+      // `to` were applied above, but another process may have set aside more entries since.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -115,9 +115,9 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. `holder` is the worker with the job for this list of entries. If the list is empty, the result is
-   * `ended` if this job was deleted in the same step, and otherwise `lost`, also without a holder. Throws
-   * StorageUnavailable or StorageFull if `to` cannot apply the entries.
+   * returns true. `holder` is the worker with the job for this list of entries. When no entry is left, the result is
+   * `ended` if this job was deleted in the same step. It is `lost` if the worker no longer holds the job, or if there
+   * is no `holder`. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
    */
   async emptyAside(
     home: Partition,
@@ -168,9 +168,9 @@ export class Outbox {
   }
 
   /**
-   * Makes each partition apply those of the entries that are for it. Skips the partitions in `behind`: older entries
-   * are set aside for them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for
-   * each other one up to PATIENCE_MS. Resolves with the error of each partition that has failed.
+   * Makes each partition apply the entries that are for it. Skips the partitions in `behind`: older entries are set
+   * aside for them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for any other
+   * partition up to PATIENCE_MS. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,

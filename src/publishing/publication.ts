@@ -45,7 +45,7 @@ export interface Stored {
 }
 
 /**
- * Stores publications of one partition's topics with one script call, in the given order. Redis remembers the
+ * Stores publications to topics of one partition in the given order, with one script call. Redis remembers the
  * idempotency keys of accepted publications for `idempotencyWindowMs`.
  */
 export async function storePublications(

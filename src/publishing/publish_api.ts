@@ -20,8 +20,9 @@ import type { StorageGuard } from './storage_guard.ts';
 
 /**
  * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further
- * publishes wait as text: when parsed, 350 KB of tiny events take 12 MB, and a process with 128 such publishes took 1.5
- * GB. A higher limit would not store them sooner, because one script call stores 2,000 events, or one publication.
+ * publishes wait as text, which takes less memory. When parsed, 350 KB of tiny events take 12 MB. A process with 128
+ * such publishes took 1.5 GB. A higher limit would not store them sooner, because one script call stores 2,000 events,
+ * or one publication.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
@@ -93,7 +94,7 @@ export function publishApi(parts: PublishParts): Route[] {
       },
       /**
        * Publishes the events of a body. Resolves when Redis has stored them. An event with `at` or `delay` is stored
-       * until it is due, all others are stored for all subscribers of the topic.
+       * until it is due. All others are stored for all subscribers of the topic.
        */
       handle(call) {
         const limit = isLong(call) ? longPublishes : shortPublishes;
@@ -111,7 +112,7 @@ export function publishApi(parts: PublishParts): Route[] {
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await runSteps(readInSteps(body), client, budget) : readEvents(body);
     // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
-    // removed, or have got narrower scopes.
+    // removed, or its scopes narrowed.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
     // `admit` has charged the first event, and the bytes.
     if (rateLimit && events.length > 1) rates = await rateLimit.charge(client, events.length - 1, 0);

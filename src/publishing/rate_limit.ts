@@ -33,7 +33,8 @@ interface Bucket {
 
 /**
  * Limits the publishes of each client over all processes, by token buckets in Redis. Once Redis has said that a bucket
- * of a client is empty, this process refuses the client without asking Redis again, until the bucket has room.
+ * of a client is empty, this process refuses the client without asking Redis again, until the bucket has refilled
+ * enough.
  */
 export class RateLimit {
   readonly #control: Partition;

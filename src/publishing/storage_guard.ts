@@ -18,8 +18,8 @@ export class StorageGuard {
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * The partitions (by index) whose Redis was above the high mark at the last measurement, with the time (ms) of the
-   * first of its successive measurements above the mark.
+   * The partitions (by index) whose Redis was above the high mark at the last measurement, each with the time (ms)
+   * since which all measurements were above the mark.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -43,8 +43,8 @@ export class StorageGuard {
   }
 
   /**
-   * The lowest memory limit (bytes) of the bus's Redises, as last measured. It is 0 if one of them has no limit, or
-   * nothing was measured yet. If the last measurement is old, a new one begins.
+   * The lowest memory limit (bytes) of the bus's Redises, as last measured. It is 0 if one of them has no limit, or if
+   * nothing has been measured yet. If the last measurement is old, a new one begins.
    */
   get maxBytes(): number {
     if (!this.#isFresh) this.#measuring ??= this.#measureAll();
@@ -94,8 +94,8 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or of none
-   * if Redis cannot be reached: storing will throw StorageUnavailable anyway.
+   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement. The list is
+   * empty if Redis cannot be reached. Storing will then throw StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

@@ -9,8 +9,8 @@ import { type Delivery, deliveryOf } from './delivery.ts';
 const MAX_BATCHES_PER_CALL = 100;
 
 /**
- * The place of a batch in a listing, which is sorted by `placeMs`, then by id. `placeMs`, in ms with three decimals, is
- * when the batch ended or, if it has not ended, when it was opened.
+ * The place of a batch in a listing, which is sorted by `placeMs`, then by id. `placeMs` (ms with three decimals) is
+ * when the batch ended, or when it was opened if it has not ended.
  */
 export interface DeliveryPlace {
   placeMs: number;
@@ -61,8 +61,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A script call returns fewer batches than asked for if no more follow, or if it has looked at 2,000. The page
-      // ends even if it is short then, because filling it could take many script calls.
+      // A script call returns fewer batches than asked for if there are no more, or if it has looked at 2,000. Then
+      // even a short page ends, because filling it could take many script calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }

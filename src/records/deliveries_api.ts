@@ -70,7 +70,7 @@ interface DeliveriesParts extends AskedSubscribersParts {
 
 /**
  * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client sees and tries its
- * own batches, and root the batches of all. Viewers only see them.
+ * own batches. Root sees and tries all batches. Viewers only see them.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { deliveries } = parts;

@@ -5,8 +5,8 @@ import { bytesOf, jobPlaces, type PackedJob, type Place, textOf, withoutBatch } 
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Maximum comparisons of one script call; 500,000 take Redis about 10 ms. To find a job, the script compares it with
- * each element of several lists.
+ * Maximum comparisons in one script call. The script finds a job by comparing it with each element of several lists.
+ * 500,000 comparisons take Redis about 10 ms.
  */
 const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
@@ -70,7 +70,7 @@ export class JobSweep {
     return this.#portions === 1 || crc32(job) % this.#portions === this.#portion;
   }
 
-  /** Counts in how many places each job of `known` is. Adds the other jobs in these places to `unindexed`, if given. */
+  /** Counts the places of each job in `known`. Adds jobs that are not in `known` to `unindexed`, if it is given. */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waitingTokens)) {
       for (const job of place.jobs.map(textOf)) {
@@ -99,9 +99,9 @@ export class JobSweep {
   }
 
   /**
-   * Repairs jobs that seem to be in no place, in several, or not in the index. First reads the index again, because it
-   * may have changed meanwhile. If `indexed` is 1, repairs only the jobs that are in the index now; if it is 0, only
-   * the others.
+   * Repairs jobs that seem to be in no place, in several places, or not in the index. First reads the index again,
+   * because it may have changed. If `indexed` is 1, repairs only the jobs that are in the index now. If it is 0,
+   * repairs only the others.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

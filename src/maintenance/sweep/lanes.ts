@@ -1,7 +1,10 @@
 import { bidOf, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Repairs leases, lanes and shares of workers. `holding` names the workers that the sweep saw with a job. */
+/**
+ * Repairs what Redis stores about each worker: its lease, its lane and its share (see SHARES). `holding` has the
+ * workers that the sweep saw with a job.
+ */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
   const workers = new Set(holding);
@@ -20,12 +23,12 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     }));
     await walk.repair('sweep_workers', { suspects });
   }
-  // The script is called even if there are no workers, because it also checks the stored number of deliveries in flight
-  // of each subscriber.
+  // The script is called even if there are no workers, because it also recounts the deliveries in flight of each
+  // subscriber.
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
-/** Restarts the deliveries to subscribers whose lanes are stuck, or wait for a trial job that is gone. */
+/** Restarts the deliveries to subscribers if all their jobs wait, or if the only job that may run (a trial) is gone. */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });
   for await (const tokens of walk.members('subscribers')) await walk.repair('sweep_lanes', { tokens });

@@ -4,9 +4,9 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Deletes topics that nobody uses, and corrects the lists of the topics that each client owns. Adds the counts of
- * removed topics and subscribers to the totals. Earlier releases leave such data, so these repairs are not reported as
- * findings.
+ * Deletes topics that nobody uses, and corrects the list of the topics that each client owns. Adds the counts of
+ * removed topics and subscribers to the totals of all removed ones. Earlier releases have left such data, so these
+ * repairs are not reported as findings.
  */
 export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
   const tidy = (topics: Buffer[], owner?: string) =>
@@ -20,8 +20,8 @@ export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
 }
 
 /**
- * Describes a counter of a topic or subscriber for the script `fold`: its topic or subscriber, its field in the hash
- * `counters`, and `total`. If the topic or subscriber was removed, the script adds the count to the field `total`.
+ * Describes a counter of a topic or subscriber to the script `fold`: its topic or subscriber, its field in the hash
+ * `counters`, and the field `total`. If the topic or subscriber has been removed, the script adds the count to `total`.
  * Returns undefined for any other counter.
  */
 function seriesIn(field: Buffer) {

@@ -21,7 +21,10 @@ interface SweepOptions {
   findings?: Finding[];
   /** Maximum jobs of a queue that one sweep checks. If the queue has more, each sweep checks a random part of them. */
   maxJobs?: number;
-  /** Number of living workers of a Ruby Routemaster, from which jobs are hidden (sweep_jobs.lua). */
+  /**
+   * Number of living workers of a Ruby Routemaster. The sweep puts lost jobs where these workers do not take them
+   * (sweep_jobs.lua).
+   */
   rubyWorkers?: number;
 }
 
@@ -42,8 +45,8 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   for (const jobs of [main, aux]) await walk.skippable(jobs.run());
   await sweepLanes(walk, waitingTokens);
   await sweepJoins(walk, seen);
-  // Gauges are not checked while a Ruby process uses this Redis. The Ruby process counts an event at once, but this bus
-  // sees the event only when it has converted the batch. So correct gauges would seem wrong.
+  // Gauges are not checked while a Ruby process uses this Redis. The Ruby process counts an event at once, but the
+  // sweep sees the event only after this bus has converted its batch. So correct gauges would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, seen);
   await sweepDelayed(walk, seen);

@@ -4,7 +4,7 @@ import { slices, type Walk } from './walk.ts';
 /** Repairs triggers, their entries in `triggers:due`, and the bytes of each client's triggers in `triggers:bytes`. */
 export async function sweepTriggers(walk: Walk, seen: Seen): Promise<void> {
   const clients = seen.of('triggers_of');
-  // The members of `triggers:due` that stand for the triggers: name, a space, and the client's token.
+  // Each trigger as `triggers:due` has it: its name, a space, and its client's token.
   const triggers = new Set(seen.keys('trigger').map(({ parts: [client, name] }) => `${name} ${client}`));
   const check = async (names: string[]) => {
     const others = names.filter((name) => !triggers.has(name));

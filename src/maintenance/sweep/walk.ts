@@ -13,7 +13,9 @@ import { type Finding, isFindingKind } from './finding.ts';
  * Maximum elements (keys, members, fields) that one command reads or one script call checks. 300 take Redis about 1 ms.
  */
 const ELEMENTS_PER_SLICE = 300;
-/** Minimum length of a rest. Shorter rests are added up until they reach it, because timers are too coarse for them. */
+/**
+ * Minimum length of a rest between calls to Redis. Shorter rests are added up, because timers are too coarse for them.
+ */
 const MIN_REST_MS = 5;
 
 type ScannedType = 'set' | 'zset' | 'hash';
@@ -41,7 +43,7 @@ export class Walk {
   readonly #findings: Finding[];
   #restDueMs = 0;
   #unreadable: unknown;
-  /** Those keys without parts, such as `topics`, that the scan of all keys found; undefined before its end. */
+  /** The keys with a fixed name, such as `topics`, that `keys()` has found. Undefined until it has yielded all keys. */
   #present: ReadonlySet<KeyName> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
@@ -74,9 +76,9 @@ export class Walk {
   }
 
   /**
-   * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` make its key: for example
-   * `keys.topics_owned(token)`. Does not read a key without parts that the scan of all keys did not find. This halves
-   * the commands for an idle partition.
+   * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` give its key, such as
+   * `keys.topics_owned(token)`. Skips a key with a fixed name if `keys()` did not find it. This halves the commands for
+   * an idle partition.
    */
   async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
     const keyOf: (...parts: string[]) => string = this.partition.keys[name];
@@ -124,8 +126,8 @@ export class Walk {
   }
 
   /**
-   * Runs a script for the names in the list that `args` has, and calls `note` with its reply. If the script fails at an
-   * unreadable key, it runs again for each name alone. So only names with an unreadable key are skipped.
+   * Runs a script, and calls `note` with its reply. If the script fails at an unreadable key, runs it again, once for
+   * each element of the list in `args`. So only elements with an unreadable key are skipped.
    */
   async runForEach<N extends ScriptName>(script: N, args: Arguments<N>, note = (_: Reply<N>) => {}) {
     const reply = await this.skippable(this.run(script, args));
@@ -136,7 +138,7 @@ export class Walk {
       await this.runForEach(script, { ...all, [list]: [name] } as Arguments<N>, note);
   }
 
-  /** Resolves with the result of a step, or with undefined if it failed at an unreadable key: the sweep goes on. */
+  /** Resolves with the result of a step. If the step fails at an unreadable key, resolves with undefined. */
   async skippable<T>(step: Promise<T>): Promise<T | undefined> {
     try {
       return await step;
