@@ -51,7 +51,7 @@ type Entry = Reply<'list_deliveries'>['entries'][number];
 /** A record in the delivery log (lua/records/delivery_log.lua). */
 type Record = [
   endedAtUs: number,
-  /** 0 stands for `openedAtMs`: the first events of a batch may fill it. */
+  /** 0 if the batch was closed when it was opened, because its first events filled it. */
   closedAtMs: number,
   openedAtMs: number,
   events: number,

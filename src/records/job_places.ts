@@ -21,7 +21,7 @@ export interface FoundJob {
   sinceMs?: number;
 }
 
-/** How far a JobPlace has read. For a list it is the number of jobs that were read. */
+/** How far a JobPlace has read. For a list it is the number of jobs that have been read. */
 export type Position = readonly string[];
 
 /** The next call continues after `end`, which is undefined if no job follows. */
@@ -141,8 +141,8 @@ function heldJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. Even a listing that stops between two
- * of these names can go on later: it stores `cursor` and the last name that it used, repeats the SSCAN, and skips the
+ * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. A listing can stop between two of
+ * these names, and continue later: it stores `cursor` and the last name that it used, repeats the SSCAN, and skips the
  * names up to that one.
  */
 async function scanNames(redis: Commands, key: string, cursor: string) {

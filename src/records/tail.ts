@@ -6,14 +6,14 @@ import { NAMED } from '../routing/schemas.ts';
 import type { Partition } from '../store/partition.ts';
 import { msOf } from '../store/replies.ts';
 
-/** Stands for the name of a topic if somebody watches all topics. No topic has this name. */
+/** Used instead of a topic's name if somebody watches all topics. No topic has this name. */
 const ALL_TOPICS = '*';
 /** Time for which a topic is watched after somebody has last asked for its events. */
 const WATCH_MS = 15_000;
 /** Maximum topics that are watched at a time. Redis keeps the newest KEPT events of each. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/** Maximum bytes of an event that is shown. If an event is longer, only its length is shown. */
+/** Maximum bytes of an event that is shown in full. Of a longer event, only the length is shown. */
 const MAX_EVENT_BYTES = 2000;
 /** Interval at which a process asks Redis which topics are watched, and sends Redis the events of these topics. */
 const INTERVAL_MS = 1000;
@@ -147,8 +147,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of the last second for a watched topic. If nobody watched it when the second began, returns its
- * events in the entry ALL_TOPICS. Their `skipped` is 0, because that entry counts the events of all topics.
+ * Returns the events of the last second for a watched topic. If nobody watched the topic when the second began, takes
+ * its events from the entry ALL_TOPICS. Their `skipped` becomes 0, because that entry counts the skipped events of all
+ * topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

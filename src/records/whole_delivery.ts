@@ -4,7 +4,7 @@ import type { Delivery } from './delivery.ts';
 const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
- * Yields the JSON of a batch with its events in pieces, because the events can be hundreds of megabytes. `bytes` (of a
+ * Yields, piece by piece, the JSON of a batch with its events, which can be hundreds of megabytes. `bytes` (of a
  * delivery) and `topics` (how many events each topic has) come last. They are null if events are missing, because the
  * batch was accepted or dropped meanwhile.
  */

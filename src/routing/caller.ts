@@ -1,16 +1,16 @@
-/** The role of a caller. A viewer sees what root sees, and may change nothing. */
+/** The role of a caller. A viewer sees what root sees, but can change nothing. */
 export type Role = 'client' | 'root' | 'viewer';
 
 /**
- * Topic patterns that limit what a client may publish, and to what it may subscribe. Undefined allows any topic, and an
- * empty list none.
+ * Patterns of the topics to which a client may publish, and of those to which it may subscribe. Undefined allows any
+ * topic, and an empty list none.
  */
 export interface Scopes {
   publish?: readonly string[];
   subscribe?: readonly string[];
 }
 
-/** An authenticated client. `scopes` is undefined if it is not limited. */
+/** An authenticated client. `scopes` is undefined if the client is not limited. */
 export interface ClientCaller {
   role: 'client';
   token: string;

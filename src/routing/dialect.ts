@@ -6,7 +6,7 @@ export interface Dialect {
   published: 200 | 204;
   /** Status of a redirect from http to https: `reads` for GET and HEAD, `others` for other methods. */
   redirected: { reads: 301 | 308; others: 307 | 308 };
-  /** Error for correct credentials of a role that may not make the call. */
+  /** Error if the credentials are correct, but the caller's role may not make the call. */
   wrongRole: ErrorCode & ('forbidden' | 'unauthenticated');
   /** Error for a method that a path of the API does not have. */
   otherMethod: ErrorCode & ('method_not_allowed' | 'not_found');
@@ -29,7 +29,9 @@ export interface EventDialect {
   maxUrlLength: number;
   /** True if unknown fields of an event are dropped, and not refused. */
   ignoresUnknownFields: boolean;
-  /** True if a timestamp may also be a string of digits, have a fraction, or be false (no timestamp). */
+  /**
+   * True if these timestamps are accepted too: strings of digits, numbers with a fraction, and false (no timestamp).
+   */
   loosensTimestamps: boolean;
 }
 
@@ -55,7 +57,7 @@ export const DIALECTS = {
     ignoresUnknownParameters: true,
     listsOthers: true,
     cutsMax: true,
-    // The Ruby Routemaster had no maximum length of URLs, so they may be longer here.
+    // The Ruby Routemaster had no maximum length of URLs, so longer ones are accepted here.
     events: { maxUrlLength: 8192, ignoresUnknownFields: true, loosensTimestamps: true },
   },
 } as const satisfies Record<string, Dialect>;

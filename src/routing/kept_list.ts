@@ -32,7 +32,7 @@ export class KeptList<T> {
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // The list is outdated. If another call has begun to read it again meanwhile, its reading is used.
+      // The list is outdated. If another call has already begun to read it again, this call shares that reading.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();

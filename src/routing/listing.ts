@@ -2,7 +2,7 @@ import { chunksOf } from '../chunks.ts';
 import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
-/** Maximum entries that are converted to JSON in one turn of the event loop, unless a route says less. */
+/** Maximum entries that are converted to JSON in one turn of the event loop, unless a route sets another maximum. */
 const MAX_ENTRIES_PER_TURN = 200;
 
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;

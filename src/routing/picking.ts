@@ -22,8 +22,8 @@ interface Picking<T, Rank> {
 
 /**
  * Returns a page of `all`, a list in any order. The page has the ranks of the entries, not the entries. `last` is the
- * last rank on the page, or undefined if no page follows. `priceInCalls` is the cost of reading all of `all` in the
- * caller's rate limit.
+ * last rank on the page, or undefined if no page follows. `priceInCalls` is what reading `all` costs in the caller's
+ * rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

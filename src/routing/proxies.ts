@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-/** Maximum characters of `Host`: a name of DNS, a colon and a port. */
+/** Maximum characters of `Host`: a DNS name, a colon and a port. */
 const MAX_HOST = 259;
 /** Matches a name or an IPv4 address, or an IPv6 address in brackets, with or without a port. */
 const HOST = /^([a-z\d]([a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])(:\d{1,5})?$/i;

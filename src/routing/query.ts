@@ -27,7 +27,7 @@ const NO_PARAMETERS = parameters({});
 /** The error for a text parameter that a query has twice: its value is then no text, but a list. */
 export const ONCE = 'must be given once';
 
-/** The schema of a parameter that says whose triggers, joins or batches (`what`) a call is about. */
+/** The schema of a parameter that names a client: the one whose triggers, joins or batches (`what`) a call is about. */
 export const whose = (what: string) =>
   z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
 
@@ -55,8 +55,8 @@ export function clientNamed(
 /**
  * Returns the routes of the API with the queries that they accept. Unknown parameters are refused, except in two cases:
  *
- * - The call needs no credentials. A platform that checks the health of processes, and links to `/docs`, may add
- *   parameters of their own. If a health check were refused, the platform would restart a healthy process.
+ * - The call needs no credentials. Platforms may add parameters of their own to health checks, and so may other sites
+ *   to links to `/docs`. If a health check were refused, the platform would restart a healthy process.
  * - The call is one of the Ruby Routemaster, and the dialect ignores unknown parameters.
  */
 export function declaredQueries(

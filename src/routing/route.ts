@@ -48,8 +48,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   /** The request itself, for the few handlers that need more of it. */
   request: IncomingMessage;
   /**
-   * The secret text that forms must send back, so that no page of another site can send them. It is empty if there is
-   * no session.
+   * The secret text that a form must send back, so that no page of another site can send the form. It is empty if there
+   * is no session.
    */
   formToken: string;
   /**
@@ -68,7 +68,7 @@ export interface Answer {
   headers?: Record<string, string> | undefined;
   /** How many calls this answer costs in the client's rate limit. CallLimits also counts the length of each answer. */
   priceInCalls?: number | undefined;
-  /** The code of an error that the body shows to a person, for the audit. */
+  /** For the audit: the code of the error that the body shows to a person. */
   code?: ErrorCode | undefined;
   body?: unknown;
 }
@@ -120,7 +120,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. A link on another site may lead there; other requests from other sites are refused.
+   * limit of its IP address. Other sites may link to it. Any other request that a page of another site makes is
+   * refused.
    */
   isPublic?: true;
   /**
@@ -128,7 +129,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    * instead of credentials.
    */
   page?: (error: BusError, call: FailedCall) => Answer;
-  /** The schema of a form's fields, without `form_token`, which is checked before. */
+  /** The schema of a form's fields, without `form_token`, which has already been checked. */
   form?: Input<Body>;
   answers: A;
   /** The name under which the audit records the call. Every change has one, except publishing, login and logout. */
@@ -143,8 +144,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing. For every other call that changes something, the credentials are checked again in Redis before
-   * the handler runs; for a publish only in the cache of clients, and only if the body took long to read.
+   * True for publishing. Before any other call that changes something is handled, its credentials are checked again in
+   * Redis. Those of a publish are checked again only in the cache of clients, and only if the body took long to read.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

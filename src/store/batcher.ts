@@ -23,9 +23,9 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * The number of items that wait in several Batchers, such as one for each partition. If the number is large (see
-   * FEW), each Batcher sends its items a little later, so that its calls become larger. By default a Batcher counts
-   * only its own items.
+   * The number of items that wait in several Batchers, such as one for each partition. If it is at least FEW, each
+   * Batcher sends its items a little later, so that its calls become larger. By default a Batcher counts only its own
+   * items.
    */
   totalWaiting?: TotalWaiting;
   /** Maximum turns of the event loop for which items wait for others before a call (see `#gather`). */
@@ -47,8 +47,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * For each owner, the number of its last item that was chosen for a call: chosen items are numbered from 1. If not
-   * all items fit into a call, the owner with the lowest number comes first.
+   * Items that are chosen for calls are numbered from 1. This map has the number of each owner's last chosen item. If
+   * not all items fit into a call, the owner with the lowest number comes first.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
@@ -91,10 +91,10 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits until this turn of the event loop has ended, and further turns (`maxLoopTurns` in all) while at least FEW
-   * items wait. A second turn makes calls larger: with 64 connections, a call of `publish` has 52 publications instead
-   * of 31. This saves Redis 16 % of its CPU, and the web process 5 %. With a thousand busy sockets a turn is long, so
-   * the wait ends as soon as ENOUGH items wait.
+   * Waits for the end of this turn of the event loop and, while at least FEW items wait, of further turns
+   * (`maxLoopTurns` in all). A second turn makes calls larger: with 64 connections, a call of `publish` has 52
+   * publications instead of 31. This saves Redis 16 % of its CPU, and the web process 5 %. With a thousand busy sockets
+   * a turn is long, so the wait ends as soon as ENOUGH items wait.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -130,8 +130,8 @@ export class Batcher<Item, Result> {
     queues.sort(([one], [other]) => lastChoice(one) - lastChoice(other));
     let weight = 0;
     while (queues.length > 0) {
-      // An owner gets no more into this call if it has no more items, or if its next item does not fit. Of the owners
-      // that go on, items are chosen later, so this owner comes before them in the next call.
+      // An owner drops out of this call if it has no more items, or if its next item does not fit. The other owners'
+      // last items are chosen later, so this owner comes before them in the next call.
       queues = queues.filter(([owner, queue]) => {
         const next = queue.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#limit.max)) return false;

@@ -1,6 +1,6 @@
 /**
- * Maximum per cent of Redis's memory that each of these kinds of data of one client may take: its idempotency keys, its
- * nonces, its triggers, and the open keys of its joins.
+ * Maximum percentage of Redis's memory that one client may fill with each of these: its idempotency keys, its nonces,
+ * its triggers, and the open keys of its joins.
  */
 const MAX_PERCENT = 5;
 

@@ -69,7 +69,7 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error & { command?: { name: string } }) => {
-    // If Redis refuses SELECT, ioredis would go on with database 0, which may have another bus. So it must reconnect.
+    // If Redis refuses SELECT, ioredis would use database 0, which may have another bus. So ioredis must reconnect.
     if (error.command?.name === 'select') redis.disconnect(true);
     // This process itself closed a connection that was not ready yet, and ioredis reports that. It needs no warning.
     if (error.message.startsWith("Stream isn't writeable")) return;

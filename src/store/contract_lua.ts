@@ -43,7 +43,7 @@ function laidOut(shape: Shape, value: string): string {
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
-/** Returns lines of Lua that read an object from ARGV into the table `target`, and move the index `at` behind it. */
+/** Returns lines of Lua that read an object from ARGV into the table `target`, and move the index `at` past it. */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
   const singles = fields.filter(([, each]) => typeof each === 'string' && each !== 'slice');
@@ -113,7 +113,7 @@ function readEach(shape: RecordShape, target: string): string[] {
 
 /** Returns a Lua expression that converts an item of ARGV to a Lua value of this kind. */
 function converted(kind: string, argument: string): string {
-  // An addition makes a number of the text in half the time that `tonumber` takes, but refuses an empty text.
+  // Adding 0 converts a text to a number in half the time that `tonumber` takes, but fails on an empty text.
   if (kind === 'number') return `(${argument} + 0)`;
   if (kind === 'number?') return `tonumber(${argument})`;
   if (kind === 'flag') return `${argument} == '1'`;

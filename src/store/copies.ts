@@ -1,6 +1,6 @@
 /**
- * Bytes that count as one copy (an event for one subscriber). Redis stores this many bytes in the time in which it
- * stores a copy of a short event, so a long event counts as several copies.
+ * Bytes that count as one copy (an event for one subscriber). Storing this many bytes takes Redis as long as storing a
+ * copy of a short event, so a long event counts as several copies.
  */
 export const BYTES_PER_COPY = 400;
 
@@ -13,7 +13,7 @@ export const BYTES_PER_COPY = 400;
 export const MAX_COPIES = {
   /** For one publication. It is refused if it makes more, unless it is a single event. */
   publication: 200_000,
-  /** For the outbox entries (events that other partitions passed on) that a partition stores. */
+  /** For the events that a partition stores from the outbox of another one. */
   outbox: 100_000,
   /** For the events that one join publishes. */
   join: 20_000,

@@ -3,8 +3,8 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * The text of a command that is longer than this is converted to bytes in parts. V8 gives a string of more than 128 KiB
- * memory of its own, and converting 240 KB at once took twice as long.
+ * A command text that is longer than this is converted to bytes in parts. V8 gives each string of more than 128 KiB its
+ * own memory, and converting 240 KB at once took twice as long.
  */
 const PART_LENGTH = 65_536;
 

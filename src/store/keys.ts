@@ -106,10 +106,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The only key that a script call declares; the prefix of its partition precedes it. On a cluster this key leads the
- * call to the partition's master. No such key may exist. While a cluster moves the partition to another master, key by
- * key, the old master answers ASK for a missing key, so the script does not begin. If the key existed, the script would
- * begin, and fail half-way at the first key that has been moved.
+ * Each script call declares a single key: the prefix of the partition, followed by this text. On a cluster that key
+ * leads the call to the partition's master. The key must never exist. While a cluster moves the partition to another
+ * master, key by key, the old master answers ASK for a missing key, so the script does not begin. If the key existed,
+ * the script would begin, and fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 
@@ -123,7 +123,8 @@ export const CHANNELS = {
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 
 /**
- * The types of processes. Each process listens to the channel of its type, so its listeners are the living processes.
+ * The types of processes. Each process listens to the channel of its type, so the listeners of a channel are the living
+ * processes of that type.
  */
 export type ProcessType = (typeof PROCESS_TYPES)[number];
 

@@ -9,7 +9,7 @@ import { hashTag } from './tags.ts';
 const PING_EVERY_MS = 30_000;
 /**
  * Wait before listening again. It stays short, because a new master may take over at any moment, and its announcements
- * are lost until this process listens. It is the same for all, so that the partitions of a master share the next
+ * are lost until this process listens. All partitions wait equally long, so those of one master share the next
  * connection.
  */
 const LISTEN_AGAIN_MS = 100;
@@ -41,8 +41,8 @@ export class Listener {
   #isReported = false;
 
   /**
-   * `connection` is the one for the commands of this process. It says where Redis is. The log gets one warning if the
-   * ACL of Redis forbids listening.
+   * `connection` sends the commands of this process. The Listener makes its own connections to the same Redis. The log
+   * gets one warning if the ACL of Redis forbids listening.
    */
   constructor(connection: Connection, log?: Log) {
     this.#connection = connection;

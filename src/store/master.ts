@@ -27,10 +27,12 @@ const PASSING_WORDS = new Set([
 ]);
 /** Matches the error of a command that the ACL forbids. Inside a script, the error in Redis 7.0 has no NOPERM. */
 const FORBIDDEN = /^NOPERM|The user executing the script can't /;
-/** Matches the error of WAIT if Redis has become a replica just before. */
+/** Matches the error of WAIT if Redis has just become a replica. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
-/** The errors of mistakes in the bus itself. ioredis and the network have other ones. */
+/**
+ * The classes of errors that mistakes in the bus itself cause. ioredis and the network cause errors of other classes.
+ */
 const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 
 /** How often each connection has become ready since it got a Master. When this grows, Redis may have lost data. */
@@ -84,7 +86,7 @@ export class Master {
     return new StorageForbidden(cause, this.name, this.address ?? this.name);
   }
 
-  /** Returns the Redis that has `key`, even if no partition has it. On a cluster it may be another master than this. */
+  /** Returns the Redis that has `key`, which need not be in a partition. On a cluster this may be another master. */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);
   }
@@ -93,8 +95,8 @@ export class Master {
    * Calls `act` with the connection to the master, and returns its result. If the key's slot has moved to another
    * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all. Throws StorageFull if Redis
    * is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable if Redis is not ready or
-   * cannot be reached. Any error that is not a reply of Redis counts as the latter, except mistakes of the bus itself
-   * (MISTAKES), which are thrown unchanged. Other error replies are thrown without their `command`.
+   * cannot be reached. Any error that is not a reply of Redis becomes StorageUnavailable, except mistakes of the bus
+   * itself (MISTAKES), which are thrown unchanged. Other error replies are thrown without their `command`.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

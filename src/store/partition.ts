@@ -38,7 +38,7 @@ export interface PartitionOptions {
   hasOthers?: boolean;
   /**
    * The log gets one warning if Redis refuses functions, for example because an ACL forbids FCALL. Scripts then run by
-   * EVALSHA, which takes Redis longer. The log also gets the names of the keys that `skip` has skipped.
+   * EVALSHA, which takes Redis longer. The log also gets the patterns of the keys that `skip` has skipped.
    */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves. */
@@ -142,9 +142,9 @@ export class Partition {
   }
 
   /**
-   * Handles an error of a command that reads a key. Another program may have written this key, with a type that the bus
-   * does not use for it. Then this function returns undefined, so that a listing can show everything else. It logs only
-   * the pattern of the key, because the key itself may have a credential. Throws any other error.
+   * Handles an error of a command that reads a key. If another program has written the key, with a type that the bus
+   * does not use for it, returns undefined, so that a listing can show everything else. Logs only the pattern of the
+   * key, because the key itself may have a credential. Throws any other error.
    */
   readonly skip = (error: unknown): undefined => {
     if (!isWrongType(error)) throw error;

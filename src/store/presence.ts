@@ -35,7 +35,10 @@ export async function countProcesses(control: Partition): Promise<ProcessCounts 
   }
 }
 
-/** Number of workers that live, and the time since the latest sign of life of any of them; Infinity if none lives. */
+/**
+ * The number of living workers, and the time since the latest sign of life of any of them. The time is Infinity if no
+ * worker is alive.
+ */
 export interface LivingWorkers {
   count: number;
   silentMs: number;

@@ -79,8 +79,8 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // The refresh failed, so no known node answers. All connections are made anew to the nodes in the URL, whose host
-    // names may have other addresses now.
+    // If the refresh failed, no known node answers. Then all connections are made anew, to the nodes in the URL, whose
+    // host names may have other addresses now.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 

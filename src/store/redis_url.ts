@@ -37,10 +37,10 @@ export function addressOf(url: string): Address {
   // `URL` ends the host at / ? or #, even in a password. It reads `redis://user:12/34@host` as host `user`, port 12.
   if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
     refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
-  // For `unix://user@/path`, which has a user but no host, `URL` would throw, and the error would only say that this is
-  // no URL.
+  // `URL` cannot parse `unix://user@/path`, which has a user but no host. Without this check, the error would only say
+  // that it is no URL.
   if (/^unix:\/\/[^/]*@/i.test(url)) refuseBesideSocket();
-  // Not `new URL`: its error has the whole text, with the password.
+  // `new URL` is not used, because its error has the whole text, with the password.
   const parsed = URL.parse(url);
   if (parsed === null) throw new BootError(`ROUTEMASTER_REDIS_URL is not a URL: write ${EXAMPLES}`);
   if (parsed.protocol === 'unix:') return atSocket(parsed);

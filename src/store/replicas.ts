@@ -6,7 +6,7 @@ import type { Master } from './master.ts';
 /** Maximum time that WAIT waits. After 5 s without a reply, connection.ts would close the connection. */
 const WAIT_MS = 1000;
 
-/** The state of the command WAIT on one connection, which all partitions on this connection share. */
+/** The state of the command WAIT on one connection. All partitions that use the connection share this object. */
 interface Waits {
   /** The next call of WAIT. It is not sent yet, and will confirm all commands that are sent before it. */
   next: Promise<number> | undefined;
@@ -37,10 +37,10 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have everything that
-   * Redis has written so far, on any connection. A repeated publish, for example, writes nothing, but waits for the
-   * writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm,
-   * although Redis has run the command.
+   * Waits until enough replicas have everything that Redis has written so far, on any connection. Then resolves with
+   * the reply to `sent`, the last command on this connection. A repeated publish, for example, writes nothing itself,
+   * but waits for the writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few
+   * replicas confirm, although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. If an earlier WAIT is
@@ -64,7 +64,7 @@ export class Replicas {
   }
 
   /**
-   * Waits until the previous WAIT has ended. Then sends one WAIT for all commands that were sent until then. If each
+   * Waits until the previous WAIT has ended. Then sends one WAIT for all commands that have been sent by then. If each
    * partition sent its own WAIT, Redis would run these in turn: without replicas, publishes to 16 partitions waited for
    * half a minute.
    */

@@ -23,7 +23,7 @@ function rethrow(error: Error): never {
 }
 
 /**
- * Makes an object from values of a hash. `names` has the names of the fields in the same order. Leaves out missing
+ * Makes an object from values of a hash. `names` has the names of their fields, in the same order. Leaves out missing
  * values, which are null in a reply of HMGET, and false in a reply that a script has packed.
  */
 export function namedFields<Name extends string>(

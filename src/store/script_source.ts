@@ -33,11 +33,11 @@ const MADE = {
 };
 
 /**
- * Commands that scripts use, but that the module `store/commands` does not list. The script `try_commands` tries all
- * commands in that list, and no process starts if the ACL forbids one of them. The reasons for the omissions:
+ * Commands that scripts use, but that the module `store/commands` does not list. The script `try_commands` tries the
+ * listed commands, and no process starts if the ACL forbids one of them. The reasons for the omissions:
  *
  * - The bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
- * - The user may have only one subcommand of MEMORY and OBJECT, so `try_commands` tries that subcommand itself.
+ * - The ACL may permit only one subcommand each of MEMORY and OBJECT, so `try_commands` tries that subcommand itself.
  * - TIME needs no trial, because every script begins with it.
  */
 const UNLISTED = new Set(['XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
@@ -138,7 +138,7 @@ function addModule(
   into.add(module);
 }
 
-/** Returns the source of a script and of all modules that it uses as one text, which EVAL and EVALSHA can run. */
+/** Returns one text that EVAL and EVALSHA can run: the source of a script and of all modules that it uses. */
 export function standalone(script: ScriptSource): string {
   const shebang = script.flags.length > 0 ? `#!lua flags=${script.flags.join(',')}` : '#!lua';
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
@@ -214,7 +214,7 @@ function keyFunction(name: string): string {
   return `do local start = prefix .. '${start}' keys.${name} = function(${parts.join(', ')}) ${body} end end`;
 }
 
-/** Returns the commands of Redis that scripts use, except the UNLISTED. */
+/** Returns the commands of Redis that scripts use, except those in UNLISTED. */
 function commandsIn(files: readonly LuaFile[]): string[] {
   const calls = /\b(?:redis\.p?call|bulk\.command|calls\.read)\('([A-Z]+)'/g;
   const used = files.flatMap(({ text }) => [...text.matchAll(calls)].map(([, name = '']) => name));

@@ -17,8 +17,8 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses. `at` is the position of the first byte of each, and
- * `mask` a number with which its bytes are XORed.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. `at` is the position of an IPv4 address (its first
+ * byte). `mask` is a number with which the bytes of that address are XORed.
  */
 const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -27,7 +27,7 @@ const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][]
   [network('64:ff9b::/96'), [{ at: 12 }]],
   // 6to4 (RFC 3056).
   [network('2002::/16'), [{ at: 2 }]],
-  // Teredo (RFC 4380): the IPv4 address of the Teredo server, then the inverted one of the host behind it.
+  // Teredo (RFC 4380): the IPv4 address of the Teredo server, then the inverted one of the Teredo client.
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
@@ -69,8 +69,9 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address, to which a router of such a tunnel sends. Other routers send
-   * to the whole address, which `#classOf` classifies as well. Returns `public` if the address is not ISATAP.
+   * Classifies the IPv4 address inside an ISATAP address. Routers of ISATAP tunnels send to this IPv4 address. Other
+   * routers send to the whole address, which `#classOf` classifies as well. Returns `public` if the address is not
+   * ISATAP.
    */
   #classOfIsatap(address: ipaddr.IPv6): AddressClass {
     const bytes = Buffer.from(address.toByteArray());
@@ -108,7 +109,7 @@ function readNetwork(entry: string): Network {
   return [parsed(address), length];
 }
 
-/** Parses an IP address without its zone, as in `fe80::1%br-lan`, which ipaddr.js cannot read. */
+/** Parses an IP address without its zone. ipaddr.js cannot read some zones, such as that of `fe80::1%br-lan`. */
 function parsed(address: string): Address {
   return ipaddr.parse(address.replace(/%.*/, ''));
 }

@@ -25,7 +25,7 @@ interface Asked {
   join?: string | undefined;
 }
 
-/** Returns the tokens of a client and its joins, or only that of the given join. */
+/** Returns the tokens of a client and its joins or, if `join` is given, only the token of this join. */
 export async function subscribersOf(
   { joinsOf }: Pick<AskedSubscribersParts, 'joinsOf'>,
   client: string,

@@ -57,7 +57,7 @@ export function placeOf({ value, token }: Ranked): string {
   return `${value} ${token}`;
 }
 
-/** Returns the standing of a subscriber that is newer than the last sample: an empty queue and a healthy callback. */
+/** Returns the standing for a subscriber that the last sample does not have yet: an empty queue, a healthy callback. */
 export function unknownStanding(token: string): Standing {
   return {
     token,
@@ -73,7 +73,7 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
-/** Returns which part of the recently attempted events was accepted, from 0 to 1; undefined if none was attempted. */
+/** Returns the fraction of the recently attempted events that was accepted; undefined if none was attempted. */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }
@@ -81,8 +81,8 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 const MAX_FORECAST_MS = 30 * 86_400_000;
 
 /**
- * Returns the ms after which a queue will be empty if it goes on shrinking at this rate. Returns undefined if the queue
- * does not shrink by deliveries, or would take longer than a month.
+ * Returns the time (ms) in which a queue will be empty if it keeps shrinking at the present rate. Returns undefined if
+ * deliveries do not shrink the queue, or if that takes longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
   // A queue without deliveries shrinks only because batches become dead letters or are dropped, so there is no

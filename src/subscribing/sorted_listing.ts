@@ -42,9 +42,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscriptions, standings, pages } = parts;
 
   /**
-   * Resolves with the standings of all subscribers: their figures when they were last sampled. If the number of
-   * subscribers has changed since then, a new subscriber gets the figures of an empty queue. If one subscriber came and
-   * another one left, the number is the same, so the new subscriber is missing for some seconds.
+   * Resolves with the standings of all subscribers, as they were last sampled. If the number of subscribers has changed
+   * since then, new ones are added, with the figures of an empty queue. If one came and another one left, the number is
+   * the same, so the new one is missing for some seconds.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();

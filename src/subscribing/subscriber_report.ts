@@ -97,9 +97,9 @@ interface Row {
   dead_batches: number;
   dead_events: string | false;
   dropped: List<string>;
-  /** Number of dropped events that a later delivery will tell of. */
+  /** Number of dropped events in the notice that a later delivery will carry. */
   events_in_notice: string | false;
-  /** Number of dropped events in the notice of a delivery that is not accepted yet. */
+  /** Number of dropped events in the notice of a delivery that has not been accepted yet. */
   events_in_carried_notice: string | false;
 }
 

@@ -18,7 +18,9 @@ const DROPPED_AT_ONCE = 500;
 /** Time for which a replaced signing key still signs deliveries, beside the new one. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
-/** The settings that a client asks for. An undefined one keeps its value; a new subscriber gets its default. */
+/**
+ * The settings that a client asks for. An undefined setting keeps its value or, for a new subscriber, gets its default.
+ */
 export interface Subscription {
   topics: string[];
   callback: string;
@@ -94,8 +96,8 @@ export class Subscriptions {
   }
 
   /**
-   * Returns those topics that the subscriber leaves (`isLeft`) and that other partitions store. First moves their
-   * events that are accepted already to the queue of the subscriber. Otherwise these events would be lost.
+   * Returns those topics that the subscriber leaves (`isLeft`) and that other partitions store. First moves all
+   * accepted events of these topics to the queue of the subscriber. Without this, they would be lost.
    */
   async #flushLeftTopics(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -108,8 +110,8 @@ export class Subscriptions {
   }
 
   /**
-   * Moves the events that joins of `partition` have published so far to the partitions `homes`. Otherwise an event
-   * could arrive after its join was removed. It could then create a deleted topic again, for a client that may be gone.
+   * Moves the events that joins of `partition` have published so far to the partitions `homes`. Without this, an event
+   * could arrive after the removal of its join, and create a deleted topic again for a client that may be gone.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
     for (const home of homes) if (home !== partition) await this.#outbox?.flush(partition, home);
@@ -136,8 +138,8 @@ export class Subscriptions {
     const topics = await this.#flushLeftTopics(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
-    // Flushing fails if one of these partitions is away. So it comes before the removal: the join then still exists,
-    // and a repeated call finds the topics to which it publishes.
+    // Flushing comes before the removal. If it fails because one of these partitions is away, the join still exists,
+    // and a repeated call finds the topics to which the join publishes.
     await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,

@@ -44,9 +44,9 @@ export function subscriptionsApi({
   policy,
 }: SubscriptionsParts): Route[] {
   /**
-   * Undoes a request to subscribe if its client was removed meanwhile, and ends the subscriptions that new scopes of
-   * the client do not permit. Otherwise the subscriber of a removed client could stay. If the client is removed only
-   * after this check, the removal finds the subscriber: it deletes the client first, and then its subscribers.
+   * Removes the subscriber again if its client was removed during the request, and ends the subscriptions that new
+   * scopes of the client do not permit. If the client is removed only after this check, that removal finds the
+   * subscriber: it deletes the client first, and then its subscribers.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

@@ -32,7 +32,7 @@ export const TOPIC = z
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
 
-/** About how many subscribers of a topic each partition lists, because a topic may have thousands. */
+/** Each partition lists about this many subscribers of a topic, because a topic can have thousands. */
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {
@@ -49,7 +49,7 @@ export class Topics {
   readonly #outbox: Flushing | undefined;
   readonly #list: KeptList<string>;
 
-  /** Several partitions need an `outbox`: it tells other partitions of a removal, after the events that still wait. */
+  /** Several partitions need an `outbox`: it passes on the waiting events of a removed topic, and then the removal. */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#outbox = outbox;

@@ -1,7 +1,7 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Empties outboxes. A partition's outbox has what other partitions must do, such as queue events for subscribers. */
+/** Empties outboxes. The outbox of a partition lists what other partitions must do, such as queue events. */
 export interface Flushing {
   /**
    * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws
@@ -10,7 +10,7 @@ export interface Flushing {
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
-/** Matches a mark in the field `elsewhere`: another partition, its subscribers, and when it was set (µs). */
+/** Matches a mark in the field `elsewhere`: a partition, its number of subscribers, and when the mark was set (µs). */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
@@ -39,7 +39,7 @@ export class TopicMarks {
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the partitions
    * whose outboxes must be flushed before subscribing. Such an outbox may still have the order to end all subscriptions
-   * to a removed topic. If the topic exists again by now, the order would end the new subscription too.
+   * to a removed topic. If the topic has been created again since, the order would end the new subscription too.
    */
   async reserve(
     partition: Partition,
@@ -80,8 +80,8 @@ export class TopicMarks {
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
   // Marks without subscribers in `partition` are removed below. A subscriber may come just after the count, and set its
-  // mark again with a new time. `unmark_topics` keeps this mark, because its time is not the one that is read here,
-  // before the count.
+  // mark again with a new time. `unmark_topics` keeps this mark, because its time differs from the one that is read
+  // here before the count.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
   // Correct marks are set again to give them a new time. Another process may have counted just before the first

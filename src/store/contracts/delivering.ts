@@ -30,8 +30,8 @@ const finished = {
 
 /**
  * Arguments about lanes. The lane of a subscriber limits how many of its deliveries may be in flight: `max_in_flight`
- * if it has set that, otherwise `laneLimit`, and never more than `laneLimitMax`. lua/delivering/lanes.lua has further
- * limits. An accepted delivery that took longer than `slowMs` makes its subscriber slow.
+ * if the subscriber has set that, otherwise `laneLimit`, and never more than `laneLimitMax`. lua/delivering/lanes.lua
+ * has further limits. An accepted delivery that took longer than `slowMs` makes its subscriber slow.
  */
 export const lanes = {
   q,

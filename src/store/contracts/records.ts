@@ -1,6 +1,6 @@
 import type { Contract } from '../contract.ts';
 
-/** The tokens of the subscribers whose batches a call may find. An empty list stands for all subscribers. */
+/** The tokens of subscribers. A call finds only the batches of these or, if the list is empty, of all subscribers. */
 const clients = ['text'] as const;
 
 /**
