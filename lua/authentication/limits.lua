@@ -31,8 +31,8 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends those joins of a client that read, or publish to, a topic that `patterns_of` does not permit. Returns their
--- tokens.
+-- Ends each join of a client that reads a topic which the client may not subscribe to, or publishes to a topic which it
+-- may not publish to. `patterns_of` has the patterns of the permitted topics. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

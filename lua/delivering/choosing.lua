@@ -74,9 +74,9 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- Makes the job of a suspect wait for the quarantine, and returns true. Returns false for any other batch, or if the
--- quarantine itself is choosing. The history of the batch decides, not its number of attempts: a dead letter that is
--- retried starts at 0 attempts, but keeps its history.
+-- If a batch is a suspect (jobs.lua), makes its job wait for a quarantine and returns true. Returns false for any other
+-- batch, and if a quarantine itself is choosing. The history of the batch decides, not its number of attempts: a dead
+-- letter that is retried starts at 0 attempts, but keeps its history.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end

@@ -44,9 +44,10 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch, about EVENTS_PER_READ events at a time, until the list ends or the items are too many for
--- one delivery. `start` has the items that were read before. Returns the items, and true if they are too many. If they
--- are not, the caller must count their bytes, because the bytes of the last read are not counted here.
+-- Reads the items of a batch's list, about EVENTS_PER_READ at a time, until the list ends or one delivery cannot carry
+-- all that were read. `start` has the first items, which were read before. Returns the items, and true if they exceed
+-- `limits`. If it returns false, the caller must still check their bytes, because those of the last read are not
+-- counted.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -118,7 +119,7 @@ local function score_of_part(index, bid, created_ms, events_left)
 end
 
 -- Splits a batch in two. The events up to the position `last` in `list` become a new batch with 0 attempts. This worker
--- gets the job of the new batch. The other events stay in `bid`, whose job is ready for any worker. Returns the UID and
+-- gets the job of the new batch. The other events stay in `bid`, whose job becomes instant again. Returns the UID and
 -- the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q

@@ -78,8 +78,9 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
   return events
 end
 
--- Updates a subscriber that has accepted these batches. Returns a true value if this has ended its trial.
--- `may_have_notice` is false if none of the batches carried a drop notice.
+-- Updates a subscriber that has accepted these batches. Returns a true value if this has ended its trial: a subscriber
+-- is on trial while it fails, or until it has accepted a batch. `may_have_notice` is false if none of the batches
+-- carried a drop notice.
 local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -114,10 +115,10 @@ local function delete_lists(call, collected)
   return true
 end
 
--- Makes waiting jobs of a subscriber ready, after `ended` of its deliveries have ended:
---   - Normally two jobs for each ended delivery, so that 4 deliveries at a time become 8, then 16.
---   - If the subscriber was on trial until now (`recovered`), as many jobs as its limit on deliveries in flight allows.
---   - Never more than this limit has room for. Otherwise workers would take jobs only to put them back.
+-- Makes waiting jobs of a subscriber instant, after `ended` of its deliveries have ended. Usually makes two jobs
+-- instant for each ended delivery, so that 4 deliveries at a time become 8, then 16. If the subscriber was on trial
+-- until now (`recovered`), makes as many instant as its limit on deliveries in flight has room for. Never makes more
+-- instant than that. Otherwise workers would take jobs only to put them back.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))
@@ -149,7 +150,7 @@ end
 -- Finishes each job that its worker still holds under the given lease. `args` has q, lease_ms, lane_limit,
 -- lane_limit_max, slow_ms and delivery_log. Returns two values:
 --   - for each job, the number of events in its batch, or false if the worker does not hold the job
---   - true if jobs became ready. No worker is woken for them: the caller must assign them, or wake workers
+--   - true if jobs became instant. No worker is woken for them: the caller must assign them, or wake workers
 function finishing.finish_all(call, args, finished)
   if #finished == 0 then return {}, false end
   local workers, bids, removed = {}, {}, {}

@@ -3,6 +3,9 @@ Jobs: the changes of a job's state that several scripts make.
 
 A function that gives workers or the scheduler something to do marks in `call.wakes` whom to wake. When the script ends,
 the announcement that wakes them is published.
+
+A suspect is a batch that at least two workers held when they died. Only a quarantine, a process that delivers suspects
+one at a time, takes their jobs.
 ]]
 local jobs = {}
 
@@ -45,7 +48,7 @@ function jobs.make_instant_again(call, q, job)
   call.wakes[q] = true
 end
 
--- Makes the job of a suspect wait for the quarantine, behind other suspects.
+-- Adds the job of a suspect to the list from which a quarantine takes jobs, behind the jobs of other suspects.
 function jobs.make_suspect(call, job)
   redis.call('RPUSH', call.keys.jobs_suspect(), job)
   call.wakes.suspect = true

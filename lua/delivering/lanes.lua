@@ -109,8 +109,8 @@ function lanes.share_jobs(call)
 end
 
 -- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only suspects, and other
--- workers take only other jobs. `waiting` is an earlier result of `lanes.share_jobs`, if there is one. Jobs that have
--- begun to wait since then are missing in it. This does no harm, because their share is full.
+-- workers take only other jobs. `waiting` is an earlier result of `lanes.share_jobs`, if there is one. It lacks jobs
+-- that have begun to wait since then. This does no harm, because their share is full.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))

@@ -158,8 +158,8 @@ function check.batches_current(call, bid, found, token)
 end
 
 -- Closes the open batch of a subscriber if anything about it is wrong: the batch belongs to another subscriber, was
--- attempted, is missing in the set `batches:current:{token}`, or has an entry in `batches:open` that does not match the
--- subscriber's max_events and max_bytes.
+-- attempted, is missing from the set `batches:current:{token}`, or has an entry in `batches:open` that does not match
+-- the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -15,7 +15,7 @@ local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 
--- Returns true if the worker holds a job of the queue. If such a worker is missing in the index of workers that hold
+-- Returns true if the worker holds a job of the queue. If such a worker is missing from the index of workers that hold
 -- jobs, adds it there.
 local function holds_job(call, q, worker, found)
   if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end

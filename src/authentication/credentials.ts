@@ -21,7 +21,7 @@ function keyHolder(user: KeyHolder['user'], key: string): KeyHolder {
   return { user, keyDigest: hash('sha256', key), digests };
 }
 
-/** Returns the user name of a caller in Digest. Redis keeps the caller's sessions and nonce uses under this name. */
+/** Returns the Digest user name of a caller. Redis keeps the caller's sessions and nonce uses under this name. */
 export function userOf(caller: Caller): string {
   return caller.role === 'client' ? caller.token : caller.role;
 }

@@ -42,7 +42,8 @@ interface Entry {
   name: string;
   roles: readonly Role[];
   /**
-   * The error for an unknown thing of this kind, such as `topic_not_found`. The error page links to this entry's page.
+   * The error for an unknown thing of this kind, such as `topic_not_found`. Its error page links to the page of this
+   * entry.
    */
   notFoundCode?: ErrorCode;
 }
@@ -197,8 +198,8 @@ export function tokenField(formToken: string): Html {
 }
 
 /**
- * Returns a hidden field that many forms have. `typed.js` tells forms with the same action apart by their other hidden
- * fields.
+ * Returns a hidden field that does not identify a form. `typed.js` ignores it when it tells forms with the same action
+ * apart by their hidden fields.
  */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;

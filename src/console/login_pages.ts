@@ -26,8 +26,8 @@ const TO: Input<{ to?: string | undefined }> = {
 };
 
 /**
- * Maximum characters of what a refused login shows again: the user, and the wanted path. Everybody may send this form,
- * and 128 KiB of `<` took 10 ms to show.
+ * Maximum characters of the user and of the path `to`, which the page of a refused login shows again. Anybody may send
+ * this form, and 128 KiB of `<` took 10 ms to show.
  */
 const MAX_USER = 256;
 const MAX_PATH = 4096;

@@ -79,7 +79,7 @@ export function subscriberPage(api: ApiCalls): Route[] {
 
 /**
  * Resolves with a subscriber's newest batches that wait for another attempt. With perfect health or an empty queue
- * there is hardly any such batch, so the API is not called.
+ * there are hardly ever such batches, so the API is not called.
  */
 async function retryingOf(api: ApiCalls, call: PageCall, report: SubscriberReport): Promise<Delivery[]> {
   const { subscriber, health_points, events } = report;

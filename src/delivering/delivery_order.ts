@@ -15,7 +15,10 @@ export interface ThreadData {
   takenOverAtMs: number | undefined;
 }
 
-/** The data with which a quarantine starts. */
+/**
+ * The data with which a quarantine process starts. It delivers suspects: batches that at least two workers held when
+ * they died.
+ */
 export interface QuarantineData {
   config: Config;
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */

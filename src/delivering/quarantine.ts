@@ -22,8 +22,8 @@ import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 const ASK_EVERY_MS = 30_000;
 
 /**
- * A quarantine ends after this time without a suspect. A suspect whose delivery failed is usually due again within a
- * minute, so the same process can deliver it.
+ * A quarantine process ends after this time without a suspect. A suspect whose delivery failed is usually due again
+ * within a minute, so the same process can deliver it.
  */
 const IDLE_MS = 60_000;
 /** Takes the place of IDLE_MS if there are several partitions. It is short, because their quarantines take turns. */
@@ -67,15 +67,15 @@ export class Quarantine {
     this.#loop = this.#run();
   }
 
-  /** Makes the quarantine look for suspects now. */
+  /** Makes the quarantine process look for suspects now. If none is running, starts one if there are suspects. */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();
   }
 
   /**
-   * Ends the quarantine. A delivery that takes longer than `graceMs` is given back. Resolves when the process has
-   * ended.
+   * Stops looking for suspects, and ends the quarantine process. If its delivery takes longer than `graceMs`, the job
+   * is given back to the queue. Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -97,8 +97,8 @@ export class Quarantine {
         const died = await oneAtATime.run('quarantine', () => this.#deliver());
         if (!died) continue;
         await this.#condemn(died);
-        // A quarantine may die whenever it starts, for example because memory is short. Without this wait, it would be
-        // restarted at once, again and again.
+        // Each new quarantine process may die soon, for example because memory is short. Without this wait, processes
+        // would be started again and again, without a pause.
         await this.#backoff.wait(signal);
       } catch (error) {
         log.warn(failureOf(error), 'cannot look for suspects; trying again');

@@ -13,7 +13,7 @@ import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 /**
  * A delivery that takes longer than this marks its subscriber as slow, until the subscriber accepts a batch in less
- * time. All slow subscribers together get only a part of the workers.
+ * time. All slow subscribers together get only a part of the workers, their share.
  */
 export const SLOW_MS = 1000;
 
@@ -56,7 +56,7 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
+   * Deletes the `finished` jobs and their batches. Then assigns at most one instant job to each of `workers`. A worker
    * that already holds a job gets this job again, because the reply that assigned it was lost.
    *
    * After the ACL of Redis has forbidden a command, a call with workers first checks whether the bus's user has all
@@ -164,8 +164,8 @@ export class Queue {
 }
 
 /**
- * Returns the arguments for a finished job. `job` (its bytes) is left out if the script can make it from the id of the
- * batch. If each batch has one event, this saves 7 % of a worker's CPU.
+ * Returns what the script `acquire` gets for a finished job. `job`, the packed job, is left out if the script can make
+ * it from the id of the batch. This saves 7 % of a worker's CPU if each batch has one event.
  */
 function finishedArguments({
   grant,
@@ -213,7 +213,7 @@ interface Promoted {
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Makes scheduled jobs that are due ready for workers: at most PROMOTE_SLICE jobs from both queues together. */
+/** Promotes scheduled jobs that are due (makes them instant): at most PROMOTE_SLICE from both queues together. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

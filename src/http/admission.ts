@@ -113,7 +113,7 @@ export class Admission {
     this.#all.bytes += bytes;
   }
 
-  /** True if there is room for one more request, and besides for as much as its client holds already. */
+  /** True if one more request fits, and then leaves as much room free as its client holds already (`held`). */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;
     return this.#all.requests === 0 || this.#all.bytes + held.bytes + bytes <= this.#maxBytes;

@@ -5,10 +5,12 @@ const BUDGET_MS = 2;
 
 /**
  * Spreads long work, such as parsing long bodies, over several turns of the event loop. Without this, Node would handle
- * the data of all connections in one turn, and the last request would wait for all others.
+ * the data of all connections in one turn, and the last request would wait for all others. Each step of the work has an
+ * owner: the one for whom it is done, such as a client. Owners alternate, so one with many steps does not hold up
+ * others.
  */
 export class WorkBudget {
-  /** The waiting steps of each owner's work. The first owner has the next turn. */
+  /** The steps that wait to start, by owner. The next step to start is one of the first owner. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   /** When the budget of this turn of the event loop is spent. Undefined if nothing has asked for it yet. */
@@ -21,8 +23,7 @@ export class WorkBudget {
 
   /**
    * Resolves when a step of long work may start. Await this directly before each step, so that the time of the step
-   * counts. `owner`, such as a client's token, says for whom the work is. Owners take turns, and the steps of one owner
-   * start in order.
+   * counts. `owner` is, for example, a client's token. Owners alternate, and the steps of one owner start in order.
    */
   whenFree(owner = ''): Promise<void> {
     return new Promise((resolve) => {

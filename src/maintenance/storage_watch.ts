@@ -9,11 +9,12 @@ const LOST =
   'Redis has lost the data of the bus, as after a restart with an empty disk. Stop the bus and restore a backup of ' +
   'Redis, or start any process of the bus again to go on without the data.';
 
-/** Maximum time for which requests wait for a look. It is short, because one of several Redises may hang. */
+/** Maximum time for which requests wait for a look at Redis. It is short, because one of several Redises may hang. */
 const PATIENCE_MS = 100;
 /**
- * If the last look at Redis is older than this, a request starts a new one, and does not wait for it. It would not be
- * enough to look after a lost connection: FLUSHALL, for example, deletes all data and cuts no connection.
+ * Maximum age of the last look at Redis. If it is older, the next request starts another look, and does not wait for
+ * it. A look after each new connection would not be enough: FLUSHALL, for example, deletes all data and cuts no
+ * connection.
  */
 const FRESH_MS = 1000;
 
@@ -32,7 +33,9 @@ export class StorageWatch {
   #looking: Promise<unknown> | undefined;
   #isAwaited = false;
 
-  /** A web process with two connections to Redis passes the partitions of both, as either may be the first to work. */
+  /**
+   * A web process with two connections to Redis passes the partitions of both, because either may be the first to work.
+   */
   constructor(partitions: readonly Partition[], log: Log) {
     this.#partitions = partitions;
     this.#log = log;

@@ -5,8 +5,8 @@ import { createLog, logged } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 
 /**
- * Runs a quarantine: a process that delivers suspect batches, one at a time. A batch is suspect if two workers have
- * died while they held it. The process ends after a `stop` order, or after `idleMs` without a suspect batch.
+ * Runs a quarantine: a process that delivers suspects, one at a time. A suspect is a batch that at least two workers
+ * held when they died. The process ends after a `stop` order, or after `idleMs` without a suspect.
  */
 function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: QuarantineData): void {
   const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });

@@ -37,11 +37,17 @@ interface Work {
 interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
-  /** Resolves when the marks of topics without subscribers in this partition have been removed. */
+  /**
+   * Resolves when the marks of topics without subscribers in this partition have been removed. The partition of a topic
+   * has a mark for each other partition with subscribers of the topic.
+   */
   marksRemoved: Promise<void>;
 }
 
-/** Sends outbox entries to the partitions that must apply them. Entries of several outboxes share a script call. */
+/**
+ * Sends outbox entries to the partitions that must apply them. The outbox of a partition has its events for subscribers
+ * in other partitions, and its other messages to them. Entries of several outboxes share a script call.
+ */
 export class Applying {
   readonly #parts: ApplyingParts;
   readonly #batchers: readonly Batcher<Work, Applied>[];
@@ -60,10 +66,11 @@ export class Applying {
   }
 
   /**
-   * Makes the partition `to` apply entries from the outbox of `home`. Throws StorageUnavailable or StorageFull.
+   * Makes the partition with the index `to` apply entries from the outbox of `home`, and resolves when it has applied
+   * all of them. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the script call applies only these entries. Without `alone`, it may also apply entries from other
-   *   outboxes, and fails if one of these cannot be applied.
+   * - `alone`: sends these entries in a script call of their own. Otherwise entries from other outboxes may be in the
+   *   same call, which fails if one of them cannot be applied.
    * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Further calls with `inTime` throw at once
    *   until `to` has answered.
    */

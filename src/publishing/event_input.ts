@@ -14,7 +14,7 @@ import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDe
 export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event apart from its data. */
 const ENVELOPE_LENGTH = 16_384;
-/** After reading this many characters of NDJSON, which takes about a millisecond, other requests are served. */
+/** Number of characters of NDJSON to read, in about a millisecond, before other requests are served. */
 const STEP_LENGTH = 16_384;
 
 /** The body of a request to publish. */

@@ -40,7 +40,9 @@ export interface Stored {
    * was not accepted.
    */
   outcomes: { outcome: Outcome; subscribers: number }[];
-  /** For each subscriber and each of its topics, how many events were added to the subscriber's queue. */
+  /**
+   * How many events were added to the queues of subscribers. A subscriber has one entry for each topic of these events.
+   */
   added: [subscriber: string, events: number][];
 }
 

@@ -61,8 +61,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A script call returns fewer batches than asked for if there are no more, or if it has looked at 2,000. Then
-      // even a short page ends, because filling it could take many script calls.
+      // A slice is short if no more batches follow, or if a script call has looked at its maximum of 2,000 batches. In
+      // both cases the page ends. In the second case, filling it could take many more script calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }

@@ -147,9 +147,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of the last second for a watched topic. If nobody watched the topic when the second began, takes
- * its events from the entry ALL_TOPICS. Their `skipped` becomes 0, because that entry counts the skipped events of all
- * topics.
+ * Returns the events of one interval for a watched topic, or for ALL_TOPICS. If nobody watched the topic when the
+ * interval began, `notes` has no entry for it. Its events are then picked from the entry ALL_TOPICS. Their `skipped`
+ * becomes 0, because that entry counts the skipped events of all topics together.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

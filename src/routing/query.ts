@@ -24,10 +24,13 @@ export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
 
 const NO_PARAMETERS = parameters({});
 
-/** The error for a text parameter that a query has twice: its value is then no text, but a list. */
+/** The rule in the error for a text parameter that occurs twice in a query. Its value is then a list. */
 export const ONCE = 'must be given once';
 
-/** The schema of a parameter that names a client: the one whose triggers, joins or batches (`what`) a call is about. */
+/**
+ * Returns the schema of a parameter that names a client. `what` are the client's things that a call is about, such as
+ * `triggers`.
+ */
 export const whose = (what: string) =>
   z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
 
@@ -37,9 +40,9 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the client that a call is about. A client asks about itself, and must not send the parameter `field`. For
- * root and viewers, returns `given`, the value of this parameter. `advicePart` is a part of the error message, such as
- * `your own triggers are`.
+ * Returns the client that a call is about. For a client, this is the caller itself, and the parameter `field` is
+ * refused. Root and viewers name a client in this parameter, so its value `given` is returned. It is undefined if they
+ * leave the parameter out. `advicePart` is a part of the error message, such as `your own triggers are`.
  */
 export function clientNamed(
   caller: Caller,
@@ -53,11 +56,12 @@ export function clientNamed(
 }
 
 /**
- * Returns the routes of the API with the queries that they accept. Unknown parameters are refused, except in two cases:
+ * Returns the routes of the API with query schemas that refuse unknown parameters. Only two kinds of routes accept
+ * unknown parameters:
  *
- * - The call needs no credentials. Platforms may add parameters of their own to health checks, and so may other sites
+ * - Routes that need no credentials. Platforms may add parameters of their own to health checks, and so may other sites
  *   to links to `/docs`. If a health check were refused, the platform would restart a healthy process.
- * - The call is one of the Ruby Routemaster, and the dialect ignores unknown parameters.
+ * - Calls of the Ruby Routemaster, if the dialect ignores unknown parameters.
  */
 export function declaredQueries(
   routes: readonly Route[],

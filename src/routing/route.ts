@@ -20,12 +20,12 @@ export const ALL = ['client', ...WATCHERS] as const;
 
 /**
  * The words of an error answer (RFC 9457) about input that does not match its schema: the error code and the `detail`.
- * `whole` is the `detail` if the answer cannot name the field that is wrong.
+ * `whole` is the `detail` if no field can be named, or if the function that describes the field is missing.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
-  /** Returns the `detail` about one wrong field. Without this function, the `detail` is `whole`. */
+  /** Returns the `detail` about one wrong field. */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
 }

@@ -11,7 +11,7 @@ export type ScriptReply = Buffer | number | null | ScriptReply[];
  *
  * - `text`, `bytes`, `number`, `flag` (a boolean);
  * - `digits`: a number that Lua gets as text, because the script only compares or stores it;
- * - `ok|not_found`: one of the words between the bars;
+ * - `ok|not_found`: one of these words, which bars separate;
  * - `text?`, `number?` and so on: the value may be missing (undefined here, nil in Lua). An argument that is an empty
  *   text counts as missing.
  *

@@ -7,7 +7,7 @@ export interface FoundKey {
   parts: string[];
 }
 
-/** What some variable parts match. Others may have any characters: the token of a join has colons. */
+/** Regular expressions for some variable parts. Others may have any characters: the token of a join has colons. */
 const PART_SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 
 const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
@@ -30,7 +30,9 @@ const BY_HEAD = Map.groupBy(
   ({ head }) => head,
 );
 
-/** Finds the key of LAYOUT that a Redis key matches. Returns undefined if no bus with this prefix has such a key. */
+/**
+ * Finds the pattern of LAYOUT that a Redis key matches. Returns undefined if the key lacks the prefix, or matches none.
+ */
 export function foundKey(key: string, prefix: string): FoundKey | undefined {
   if (!key.startsWith(prefix)) return undefined;
   const rest = key.slice(prefix.length);

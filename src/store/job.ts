@@ -25,7 +25,10 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The beginning of every packed job that delivers a batch, one character a byte. The UID of the batch follows. */
+/**
+ * The beginning of every packed job that delivers a batch. Each character stands for one byte (Latin-1). The UID of the
+ * batch follows.
+ */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);

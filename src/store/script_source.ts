@@ -19,7 +19,7 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
 /** The module that every script needs: it runs the script, and makes the table `call`. */
 const CALLS = 'store/calls';
 
-/** Modules without a file in `lua/`: TypeScript constants, so that scripts use the same values. */
+/** Modules without a file in `lua/`. They are made of TypeScript constants, so that scripts use the same values. */
 const MADE = {
   'store/defaults': luaTable({
     timeout_ms: DEFAULT_TIMEOUT_MS,
@@ -33,12 +33,14 @@ const MADE = {
 };
 
 /**
- * Commands that scripts use, but that the module `store/commands` does not list. The script `try_commands` tries the
- * listed commands, and no process starts if the ACL forbids one of them. The reasons for the omissions:
+ * Commands that scripts use, but that are left out of the module `store/commands`. The script `try_commands` tries the
+ * commands in that module, and no process starts if the ACL of Redis forbids one of them. The commands here are left
+ * out for these reasons:
  *
- * - The bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
- * - The ACL may permit only one subcommand each of MEMORY and OBJECT, so `try_commands` tries that subcommand itself.
- * - TIME needs no trial, because every script begins with it.
+ * - XADD, SPUBLISH: the bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
+ * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries this
+ *   subcommand.
+ * - TIME: every script begins with it, so it needs no trial.
  */
 const UNLISTED = new Set(['XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
 

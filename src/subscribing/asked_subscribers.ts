@@ -35,11 +35,13 @@ export async function subscribersOf(
 }
 
 /**
- * Returns the tokens of the subscribers that a call is about, and the cost of finding them.
- * - `tokens` is undefined for all subscribers. It is empty if nobody has the given public name.
- * - `priceInCalls` is the cost in the rate limit. It is 0, unless a viewer gives a public name: all subscribers are
- *   searched for it.
- * Throws bad_query if a parameter is not allowed, or missing. `what` is the word for the listed things in the message.
+ * Returns the subscribers that the parameters of a call select, and the cost of finding them.
+ * - `tokens`: the tokens of the subscribers. Undefined stands for all subscribers. The list is empty if nobody has the
+ *   given public name.
+ * - `priceInCalls`: how many calls the search counts as in the rate limit. It is 0 unless a viewer gives a public name,
+ *   because only then all subscribers may have to be searched.
+ * Throws bad_query if a client gives `subscriber`, or if root or a viewer gives `join` alone. `what` is the word for
+ * the listed things in the message.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,

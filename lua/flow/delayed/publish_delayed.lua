@@ -3,13 +3,14 @@
 publish_delayed: publish delayed events that are due.
 
 The events are stored for the subscribers that their topics have now, as by publish.lua, and are removed from the
-delayed events in the same step. A call does a bounded amount of work; `is_left` says whether more events are due. While
-memory is exhausted Redis does not run the script (no `allow-oom`), and the events wait. A topic that takes no events
-now, because `max_outbox_bytes` wait for another partition (outboxes.lua), is tried again after a second.
+delayed events in the same step. Each call has a budget of work; work is an estimate of the time that Redis needs. When
+the budget is spent, the call ends, and `is_left` says whether more events are due. While memory is exhausted Redis does
+not run the script (no `allow-oom`), and the events wait. A topic that takes no events now, because `max_outbox_bytes`
+wait for another partition (outboxes.lua), is tried again after a second.
 
-Events are published in the order of their time over all topics, until a client has used its part of the call's work.
-All clients with due events have equal parts, so a client with many events does not keep others waiting. When all have
-used their part, each gets another part. The events of one client always stay in order. `first_client` says which client
+Events are published in the order of their time over all topics, until a client has used its part of the budget. All
+clients with due events have equal parts, so a client with many events does not keep others waiting. When all have used
+their part, each gets another part. The events of one client always stay in order. `first_client` says which client
 begins; the caller counts it from 0 while more events are due.
 
 `published` has, for each topic, the number of its events, their bytes, the tokens of its subscribers (one on each
@@ -21,7 +22,7 @@ local due_topics = include('flow/delayed/due_topics')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
--- Maximum work of one script call, in units of about 1 µs. Redis serves no other client during the call.
+-- The budget of work of one script call, in units of about 1 µs. Redis serves no other client during the call.
 local MAX_WORK = 2500
 -- Estimated work (µs of Redis) for each topic, each of its subscribers, each event, each copy (an event for one
 -- subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed.
@@ -51,12 +52,12 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Adds the cost of a topic and its subscribers to the work of the script call, before the first event of the topic is
--- taken. If the work would exceed the call's maximum, adds nothing and returns false.
+-- Before the first event of a topic is taken, counts the work for the topic and its subscribers. If it would exceed the
+-- budget of the call, counts nothing and returns false.
 --
--- The first topic of a call is always accepted. If it costs more than half of the maximum, the maximum becomes twice
--- its cost, to leave room for its events. Example: a topic with 1,000 subscribers costs 12,012 µs, so the maximum
--- becomes 24,024 µs.
+-- The first topic of a call is always accepted. If it costs more than half of the budget, the budget becomes twice its
+-- cost, to leave room for its events. Example: a topic with 1,000 subscribers costs 12,012 µs, so the budget becomes
+-- 24,024 µs.
 local function begin_work(progress, client, topic)
   if topic.is_begun then return true end
   local work = WORK_OF.topic + topic.subscribers * WORK_OF.subscriber
@@ -72,7 +73,8 @@ local function begin_work(progress, client, topic)
 end
 
 -- Takes events from the topic `client.first` up to the time `until_ms`, or until the client has used its part of the
--- call's work. Returns false if the script call must end: too little work is left for this topic, or none at all.
+-- call's budget. Returns false if the script call must end, because its budget is spent, or too little of it is left
+-- for this topic.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(progress, client, topic) then return false end
@@ -92,7 +94,7 @@ local function take(call, progress, client, until_ms)
 end
 
 -- Returns the client with the earliest due event, and the time (ms) up to which the caller takes this client's events:
--- the time of the first event of another topic, but not later than now. Clients that have used their part of the work
+-- the time of the first event of another topic, but not later than now. Clients that have used their part of the budget
 -- are ignored. When all have used it, each gets another part. Returns nothing if no event is due.
 local function next_client(progress, clients)
   local part = progress.max_work / progress.clients
@@ -107,8 +109,8 @@ local function next_client(progress, clients)
   end
 end
 
--- Takes due events until the call has done its maximum of work. Returns true if some are left. Each call begins with
--- another client (`first_client`), so that a client whose events have many subscribers does not use up every call.
+-- Takes due events until the budget of the call is spent. Returns true if some are left. Each call begins with another
+-- client (`first_client`), so that a client whose events have many subscribers does not use up every call.
 local function take_all(call, progress, first_client)
   local all, is_left = due_topics.clients(call, progress.intake_state)
   local clients = {}

@@ -56,7 +56,7 @@ export interface BusReport extends WorkerCounts {
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // The bus shows a counter only after it has counted something, so one that is missing in `earlier` was 0.
+  // The bus shows a counter only after it has counted something, so one that is missing from `earlier` was 0.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {

@@ -3,8 +3,8 @@ import { bad, type Finding, good, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
- * An entry of `GET /subscriptions` that shows the subscriber's health. In compatibility mode, a client also gets the
- * entries of other clients, which do not show it.
+ * An entry of `GET /subscriptions` that shows how deliveries to the subscriber go (`paused_at`, `health_points` and so
+ * on). In compatibility mode, a client also gets entries of other clients, which lack these fields.
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
@@ -12,8 +12,8 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * If this machine does not reach a callback, perhaps only the bus reaches it. That is fine if the bus has delivered to
- * it within this time, and no delivery fails. If the last delivery is older, the receiver may have stopped since.
+ * A callback that this machine does not reach is fine if no delivery to it fails, and the last one is at most this old.
+ * Perhaps only the bus reaches it. If the last delivery is older, the receiver may have stopped since.
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
@@ -63,8 +63,8 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
 }
 
 /**
- * True if the bus has delivered to a subscriber lately. Also true if the bus cannot say, because an old release has no
- * `GET /deliveries`.
+ * True if the bus has delivered to a subscriber within DELIVERED_WITHIN_MS. Also true if the bus cannot say, because an
+ * old release has no `GET /deliveries`.
  */
 async function isDeliveredLately(
   bus: Routemaster,
@@ -137,8 +137,8 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 
 /**
  * Returns a sentence about the last failed attempt at a delivery. Returns an empty text if no batch that is `retrying`,
- * `in_flight` or `dead` has a failed attempt. Returns undefined if the bus does not tell, for example because it is an
- * old release without `GET /deliveries`.
+ * `in_flight` or `dead` has a failed attempt. Returns undefined if the bus cannot say, for example because it is an old
+ * release without `GET /deliveries`.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An

@@ -138,7 +138,7 @@ export abstract class Api extends AnyCall {
     return this.list('GET /triggers', options);
   }
 
-  /** Resolves with a trigger; with `preview: n` also with the next `n` times at which it fires. */
+  /** Resolves with a trigger. With `preview: n`, adds the next `n` times at which the trigger fires. */
   trigger(name: string, { signal, timeoutMs, ...query }: WhichTrigger & CallOptions = {}) {
     return this.call('GET /triggers/:name', { params: { name }, query }, { signal, timeoutMs });
   }

@@ -42,8 +42,9 @@ export const JOIN_REPORT = z
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
- * An open join key. `counts` has the number of counted events of each source topic, and `events` the ids of the latest
- * of these events.
+ * An open key of a join. A key is what events have in common, such as the id of an order. It is open until it is
+ * complete or expires. `counts` has the number of the key's events that were counted for each source topic. `events`
+ * has the ids of the latest of these events.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),
@@ -103,7 +104,7 @@ export async function readReport(
   };
 }
 
-/** `next` is the place behind which the next page begins; undefined on the last page. */
+/** `next` is the place after which the next page begins. Undefined on the last page. */
 export interface OpenKeysPage {
   keys: OpenKey[];
   next: KeyPlace | undefined;
@@ -111,7 +112,7 @@ export interface OpenKeysPage {
 
 /**
  * Returns up to `limit` open join keys that come after the place `after`, the first opened first. Returns fewer if
- * their records have MAX_PAGE_BYTES.
+ * their records reach MAX_PAGE_BYTES.
  */
 export async function readOpenKeys(
   redis: Commands,
@@ -164,7 +165,10 @@ function countOf(all: Count[], topic: string, addedUs?: string): [events: number
   return [events, ids];
 }
 
-/** Returns up to `count` open join keys after `after`, sorted by the time at which they were opened, then by text. */
+/**
+ * Returns up to `count` open join keys that come after the place `after`, sorted by the time of their opening, then by
+ * key.
+ */
 async function following(
   redis: Commands,
   index: string,

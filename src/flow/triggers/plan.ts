@@ -17,14 +17,16 @@ const MAX_DUE_TIMES_PER_CALL = 100;
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/** The due times for which one script call fires a trigger, and the number of due times that are missed for good. */
+/**
+ * The due times for which one script call fires a trigger, and the number of due times for which it will never fire.
+ */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];
   missed: number;
   /**
-   * The due time to store next. It is in the past if one script call cannot fire for all due times. Undefined if no
-   * time follows.
+   * The due time that is stored for the next call. If one script call cannot fire for all due times, this is the first
+   * of those that are left, and already past. Undefined if no time follows.
    */
   nextMs: number | undefined;
 }

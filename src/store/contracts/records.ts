@@ -1,11 +1,12 @@
 import type { Contract } from '../contract.ts';
 
-/** The tokens of subscribers. A call finds only the batches of these or, if the list is empty, of all subscribers. */
+/** The tokens of the subscribers whose batches a call finds. An empty list stands for all subscribers. */
 const clients = ['text'] as const;
 
 /**
- * The entries of a listing of batches, sorted by `placeMs` and `id`. `record` is what the delivery log keeps of a batch
- * that has ended. The fields after it describe a batch that still exists. `firstAttempt` and `lastAttempts` are JSON.
+ * The entries of a listing of batches, sorted by `placeMs` (list_deliveries.lua) and `id`. `record` is what the
+ * delivery log keeps of a batch that has ended. The fields after it describe a batch that still exists. `firstAttempt`
+ * and `lastAttempts` are JSON.
  */
 const entries = [
   {
