@@ -1,14 +1,19 @@
 import { chmodSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { BootError } from '../../src/errors.ts';
 
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 
-/** Names of the files and directories that bin/start and its Redis make. Earlier releases made `demo.json` here. */
+/**
+ * Names of the files and directories that bin/start and its Redis make. Earlier releases made `demo.json` and `starting`
+ * here.
+ */
 const OURS =
-  /^(root_key|demo|demo\.json|tour_client|cluster|starting|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
+  /^(root_key|demo|demo\.json|tour_client|cluster|starting|starting\.lock.*|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
+/** Names of locks, which another bin/start may remove at any moment. Their folders are empty. */
+const LOCKS = /^starting\.lock/;
 
 /**
  * Makes the directory if there is none. It will hold the root key, so it and its files are closed to other
@@ -66,8 +71,9 @@ function isOurs(directory: string, name: string): boolean {
   return lstatSync(path).isDirectory() && readdirSync(path).every((each) => OURS.test(each));
 }
 
-/** Closes a file, or a directory with its contents, to others. Leaves sockets and links alone. */
+/** Closes a file, or a directory with its contents, to others. Leaves sockets, links and locks alone. */
 function closeEntry(path: string): void {
+  if (LOCKS.test(basename(path))) return;
   const entry = lstatSync(path);
   if (entry.isFile()) chmodSync(path, FILE_MODE);
   if (!entry.isDirectory()) return;

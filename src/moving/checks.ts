@@ -68,14 +68,15 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
 /**
  * Throws BootError if another run of bin/move moves the same bus. Each run would delete and write keys that the other
  * has copied, perhaps when the target is in use already. Other runs are refused until this connection is closed. Sees
- * no other run if CLIENT LIST or CLIENT SETNAME fails, perhaps because the ACL forbids it.
+ * no other run if CLIENT LIST or CLIENT SETNAME fails, perhaps because the ACL forbids it, or if the source is a cluster
+ * and the connection of that run was cut.
  */
 export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
   // The name is set before the list is read. So of two runs that begin at the same moment, at least one sees the other.
   await source
     .command((redis) => {
-      // ioredis sets this name again whenever it reconnects.
+      // ioredis sets this name again when it reconnects, but not on a cluster.
       redis.options.connectionName = name;
       return redis.client('SETNAME', name);
     })

@@ -218,9 +218,16 @@ function keyFunction(name: string): string {
 
 /** Returns the commands of Redis that scripts use, except those in UNLISTED. */
 function commandsIn(files: readonly LuaFile[]): string[] {
-  const calls = /\b(?:redis\.p?call|bulk\.command|calls\.read)\('([A-Z]+)'/g;
-  const used = files.flatMap(({ text }) => [...text.matchAll(calls)].map(([, name = '']) => name));
+  const used = files.flatMap(({ text }) => commandsOf(text));
   return [...new Set(used).difference(UNLISTED)];
+}
+
+/**
+ * Returns the commands of Redis in Lua code: all words in capitals that are the first argument of a function, whichever
+ * it is, such as `redis.call('GET', ...)`. Words that `find` looks for are no commands.
+ */
+export function commandsOf(lua: string): string[] {
+  return [...withoutComments(lua).matchAll(/(?<!:find)\(\s*'([A-Z]{2,})'/g)].map(([, name = '']) => name);
 }
 
 function withoutComments(lua: string): string {

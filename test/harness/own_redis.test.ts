@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { prepareDataDirectory } from '../../harness/local/data_directory.ts';
 import { type OwnRedis, startOwnRedis } from '../../harness/local/own_redis.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
@@ -85,6 +86,19 @@ for (const [which, pid] of [
       assert.ok(!(await readdir(dir)).includes('starting.lock'));
     }));
 }
+
+test('the lock of a launcher that was killed does not make a directory one of others', () =>
+  inDirectory(async (dir) => {
+    await leaveLock(dir, NO_PID);
+    await mkdir(join(dir, `starting.lock.${NO_PID}.left`));
+    await mkdir(join(dir, 'demo'));
+    await leaveLock(join(dir, 'demo'), NO_PID);
+    await chmod(dir, 0o755);
+    const umask = process.umask();
+    prepareDataDirectory(dir);
+    process.umask(umask);
+    assert.equal((await stat(dir)).mode & 0o777, 0o700);
+  }));
 
 test('a Redis that a crashed launcher left running is taken over, and shut down in the end', () =>
   inDirectory(async (dir) => {

@@ -20,7 +20,7 @@ export class PublishAllError extends RoutemasterError {
   /** The number of events that are stored. */
   readonly stored: number;
   /** The error that `events` threw, if it threw one too. */
-  readonly readError?: unknown;
+  declare readonly readError?: unknown;
   readonly #failures: readonly PublishFailure[];
 
   constructor(stored: number, failures: readonly PublishFailure[], readError?: unknown) {

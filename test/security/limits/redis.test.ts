@@ -13,7 +13,7 @@ import { until } from '../../../harness/until.ts';
 import { connectOne, type RedisTls } from '../../../src/store/connection.ts';
 import { Partition } from '../../../src/store/partition.ts';
 import { countProcesses } from '../../../src/store/presence.ts';
-import { readScripts } from '../../../src/store/script_source.ts';
+import { commandsOf, readScripts } from '../../../src/store/script_source.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
 const PASSWORD = 'the-password-of-the-bus';
@@ -209,13 +209,8 @@ describe('the ACL of docs/operating.md', () => {
   });
 
   test('permits every command of the scripts', () => {
-    const commands = readScripts().flatMap(({ text, modules }) =>
-      [text, ...modules.map((module) => module.text)].flatMap((code) =>
-        [...code.matchAll(/(?:redis\.p?call|bulk\.command|calls\.read)\('([A-Z]+)'/g)].map(([, name = '']) =>
-          name.toLowerCase(),
-        ),
-      ),
-    );
+    const files = readScripts().flatMap(({ text, modules }) => [text, ...modules.map((each) => each.text)]);
+    const commands = files.flatMap((text) => commandsOf(text).map((name) => name.toLowerCase()));
     const missing = [...new Set(commands)].filter(
       (name) => !ALLOWED.some((each) => each.split('|')[0] === name),
     );
