@@ -2,14 +2,14 @@
 Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
 
 The number of a lease is the time (µs) at which it was given, or one more than the newest number, if that is higher. If
-Redis's clock is set back, the numbers are ahead of it, and the key `leases:ahead` says by how much (µs). The numbers go
-on from there at the pace of the clock, so they still tell how old a lease is. The key expires when the clock has caught
-up with the newest number.
+Redis's clock is set back, the numbers are ahead of it, and the key `leases:ahead` says by how much (µs) the newest one
+was ahead when it was given. From then on the numbers grow at half the pace of the clock, so they still tell roughly how
+old a lease is, and the clock catches up with them. The key expires when it has.
 ]]
 local leases = {}
 
--- Numbers can be this far (µs) ahead of the clock although it was not set back, because a call that gives several
--- leases draws one number after the other. Small corrections of the clock are ignored too.
+-- The newest number can be this far (µs) ahead of the clock although the clock was not set back, because a call that
+-- gives several leases draws one number after the other. Small corrections of the clock are ignored too.
 local MAX_AHEAD_US = 1000000
 
 -- Returns the number of the newest lease, or 0 if no lease has been given yet.
@@ -18,13 +18,19 @@ function leases.last(call)
   return call.last_lease
 end
 
+-- Returns how far (µs) a number that is drawn now is ahead of the clock, if the newest number is ahead by `newest_us`.
+local function ahead_now(call, newest_us)
+  if newest_us <= 0 then return 0 end
+  local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
+  if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
+  -- `before_us - newest_us` has passed since the newest number was drawn. Half of that is made up for. If it is
+  -- negative, the clock was set back once more.
+  return math.max(newest_us, math.floor((newest_us + before_us) / 2))
+end
+
 -- Returns the present time (µs) for the numbers of leases. It is ahead of Redis's clock if that clock was set back.
 function leases.now(call)
-  if not call.leases_ahead then
-    local ahead = leases.last(call) - call.now_us
-    call.leases_ahead = ahead > MAX_AHEAD_US
-        and math.max(ahead, tonumber(redis.call('GET', call.keys.leases_ahead())) or 0) or 0
-  end
+  call.leases_ahead = call.leases_ahead or ahead_now(call, leases.last(call) - call.now_us)
   return call.now_us + call.leases_ahead
 end
 

@@ -112,9 +112,23 @@ describe('a lease', () => {
     await bus.acquire(['w1']);
     const passedUs = ((await bus.nowMs()) + 1 - startMs) * 1000;
     assert.ok(first < second && second < leaseOf('w1'), `${first}, ${second}, ${leaseOf('w1')}`);
-    assert.ok(leaseOf('w1') <= future + passedUs, 'the numbers go on at the pace of the clock');
+    assert.ok(leaseOf('w1') <= future + passedUs, 'the numbers grow no faster than the clock');
     const expiresMs = await bus.store.redis.pttl('leases:ahead');
     assert.ok(expiresMs > 50_000 && expiresMs <= 60_000 + passedUs / 1000, `${expiresMs}`);
+  });
+
+  test('has a number that grows at half the pace of the clock until the clock has caught up', async () => {
+    const startMs = await bus.nowMs();
+    // The newest number was 60 s ahead of the clock, 50 s ago.
+    await bus.store.redis.set('leases:last', (startMs + 10_000) * 1000);
+    await bus.store.redis.set('leases:ahead', 60_000_000);
+    const aheadUs = (await delivering()) - startMs * 1000;
+    const passedUs = ((await bus.nowMs()) + 1 - startMs) * 1000;
+    assert.ok(aheadUs >= 35_000_000 && aheadUs <= 35_000_000 + passedUs, `${aheadUs}`);
+    // The clock has caught up.
+    await bus.store.redis.set('leases:last', startMs * 1000);
+    await bus.acquire(['w2']);
+    assert.ok(leaseOf('w2') <= ((await bus.nowMs()) + 1) * 1000, `${leaseOf('w2')}`);
   });
 
   test('continues when its worker acquires again, because a reply was lost or a call was late', async () => {
