@@ -135,6 +135,7 @@ function delivery_log.append(call, ending, token, entries, max)
   records = cut_to_part(call, list, records, max)
   if counted == delivery_log.counted(records) then return end
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
+  cut_to_part(call, list, redis.call('LLEN', list) / 2, max)
 end
 
 -- Notes in the trail of `ending` that the present script call has appended records to the logs of these subscribers.

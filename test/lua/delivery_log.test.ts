@@ -83,6 +83,19 @@ describe('the delivery log', () => {
     assert.ok(busy > 0 && busy <= 16, `the newest stay: ${busy}`);
   });
 
+  test('shares its room among many subscribers also if each gets many records at once', async () => {
+    const tokens = Array.from({ length: 20 }, (_, i) => `many${i}`);
+    for (const token of tokens) {
+      await bus.subscribe(token, { topics: [token], max: 1 });
+      await bus.publish(nthWord(calls++), token, Array(30).fill('e'));
+    }
+    const slice = { maxBatches: 100, untilMs: Number.MAX_SAFE_INTEGER, deliveryLog: 100 };
+    for (const token of tokens) await redis.store.run('drop_queue', { token, ...slice });
+    const kept = Object.values(await lengths());
+    assert.equal(kept.length, 20);
+    assert.ok(kept.reduce((sum, each) => sum + each) <= 200, `${kept}`);
+  });
+
   test('shrinks when it may keep fewer, and keeps nothing more when it is off', async () => {
     await take('busy', 200, 1000);
     await take('busy', 16, 100);
