@@ -25,7 +25,7 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 /**
  * Returns a hook of pino for lines about a Redis that cannot be reached (field `away`) or is full (`full`), or about
  * data that cannot be read (`skipped`). Lines with the same message, `away` and `skipped` are written at most once a
- * minute. Without this, everything that needs this Redis, or this data, would fill the log.
+ * minute. Otherwise everything that needs this Redis, or this data, would fill the log.
  */
 export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();

@@ -46,8 +46,8 @@ end
 
 -- Reads the items of a batch's list, about EVENTS_PER_READ at a time, until the list ends or one delivery cannot carry
 -- all that were read. `start` has the first items, which were read before. Returns the items, and true if they exceed
--- `limits`. If it returns false, the caller must still check their bytes, because those of the last read are not
--- counted.
+-- `limits`. If it returns false, the caller must still check their bytes, because the bytes of the items read last are
+-- not counted.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -95,7 +95,7 @@ function cutting.add_events(call, given, bid, start, lane)
   local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
   local count = pieces.add_events(given, list, batches.HEADER + 1, last)
   local bytes = given.bytes - before
-  -- Usually all events fit. So all of them are added first, and only then are their bytes compared with the limit.
+  -- Usually all events fit. So all events are added first, and only then are their bytes compared with the limit.
   if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
     pieces.take_back(given, count, bytes)
     last, is_cut = last_that_fits(list, limits), true

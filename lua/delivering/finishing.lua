@@ -101,7 +101,7 @@ end
 
 -- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
 -- batches may have carried a drop notice. Usually there are neither histories nor notices, so a single EXISTS looks for
--- all of them.
+-- all histories and notices.
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))

@@ -46,8 +46,8 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. If it was the trial job, the subscriber no longer has one.
--- Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. If this job was the trial job, the subscriber no longer
+-- has one. Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end

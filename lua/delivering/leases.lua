@@ -23,8 +23,8 @@ local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- `before_us - newest_us` has passed since the newest number was drawn. Half of that is made up for. If it is
-  -- negative, the clock was set back once more.
+  -- `before_us - newest_us` has passed since the newest number was drawn. The result makes up for half of this time. If
+  -- this time is negative, the clock was set back once more.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 

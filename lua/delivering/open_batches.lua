@@ -64,7 +64,8 @@ function open_batches.new_room(bid, max_bytes, bytes)
 end
 
 -- Returns true if the bytes of an open batch may have to be counted: the new events (`slice`) are not small, or the
--- subscriber has its own limits. If it has its own limits, `entry` (in `batches:open`) is longer than a UID.
+-- subscriber has its own limits. If the subscriber has its own limits, `entry` (in `batches:open`) is longer than a
+-- UID.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end

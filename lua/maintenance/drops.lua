@@ -55,12 +55,12 @@ function drops.add(call, collection, bid, token, about)
 end
 
 -- Updates what is stored about a subscriber's jobs after some of its batches were dropped. Removes the jobs of these
--- batches from the waiting jobs. If one of them is the trial job (field `probe`), removes it too, because no other job
--- of the subscriber may run while there is a trial job.
+-- batches from the waiting jobs. If a dropped job is the subscriber's trial job, deletes the field `probe`, which names
+-- the trial job. If the field stayed, no other job of the subscriber could run.
 --
 -- Usually one waiting job becomes instant when a delivery ends. A dropped job never becomes a delivery that ends. So
--- for each dropped job that was not waiting itself, one waiting job becomes instant here. Without this, some might wait
--- for ever.
+-- for each dropped job that was not waiting itself, one waiting job becomes instant here. Otherwise some jobs might
+-- wait for ever.
 function drops.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end

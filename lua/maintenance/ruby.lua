@@ -15,8 +15,8 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers of a Ruby Routemaster. Also returns the time (ms) since the latest sign of life of any of
--- them; infinite if none lives.
+-- Returns the living workers of a Ruby Routemaster. Also returns the time (ms) since the latest sign of life of any
+-- such worker; infinite if none lives.
 function ruby.workers(call, lease_ms)
   local keys, living, silent_ms = call.keys, {}, math.huge
   local heard = redis.call('HGETALL', keys.workers())

@@ -164,7 +164,7 @@ end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
 -- or nothing. Changes nothing in Redis. Lowers `intake_state.max_client_topics` by one for each topic that the client
--- would come to own, and `intake_state.max_topics` by one for each of them that does not exist yet.
+-- would come to own, and `intake_state.max_topics` by one for each such topic that does not exist yet.
 function intake.judge_all(call, intake_state, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, intake_state, { topic = name, client = client })

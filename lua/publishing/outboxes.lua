@@ -36,8 +36,8 @@ local READ_AT_ONCE = 8
 -- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
 local ASK_AGAIN_MS = 1000
 -- The number of an outbox entry is the time (µs) at which it was added, by the clock of Redis. Normally, the last
--- number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry. If it is further
--- ahead than this, the clock was set back, or the clock of another machine gave the number.
+-- number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry. If the last number
+-- is further ahead than this, the clock was set back, or the clock of another machine gave the number.
 local MAX_AHEAD_US = 100 * 1000
 -- After the clock was set back, the next number is this far above the last one that Redis knows. A failover may have
 -- lost entries with higher numbers, but only those of less than a minute. So no number is used twice.

@@ -32,8 +32,9 @@ end
 
 -- Creates the working state of one listing. Some fields:
 --   state       the state of the batches to list; nil for any state
---   max_looked  maximum batches that the listing looks at, because it may have to skip very many in unwanted states. It
---               then ends with `{ place, id, stopped = true }`: the place after which the next page begins
+--   max_looked  maximum batches that the listing looks at, because it may have to skip very many in unwanted states. If
+--               it reaches this maximum, its last entry is `{ place, id, stopped = true }`: the next page begins after
+--               this place and id
 --   looked      how many batches it has looked at
 --   sources     how many indexes and logs it has searched
 function delivery_sources.begin(call, bounds, state, max_looked)

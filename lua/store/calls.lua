@@ -14,7 +14,8 @@ local function text_of(failure)
   return tostring(type(failure) == 'table' and failure.err or failure)
 end
 
--- Returns true if an error says that another program has written a key with a type that this bus does not use for it.
+-- Returns true if an error is WRONGTYPE: a key does not have the type that this bus gives it, because another program
+-- has written the key.
 local function is_wrong_type(failure)
   return text_of(failure):find('WRONGTYPE', 1, true) ~= nil
 end
@@ -56,9 +57,9 @@ function calls.try(call, step, ...)
   if not call.failure or calls.is_forbidden(result) then call.failure = result end
 end
 
--- Runs `step`. Returns its result, or nothing if `step` failed because another program has written a key with a type
--- that this bus does not use for it. Such an error is kept, as by `calls.try`. All other errors, such as that the ACL
--- forbids a command, are thrown at once, because they say nothing about the key.
+-- Runs `step`. Returns its result, or nothing if `step` failed with WRONGTYPE, because another program has written a
+-- key with another type. Such an error is kept, as by `calls.try`. All other errors, such as that the ACL forbids a
+-- command, are thrown at once, because they say nothing about the key.
 function calls.try_keys(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end

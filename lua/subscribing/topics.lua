@@ -8,7 +8,8 @@ local many = include('store/many')
 local outboxes = include('publishing/outboxes')
 local topics = {}
 
--- Number of topics that one EXISTS command checks. If none of them exists, they need not be looked up one by one.
+-- Number of topics that one EXISTS command checks. If no such topic exists, the topics need not be looked up one by
+-- one.
 local CHECKED_AT_ONCE = 100
 
 -- Returns the token of the client that owns the topic, or nil if no client does.
@@ -102,8 +103,8 @@ function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
--- True if there is no room for all of these topics: adding those that do not exist would bring the number of all topics
--- above `max`.
+-- True if there is no room for all of these topics: adding the topics that do not exist yet would bring the number of
+-- all topics above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   if redis.call('SCARD', all) + #names <= max then return false end
@@ -132,8 +133,9 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns those of the topics `names[first]` to `names[last]` that have neither a publisher nor a subscription. They
--- are looked up one by one, which takes Redis 3 µs each, only if one EXISTS command finds data of any of them.
+-- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. First, one
+-- EXISTS command asks whether any topic has data. Only if so are the topics looked up one by one, which takes Redis 3
+-- µs for each topic.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
   for i = first, last do
@@ -147,14 +149,14 @@ local function unused_among(call, names, first, last)
   return unused
 end
 
--- Ends the given subscriptions of a subscriber. A subscription is in two lists: that of the topic, and that of the
--- subscriber. It is ended even if only one of them has it. Then deletes those of the topics that have neither a
--- publisher nor a subscription any more. If they stayed, a client could use up the maximum number of topics by
--- subscribing and unsubscribing. One command deletes many topics, because there can be a thousand.
+-- Ends the given subscriptions of a subscriber. A subscription is in two lists: the topic's list of subscribers, and
+-- the subscriber's list of topics. A subscription is ended even if only one list has it. Afterwards, deletes each given
+-- topic that has neither a publisher nor a subscription any more. If such topics stayed, a client could use up the
+-- maximum number of topics by subscribing and unsubscribing. One command deletes many topics, because there can be a
+-- thousand.
 --
--- A subscription is first removed from the list of the topic, and then from the list of the subscriber. If Redis is
--- killed and keeps only the first writes, the caller repeats the call, and still finds the subscription in the list of
--- the subscriber.
+-- A subscription is removed first from the topic's list, and then from the subscriber's list. If Redis is killed and
+-- keeps only the first writes, the caller repeats the call, and still finds the subscription in the subscriber's list.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   for _, topic in ipairs(names) do redis.call('SREM', keys.topic_subscribers(topic), token) end

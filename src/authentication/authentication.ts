@@ -99,8 +99,8 @@ export class Authentication {
 
   /**
    * Checks the credentials of a request again. Resolves with the caller and its current scopes. With `isNow` the client
-   * is read from Redis. Without it, the client may come from a cache, up to a second old. Throws unauthenticated or
-   * StorageUnavailable.
+   * is read from Redis. Without `isNow`, the client may come from a cache, up to a second old. Throws unauthenticated
+   * or StorageUnavailable.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
     // The keys of root and viewer change only with a restart, so they are not checked again.

@@ -82,9 +82,10 @@ export class PublicNames {
 
   /**
    * Returns the `token` of the client or join that a caller names. A viewer gives a public name as `name`. The client
-   * or join with this name is searched among `tokens`, which may have a token twice. If none of them has this name,
-   * `token` is undefined. Root and clients give a token, which is returned unchecked. So the route must refuse a client
-   * that gives another client's token. `priceInCalls` is what the search costs in the caller's rate limit.
+   * or join with this name is searched among `tokens`, which may have a token twice. If no client or join in `tokens`
+   * has this name, `token` is undefined. Root and clients give a token, which is returned unchecked. So the route must
+   * refuse a client that gives another client's token. `priceInCalls` is what the search costs in the caller's rate
+   * limit.
    */
   async tokenGiven(
     { role }: Caller,

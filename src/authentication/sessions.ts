@@ -75,7 +75,8 @@ export class Sessions {
       await this.#control.command((redis, keys) =>
         Promise.all([
           redis.unlink(keys.session(digestOf(id))),
-          // Without this, ended sessions would count among MAX_SESSIONS, and later logins would end valid ones.
+          // If the session stayed in this set, it would count among MAX_SESSIONS, and later logins would end valid
+          // ones.
           redis.zrem(keys.sessions(token ?? role), digestOf(id)),
         ]),
       );

@@ -19,7 +19,7 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
 
 /**
  * Returns the name of the variable that gives a setting its value. This is `variable`, unless only its former name in
- * the Ruby Routemaster is set. Then it is the former name. An empty variable counts as unset.
+ * the Ruby Routemaster is set: in this case it is the former name. An empty variable counts as unset.
  */
 export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string {
   const former = FORMER_NAMES[variable];

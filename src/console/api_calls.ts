@@ -22,8 +22,9 @@ interface ApiInput {
   /** Returns what the page needs of each entry of a listing. The rest, which may be long, is dropped. */
   keep?: (entry: never) => unknown;
   /**
-   * Set for a call whose answer ends with a list of events, which can have hundreds of megabytes. The answer is cut off
-   * after MAX_READ characters. Then `ending`, such as `]}`, is appended, so that the text is valid JSON.
+   * Set for a call whose answer ends with a list of events. Such an answer can have hundreds of megabytes, so it is cut
+   * off between two events once it has more than MAX_READ characters. `ending`, such as `]}`, takes the place of the
+   * rest, so that the text is valid JSON.
    */
   ending?: string;
 }

@@ -15,8 +15,8 @@ const LONG_SECONDS = 60;
 /** The state of the bus, from which the overview page derives its complaints: what is wrong, and what to do. */
 export interface State {
   /**
-   * The newest figures of the whole bus. If a client looks at the page, the figures of its subscriber instead. The
-   * number of dead letters then includes those of the client's joins.
+   * The newest figures of the whole bus or, if a client looks at the page, of the client's subscriber. A client's
+   * number of dead letters includes the dead letters of its joins.
    */
   figures: SeenFigures | undefined;
   /** The age of the newest sample. Undefined if there is none. */

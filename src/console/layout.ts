@@ -42,8 +42,8 @@ interface Entry {
   name: string;
   roles: readonly Role[];
   /**
-   * The error for an unknown thing of this kind, such as `topic_not_found`. Its error page links to the page of this
-   * entry.
+   * The error code for an unknown topic, subscriber and so on, such as `topic_not_found`. An error page with this code
+   * links to `path`.
    */
   notFoundCode?: ErrorCode;
 }
@@ -121,8 +121,8 @@ export function answerError(error: BusError, call: FailedCall): Answer {
 }
 
 /**
- * Returns the text of an error page. The message of StorageUnavailable tells programs how to repeat a publish, so a
- * page that only reads has a text of its own.
+ * Returns the text of an error page: normally the message of the error. But the message of StorageUnavailable tells
+ * programs how to repeat a publish. So a request that changes nothing (not a POST) gets a different text.
  */
 function errorText(error: BusError, { method }: FailedCall): string {
   if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;

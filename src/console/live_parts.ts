@@ -5,7 +5,8 @@ import { isRefresh } from './layout.ts';
 
 /**
  * Time for which browser tabs share the answer to a refresh. It is a little less than the time between two refreshes of
- * a tab, so that no tab gets the same answer twice. Then the answer is deleted, because 100 long ones take 50 MB.
+ * a tab, so that no tab gets the same answer twice. After this time, the answer is deleted, because 100 long answers
+ * take 50 MB.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;

@@ -67,7 +67,10 @@ export class Quarantine {
     this.#loop = this.#run();
   }
 
-  /** Makes the quarantine process look for suspects now. If none is running, starts one if there are suspects. */
+  /**
+   * Makes the quarantine process look for suspects now. If no such process is running, but there are suspects, starts
+   * one.
+   */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();

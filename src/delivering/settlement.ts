@@ -31,8 +31,8 @@ export interface Penalty {
   /** Health points that the subscriber loses: a whole number, because reports show `health_points` as one. */
   damage: number;
   /**
-   * Time in which no delivery to the subscriber begins. After a time above 0, the subscriber is on trial: its jobs are
-   * tried one at a time until one succeeds.
+   * Time in which no delivery to the subscriber begins. If this time is above 0, the subscriber is on trial afterwards:
+   * its jobs are tried one at a time until one succeeds.
    */
   throttleMs: number;
 }

@@ -13,7 +13,7 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   onIdle?: (idle: number) => void;
   /**
    * True if idle workers are allowed to ask for a job as soon as one may be ready. If false, they ask only at the
-   * start, at ticks (`tickMs`) and after errors. Without this function, they are always allowed to ask.
+   * start, at ticks (`tickMs`) and after errors. Without this function, idle workers are always allowed to ask.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */

@@ -29,8 +29,8 @@ export function checkIsOpen(request: IncomingMessage): void {
 
 /**
  * Reads the whole body of an open request. `watch` gets the length of every chunk, and can refuse the body by throwing.
- * Throws bad_body, body_too_large, or an error of `watch`. The rest of a refused body is read and discarded. Without
- * this, its sender would not see the answer, because it is still sending.
+ * Throws bad_body, body_too_large, or an error of `watch`. The rest of a refused body is read and discarded. Otherwise
+ * the sender, which is still sending, would not see the answer.
  */
 export function readBytes(
   request: IncomingMessage,

@@ -13,8 +13,8 @@ const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are not answered yet. Further calls are refused. */
 const MAX_UNDER_WAY = 16;
 /**
- * Limits the rate of each client's calls other than publishes, and how many of them are under way. A rate of 0 means no
- * limits. Also limits the rate of requests without credentials from each IP address. Each web process has its own
+ * Limits the rate of each client's calls other than publishes, and how many such calls are under way. A rate of 0 means
+ * no limits. Also limits the rate of requests without credentials from each IP address. Each web process has its own
  * limits, because a call slows down only the process that handles it.
  */
 export class CallLimits {

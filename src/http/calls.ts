@@ -130,7 +130,10 @@ export class Calls {
     }
   }
 
-  /** Calls the handler. Checks the credentials again before any change but a publish (there are too many of them). */
+  /**
+   * Calls the handler. Checks the credentials again before any change, except for a publish (there are too many
+   * publishes).
+   */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return await route.handle(call);

@@ -12,8 +12,8 @@ const MAX_DUE = 4;
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * The chunks of a body count as tiny if this many of them arrive in the same read as its headers. Parsing 2000 takes 3
- * ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can reach this number.
+ * The chunks of a body count as tiny if this many chunks arrive in the same read as the headers of the body. Parsing
+ * 2000 takes 3 ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can reach this number.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
 /** Maximum bytes that the HTTP parser gets at a time, so that it does not find many requests in them. */
@@ -107,7 +107,7 @@ export class Connection {
     if (last && !last.headersSent) last.shouldKeepAlive = false;
   }
 
-  /** Calls `start`, which handles a request, at once or when enough earlier requests are answered (`#waitForHalf`). */
+  /** Calls `start`, which handles a request: now, or when enough earlier requests are answered (see `#waitForHalf`). */
   begin(response: ServerResponse, start: () => void): void {
     this.#hasTinyChunks = false;
     if (isChunked(response)) this.#watchChunks(response);
@@ -132,10 +132,10 @@ export class Connection {
   }
 
   /**
-   * Watches a chunked body for tiny chunks, which take long to parse. From here on, this connection is read in slices
-   * of limited size, so that a slice that takes long is noticed. The part of the body that arrived with its headers is
-   * parsed at once, so its chunks are counted instead. If there are MAX_UNSLICED_CHUNKS, all connections are read in
-   * slices from then on (see ReadingMode).
+   * Watches a chunked body for tiny chunks, which take long to parse. The connection changes to slices of limited size,
+   * so that a slice that takes long is noticed. But the part of the body that arrived together with the headers is
+   * parsed whole, so the chunks of this part are counted. If it has MAX_UNSLICED_CHUNKS, all other connections change
+   * to slices too (see ReadingMode).
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {

@@ -8,7 +8,7 @@ const STALLED_MS = 1000;
 const SLOW_BODY_MS = 250;
 /** Bodies count against PACE (admission.ts) in portions of this size, so a shorter body does not count. */
 const PACED_BYTES = 64 * 1024;
-/** Minimum pause after each PACED_BYTES. Without it, one turn of the event loop reads up to 2 MiB, in 10 ms. */
+/** Minimum pause after each PACED_BYTES. Without this pause, one turn of the event loop reads up to 2 MiB, in 10 ms. */
 const MIN_PAUSE_MS = 1;
 
 /** The methods of Admission that a reservation calls. */
@@ -82,8 +82,8 @@ export class Reservation {
   }
 
   /**
-   * Gives back the memory reserved for the part of a slow body that has not arrived yet. Without this, 25 clients could
-   * hold almost all memory for bodies, if each announces 5 MiB and sends 64 KiB a second.
+   * Gives back the memory reserved for the part of a slow body that has not arrived yet. Otherwise 25 clients that each
+   * announce 5 MiB, and send 64 KiB a second, could hold almost all memory for bodies.
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_BODY_MS || this.heldBytes <= this.#arrivedBytes) return;

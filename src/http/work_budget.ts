@@ -4,8 +4,8 @@ import { clock } from '../clock.ts';
 const BUDGET_MS = 2;
 
 /**
- * Spreads long work, such as parsing long bodies, over several turns of the event loop. Without this, Node would handle
- * the data of all connections in one turn, and the last request would wait for all others. Each step of the work has an
+ * Spreads long work, such as parsing long bodies, over several turns of the event loop. Otherwise Node would handle the
+ * data of all connections in one turn, and the last request would wait for all others. Each step of the work has an
  * owner: the one for whom it is done, such as a client. Owners alternate, so one with many steps does not hold up
  * others.
  */

@@ -8,8 +8,8 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which one run of an outbox job moves entries that were set aside. Then the job goes back to the
- * queue, so that the worker can run other jobs.
+ * Maximum time for which one run of an outbox job moves entries that were set aside. After this time, the job goes back
+ * to the queue, so that the worker can run other jobs.
  */
 const RUN_MS = 500;
 /**

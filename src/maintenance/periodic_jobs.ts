@@ -40,8 +40,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   // `monitor` sends the figures of the whole bus to a metrics service, so it runs only in the control partition.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    // The interval is only a fallback: a process that notices a shortage when it stores something queues this job at
-    // once.
+    // The interval is only a fallback. When a process stores something and notices that memory is short, the process
+    // queues this job immediately.
     {
       name: 'autodrop',
       everyMs: isAlone ? 30_000 : 120_000,

@@ -89,7 +89,8 @@ class MissingPartitions {
 
 /**
  * Returns the totals of each partition, if there are several. A partition that cannot be reached keeps the totals of
- * the previous sample. Without them, the totals of the bus would fall meanwhile, and its history would jump later.
+ * the previous sample. Otherwise the totals of the bus would fall while the partition is away, and jump when it is
+ * back.
  */
 function totalsByPartition(
   { all }: Partitions,

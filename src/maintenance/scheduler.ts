@@ -23,7 +23,7 @@ interface SchedulerParts {
   maxSleepMs: number;
   /**
    * Called if the ACL of Redis stopped the script that moves due jobs. The script may have taken a job from the
-   * scheduled jobs without storing it elsewhere. Then the job is lost until a sweep.
+   * scheduled jobs without storing it elsewhere. Such a job is lost until a sweep finds it.
    */
   onForbidden?: () => void;
   log: Log;

@@ -12,9 +12,9 @@ const LOST =
 /** Maximum time for which requests wait for a look at Redis. It is short, because one of several Redises may hang. */
 const PATIENCE_MS = 100;
 /**
- * Maximum age of the last look at Redis. If it is older, the next request starts another look, and does not wait for
- * it. A look after each new connection would not be enough: FLUSHALL, for example, deletes all data and cuts no
- * connection.
+ * Maximum age of the last look at Redis. If the last look is older, the next request starts another one, but does not
+ * wait for its result. A look after each new connection would not be enough: FLUSHALL, for example, deletes all data
+ * and cuts no connection.
  */
 const FRESH_MS = 1000;
 
@@ -42,8 +42,8 @@ export class StorageWatch {
   }
 
   /**
-   * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Without
-   * this, the bus would accept events that reach no subscriber, and tell clients that they do not exist.
+   * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Otherwise
+   * the bus would accept events that reach no subscriber, and tell existing clients that they do not exist.
    *
    * Returns undefined if there is nothing to wait for. Returns a promise if this process has connected to Redis since
    * the last call, or if the data was lost. The promise rejects with StorageUnavailable if the data is lost.

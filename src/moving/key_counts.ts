@@ -15,8 +15,8 @@ type Unit = 'keys' | 'elements' | 'events' | 'records';
 
 /**
  * The numbers that a move compares between source and target. A row has a text for the operator, a key name, and what
- * is counted: the keys of this name, their elements, or the events or records in them. Data that may expire during the
- * move has no row.
+ * is counted: the keys of this name, the elements of these keys, or the events or records that these keys hold. Data
+ * that may expire during the move has no row.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],

@@ -4,12 +4,12 @@ import type { Operation } from './openapi.ts';
 /** The line of VARIABLES that sets the address of the bus. `GET /docs` replaces this line if the address is known. */
 export const BUS_LINE = busLine('https://bus.example.com');
 
-/** Returns a line for a shell that sets the variable `BUS`. */
+/** Returns a shell command that sets the variable `BUS`. */
 export function busLine(url: string): string {
   return `${`BUS=${url}`.padEnd(27)}   # where the bus is`;
 }
 
-/** Lines for a shell that set the variables of the curl commands in the documentation. */
+/** Shell commands that set the variables which the curl commands in the documentation use. */
 export const VARIABLES = `${BUS_LINE}
 ROOT_KEY=…                    # root, or the viewer key for what viewers may see
 SHOP=token:secret             # a client

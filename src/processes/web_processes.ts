@@ -58,9 +58,9 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too. Then all processes end, unless
-    // one of them serves requests: the cause may be temporary. During an upgrade, for example, a process of the former
-    // release may find data in a newer layout.
+    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too. So all processes end, unless a
+    // process serves requests: in that case the cause may be temporary. During an upgrade, for example, a process of
+    // the former release may find data in a newer layout.
     if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();

@@ -125,8 +125,9 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // `mayBeUnused` has topics of other partitions that seem to have no subscriber in this one. Correcting their marks
-    // is not awaited here: the partition of such a topic may hang, and the other outboxes must not wait for it.
+    // `mayBeUnused` has topics that other partitions store, and that seem to have no subscriber in `partition`. This
+    // function does not wait until their marks (see TopicMarks) are corrected: the partition that stores such a topic
+    // may hang, and the outboxes of other partitions must not wait for it.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {

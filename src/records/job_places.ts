@@ -180,8 +180,8 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 
 /**
  * Returns the rank (the index in the sorted set) at which the next read begins: behind the last job that was read.
- * `lastHasMoved` is true if that job is gone or has another score now. Then the read begins at the first job with the
- * old score or a higher one.
+ * `lastHasMoved` is true if that job is gone or has another score now. In this case the read begins at the first job
+ * with the old score or a higher one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -10,7 +10,7 @@ export interface Dialect {
   wrongRole: ErrorCode & ('forbidden' | 'unauthenticated');
   /** Error for a method that a path of the API does not have. */
   otherMethod: ErrorCode & ('method_not_allowed' | 'not_found');
-  /** True if a new client that chooses no token gets a secret, unless the request says otherwise. */
+  /** True if a new client gets a secret when its request has neither a `token` nor the field `secret`. */
   makesSecrets: boolean;
   /**
    * True if calls that the Ruby Routemaster has too ignore unknown query parameters (see routing/query.ts). Other calls
@@ -57,7 +57,7 @@ export const DIALECTS = {
     ignoresUnknownParameters: true,
     listsOthers: true,
     cutsMax: true,
-    // The Ruby Routemaster had no maximum length of URLs, so longer ones are accepted here.
+    // The Ruby Routemaster did not limit the length of URLs, so this mode accepts longer URLs than the usual 1024.
     events: { maxUrlLength: 8192, ignoresUnknownFields: true, loosensTimestamps: true },
   },
 } as const satisfies Record<string, Dialect>;

@@ -145,7 +145,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
    * True for publishing. Before any other call that changes something is handled, its credentials are checked again in
-   * Redis. Those of a publish are checked again only in the cache of clients, and only if the body took long to read.
+   * Redis. The credentials of a publish are checked again only in the cache of clients, and only if the body took long
+   * to read.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

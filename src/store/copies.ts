@@ -11,12 +11,12 @@ export const BYTES_PER_COPY = 400;
  * entries to a later call. A publication is not divided in this way, but refused.
  */
 export const MAX_COPIES = {
-  /** For one publication. It is refused if it makes more, unless it is a single event. */
+  /** The maximum for one publication. A publication that makes more copies is refused, unless it is a single event. */
   publication: 200_000,
-  /** For the events that a partition stores from the outbox of another one. */
+  /** The maximum for a call that stores events from the outbox of another partition. */
   outbox: 100_000,
-  /** For the events that one join publishes. */
+  /** The maximum for a call that publishes the events of a join. */
   join: 20_000,
-  /** For the events that triggers publish. */
+  /** The maximum for a call that publishes the events of triggers. */
   triggers: 5_000,
 } as const;

@@ -52,7 +52,7 @@ export class CallbackPolicy {
   readonly #proxied: boolean;
   readonly #resolve: Resolve;
 
-  /** `allow` has addresses and networks (CIDR). Throws BootError if one of them, or a port, is invalid. */
+  /** `allow` has addresses and networks (CIDR). Throws BootError if an address, a network or a port is invalid. */
   constructor(
     allow: readonly string[],
     { callbackPorts = [], egressProxy, resolve = resolveByHost }: PolicyOptions = {},

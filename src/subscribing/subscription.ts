@@ -97,7 +97,7 @@ export class Subscriptions {
 
   /**
    * Returns those topics that the subscriber leaves (`isLeft`) and that other partitions store. First moves all
-   * accepted events of these topics to the queue of the subscriber. Without this, they would be lost.
+   * accepted events of these topics to the queue of the subscriber. Otherwise these events would be lost.
    */
   async #flushLeftTopics(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -110,7 +110,7 @@ export class Subscriptions {
   }
 
   /**
-   * Moves the events that joins of `partition` have published so far to the partitions `homes`. Without this, an event
+   * Moves the events that joins of `partition` have published so far to the partitions `homes`. Otherwise an event
    * could arrive after the removal of its join, and create a deleted topic again for a client that may be gone.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
@@ -147,8 +147,8 @@ export class Subscriptions {
     });
     await this.#marks.refresh(partition, topics);
     // If the subscriber is not found, something else has removed it, such as the removal of its client, or an earlier
-    // call that was cut off here. If it was a join, the topics to which it has published are now unknown, so all
-    // partitions are flushed.
+    // call that was cut off here. If the subscriber was a join, the topics to which it has published are now unknown,
+    // so all partitions are flushed.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.

@@ -27,7 +27,7 @@ export class TopicMarks {
     this.#partitions = partitions;
   }
 
-  /** Returns those of the topics that another partition than `partition` stores. */
+  /** Returns the given topics that another partition than `partition` stores. */
   foreign(partition: Partition, topics: readonly string[]): string[] {
     return topics.filter((topic) => this.#partitions.ofTopic(topic) !== partition);
   }

@@ -152,8 +152,9 @@ function delayed.add(call, publisher, topic, events)
 end
 
 -- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events, which take
--- `bytes` together. The events are removed even if another program has given `delayed:held:{token}` another type. The
--- stored number and bytes then stay as they are, and a sweep throws the error of this key.
+-- `bytes` together. The key `delayed:held:{token}` stores the number and bytes of the client's delayed events. If
+-- another program has written this key with another type, the events are removed without being subtracted there, and a
+-- later sweep throws an error about the key.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   many.command('ZREM', call.keys.delayed_due(topic), entries)
   many.command('HDEL', call.keys.delayed_events(topic), ids)

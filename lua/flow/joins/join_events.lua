@@ -91,8 +91,8 @@ local function count(call, work, args, event)
   return true
 end
 
--- Counts events until the script call has published its maximum of copies. Returns how many were handled, and how many
--- of these had no join key.
+-- Counts events until the script call has published its maximum of copies. Returns how many events were handled, and
+-- how many of the handled events had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do

@@ -92,8 +92,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // `underWay` is awaited only after the next chunk has been read. Without this `catch`, Node would report a
-      // rejection before that as unhandled.
+      // `underWay` is awaited only after the next chunk has been read. If it fails earlier, this `catch` keeps Node
+      // from ending the process because of an unhandled rejection. The `await` still throws the error.
       underWay.catch(() => {});
     }
     await underWay;

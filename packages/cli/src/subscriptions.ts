@@ -29,8 +29,8 @@ export async function subscriptionOf(bus: Routemaster, token: string): Promise<S
 }
 
 /**
- * Returns a sentence that names those of the topics that have no publisher, for example misspelt ones. Returns
- * undefined if all have one.
+ * Returns a sentence that names the given topics without a publisher, for example misspelt topics. Returns undefined if
+ * each topic has a publisher.
  */
 export async function withoutPublisher(
   bus: Routemaster,

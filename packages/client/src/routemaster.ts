@@ -58,7 +58,7 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   /**
    * Publishes an event. Resolves when the event is stored for every subscriber or, if it is delayed, stored for later.
    * Until then its object must not change. Events of one topic are stored in the order of the calls. A request can
-   * contain several of them.
+   * contain several events.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,

@@ -90,8 +90,8 @@ export interface Period {
 
 /**
  * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
- * With `after`, returns the places that come after this one, even if its dead letter has been deleted. Then `untilMs`
- * has no effect.
+ * With `after`, returns the places that come after this one, even if its dead letter has been deleted, and ignores
+ * `untilMs`.
  */
 export async function placesIn(
   redis: Commands,

@@ -49,8 +49,8 @@ export class DeadLetters {
   }
 
   /**
-   * Deletes a dead letter. Returns false if it does not exist or, with `client`, if it is of neither this client nor
-   * one of its joins.
+   * Deletes a dead letter. Returns false if it does not exist. If `client` is given, also returns false if the dead
+   * letter belongs neither to this client nor to a join of this client.
    */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client)) {

@@ -3,8 +3,8 @@ import type { Dispatcher } from 'undici';
 import { clock } from '../../clock.ts';
 
 /**
- * Age at which the connections to a host are replaced, even busy ones. Without this, deliveries would still go to the
- * old address after a change in DNS. A replacement costs a TLS handshake.
+ * Age at which the connections to a host are replaced, even busy ones. Without replacements, deliveries would still go
+ * to the old address after a change in DNS. A replacement costs a TLS handshake.
  */
 const MAX_AGE_MS = 5 * 60_000;
 
@@ -92,7 +92,7 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // The dispatcher is dropped with its last connection. Without this, undici would keep objects for the closed
+      // The dispatcher is dropped with its last connection. Otherwise undici would keep objects for the closed
       // connections.
       if (--host.open === 0) this.#closeConnections(host);
     });

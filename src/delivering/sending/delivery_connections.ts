@@ -30,7 +30,8 @@ export interface ConnectionSettings {
   /** URL of a proxy that forwards all deliveries. */
   egressProxy?: string | undefined;
   /**
-   * Maximum open connections. If there are more, those of the least recently used host are closed, once they are idle.
+   * Maximum open connections. If there are more, the connections to the least recently used host are closed once they
+   * are idle.
    */
   keptConnections: number;
 }

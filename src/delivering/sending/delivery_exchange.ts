@@ -40,9 +40,9 @@ export type DeliveryOutcome = { accepted: true; status: number } | FailedDeliver
 type Headers = Record<string, string | string[] | undefined>;
 
 /**
- * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the outcome
- * also has the beginning of the body, for which it waits at most ANSWER_WAIT_MS. The rest of any body is read for up to
- * a second, so that the connection can be used again.
+ * One request to a callback, and its answer. A 2xx status decides the outcome at once. With any other status, the
+ * outcome also has the beginning of the answer's body. The delivery waits for this beginning at most ANSWER_WAIT_MS.
+ * After any status, the body is read on for up to a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly subscriber: string;

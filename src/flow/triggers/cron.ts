@@ -142,8 +142,8 @@ export class CronTimes implements Times {
   /**
    * Checks `atMs`, which croner returned as the first match from `fromMs` on, or as the last match up to `fromMs`.
    * croner assumes that the zone always has the offset `offsetMs`. Returns undefined if `atMs` is right. If `atMs` may
-   * be wrong, returns a time between the two at which the zone has another offset. Then croner must be asked again
-   * beyond the change of the offset.
+   * be wrong, returns a time between the two at which the zone has another offset. In that case, croner must be asked
+   * again beyond the change of the offset.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;

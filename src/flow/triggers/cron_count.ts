@@ -9,8 +9,8 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`, without finding each of them.
- * Finding one takes 100 µs. After a day without workers, that would be 144 s for a thousand triggers that fire every
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`, without finding each single time.
+ * Finding a time takes 100 µs. After a day without workers, that would be 144 s for a thousand triggers that fire every
  * minute.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {

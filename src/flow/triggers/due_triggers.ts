@@ -22,7 +22,10 @@ import type { TriggerName } from './stored_trigger.ts';
 const FIRED_PER_CALL = 100;
 /** A script call gets no further trigger once its triggers have this many due times. */
 const MAX_TIMES = 200;
-/** Maximum time for computing due times. Then the triggers computed so far fire. The others wait for the next call. */
+/**
+ * Maximum time for computing due times. After this time, the triggers computed so far fire, and the other triggers wait
+ * for the next call.
+ */
 const PLAN_MS = 50;
 /** After computing due times for this long, lets other code of this process run. */
 const YIELD_EVERY_MS = 5;

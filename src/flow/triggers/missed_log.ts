@@ -1,7 +1,10 @@
 import { clock } from '../../clock.ts';
 import type { Log } from '../../log.ts';
 
-/** Minimum time between two log lines. Without it, a trigger that can never publish would write a line each second. */
+/**
+ * Minimum time between two log lines. Without this minimum, a trigger that can never publish would write a line each
+ * second.
+ */
 const LINE_EVERY_MS = 10_000;
 
 /**

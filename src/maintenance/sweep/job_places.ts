@@ -50,7 +50,7 @@ export async function* jobPlaces(
   }
 }
 
-/** Returns those of the jobs whose batch no longer exists. */
+/** Returns the given jobs whose batch no longer exists. */
 export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]> {
   const deliveries = jobs.flatMap((job) => {
     const bid = bidOf(job);

@@ -84,8 +84,9 @@ export class JobSweep {
   }
 
   /**
-   * Adds to `unindexed` the jobs of a place that are not in `known` (the jobs of the index), up to `maxJobs`. Skips
-   * leftovers (see Place).
+   * Takes the jobs of one place (a list or sorted set of jobs). Adds the jobs that are not in `known`, and thus not in
+   * the index, to `unindexed`, which holds at most `maxJobs`. If jobs in this place can outlive their batches
+   * (`leftovers`), skips jobs whose batch is gone.
    */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
     const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInPortion(job));
