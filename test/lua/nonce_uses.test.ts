@@ -33,14 +33,16 @@ async function useWith({ issuedAtMs }: { issuedAtMs: number }, ...uses: Use[]): 
   });
 }
 
-/**
- * Gives one nonce back to the quota of `shop`, as the passing of time would. Resolves when newly issued nonces are
- * later than the refusal: nonces of the same ms count as old.
- */
-async function regainOne(): Promise<void> {
+/** Resolves when new nonces are issued later than the refusal of `shop`: nonces of the same ms count as old. */
+async function pastRefusal(): Promise<void> {
   const { redis: raw, keys } = redis.store;
   const refusedAtMs = Number(await raw.get(keys.nonces_refused('shop')));
   await until(() => nonceKeys.nowMs() > refusedAtMs);
+}
+
+/** Gives one nonce back to the quota of `shop`, as the passing of time would, after its refusal. */
+async function regainOne(): Promise<void> {
+  await pastRefusal();
   await moveQuota(-KEPT_MS / 3);
 }
 
@@ -88,6 +90,7 @@ describe("a client's quota of nonces", () => {
       'too_many_nonces',
     ]);
     await moveQuota(3_600_000);
+    await pastRefusal();
     assert.deepEqual(await outcomesOf(['e', 1]), ['too_many_nonces']);
     await regainOne();
     assert.deepEqual(await outcomesOf(['e', 1]), ['consumed']);
