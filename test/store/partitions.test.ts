@@ -281,47 +281,39 @@ test('a sweep that ends a join of a client, whose change was cut off, deletes it
   const letters = () => partition.redis.zcard(partition.keys.dead_letters_index());
   assert.equal(await letters(), 1);
   await new Clients(control, []).register('shop', 'shop', { publish: ['gadgets'] });
+  await sweepOf(partitions, partition, new Clients(control, []))();
+  assert.deepEqual([await partition.redis.scard(partition.keys.joins()), await letters()], [0, 0]);
+});
+
+/** Returns a function that sweeps a partition once. */
+function sweepOf(partitions: Partitions, partition: Partition, clients: Clients): () => Promise<unknown> {
   const { log } = capturedLog();
-  const publicNames = new PublicNames(new Clients(control, []), new NameKey(control));
-  const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
   const { signal: stopping } = new AbortController();
-  const shared = {
+  const jobs = periodicJobs({
     partition,
     partitions,
-    publicNames,
-    recorder,
+    publicNames: new PublicNames(clients, new NameKey(partitions.control)),
+    recorder: new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log })),
     log,
     oneAtATime: new OwnerLimit(1),
     stopping,
-  };
-  const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
-  await job?.run(stopping);
-  assert.deepEqual([await partition.redis.scard(partition.keys.joins()), await letters()], [0, 0]);
-});
+    config: CONFIG,
+  });
+  const job = jobs.find(({ name }) => name === 'sweep');
+  assert.ok(job);
+  return () => job.run(stopping);
+}
 
 /** Maximum commands of a sweep. Every five minutes, they are 0.16 a second; the rest of an idle bus sends 0.65. */
 const MAX_OF_SWEEP = 48;
 
 test('a sweep of an idle partition sends few commands, whatever the number of clients', async (t) => {
   const partitions = Partitions.on(redis.store.redis, { partitions: 16 });
-  const { log } = capturedLog();
   const clients = new Clients(partitions.control, [], partitions.all.slice(1));
   for (let n = 0; n < 20; n++) await clients.create('shop');
   const partition = partitions.all.at(-1) as Partition;
-  const publicNames = new PublicNames(clients, new NameKey(partitions.control));
-  const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
-  const { signal: stopping } = new AbortController();
-  const shared = {
-    partition,
-    partitions,
-    publicNames,
-    recorder,
-    log,
-    oneAtATime: new OwnerLimit(1),
-    stopping,
-  };
-  const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
-  await job?.run(stopping); // loads the functions
+  const sweep = sweepOf(partitions, partition, clients);
+  await sweep(); // loads the functions
   const monitor = connect(redis.redis.socketPath ?? '');
   t.after(() => monitor.destroy());
   let text = '';
@@ -330,7 +322,7 @@ test('a sweep of an idle partition sends few commands, whatever the number of cl
   });
   monitor.write('MONITOR\r\n');
   await until(() => text !== '');
-  await job?.run(stopping);
+  await sweep();
   await redis.store.redis.echo('over');
   await until(() => text.includes('"over"'));
   const sent = text.split('\r\n').filter((line) => /^\+\S+ \[\d+ (?!lua)/.test(line));
