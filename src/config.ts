@@ -7,8 +7,8 @@ import { escapeOf } from './json.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
 /**
- * Matches root and viewer keys that people copied from an example. It does not match `a-secret`: one random Base64 key
- * in a thousand begins with `a-` or `a_`, in upper or lower case.
+ * Matches root and viewer keys that people copied from an example, such as `your-key`. The beginning `a-` is not among
+ * the patterns, because one random Base64 key in a thousand begins with `a-` or `a_`, in upper or lower case.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
@@ -97,7 +97,8 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
 }
 
 /**
- * Throws if the viewer key is also the root key or a token of ROUTEMASTER_CLIENTS: viewers could act as root or client.
+ * Throws if the viewer key is also the root key or a token of ROUTEMASTER_CLIENTS: viewers could act as root or as this
+ * client.
  */
 function refuseOtherRole(
   viewerKey: string,

@@ -62,8 +62,8 @@ interface ErrorOptions {
 }
 
 /**
- * An error that is answered to the caller as `application/problem+json` (RFC 9457). It has no stack trace, which would
- * cost 6 µs. If an error inside the bus has led to it, that error is the `cause`.
+ * An error that is answered to the caller as `application/problem+json` (RFC 9457). It has no stack trace, because
+ * making one would cost 6 µs. Its `cause` is the error inside the bus that has led to it, if there is one.
  */
 export class BusError extends Error {
   readonly code: ErrorCode;
@@ -111,8 +111,8 @@ export class StorageUnavailable extends BusError {
 }
 
 /**
- * Thrown if the ACL of Redis does not let the bus run a command. Redis may have applied a part of the call. Such a call
- * is tried again as if Redis were away, because an operator can give the permission back.
+ * Thrown if the ACL of Redis does not let the bus run a command. Redis may have applied a part of the call. The bus
+ * tries again, as it does while Redis is away, because an operator can give the permission back.
  */
 export class StorageForbidden extends StorageUnavailable {
   constructor(cause: Error, redis: string, address: string) {
@@ -124,7 +124,7 @@ const MEMORY_SHORT = 'Redis has too little memory left';
 
 /** Thrown if nothing was stored, because Redis is at `maxmemory`, or above the high mark of the bus. */
 export class StorageFull extends BusError {
-  /** The failure as the log describes it, as in StorageUnavailable. */
+  /** The text by which the log describes the failure. */
   readonly why = MEMORY_SHORT;
 
   constructor(cause?: unknown) {

@@ -8,7 +8,7 @@ export function acceptsHtml(accept = ''): boolean {
   return accept.split(',').some((part) => ABOUT_HTML.test(part) && !REFUSING.test(part));
 }
 
-/** A piece of a page: text that is already HTML. `html` makes such pieces, and escapes all other text. */
+/** A piece of a page: text that is already HTML, made by `html`. */
 export class Html {
   readonly text: string;
 

@@ -21,8 +21,8 @@ export const spareUids = (count: number): string[] => uids(count).map((id) => `$
 export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);
 
 /**
- * The random part (16 characters) of the ids that one script call makes. The script appends a counter. It cannot make
- * random ids itself, because Redis seeds its random generator with the same number in every call.
+ * The random part (16 characters) of the ids that one script call makes; the script appends a counter. A script cannot
+ * make random ids by itself, because Redis seeds its random generator with the same number in every call.
  */
 export const uidSeed = (): string => random(16);
 
@@ -39,8 +39,8 @@ export const credentialSuffix = customAlphabet('0123456789abcdef', 32);
 export const secret = (): string => random(32);
 
 /**
- * Matches the token of a join: `join:`, its name, a colon and the token of its client. No client's token matches,
- * because it cannot contain a colon: in HTTP Basic, a colon ends the user name.
+ * Matches the token of a join: `join:`, its name, a colon and the token of its client. Does not match the token of a
+ * client, which cannot contain a colon, because in HTTP Basic a colon ends the user name.
  */
 const JOIN_TOKEN = /^join:([^:]*):(.*)$/s;
 
@@ -64,7 +64,8 @@ export function ownerOf(token: string): string {
 }
 
 /**
- * Stands for removed topics or subscribers in the tag `topic` or `queue` of counters. No topic and no client has this
- * name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not contain `(removed)`.
+ * The name under which the counts of removed topics or subscribers are added up, in the tag `topic` or `queue`. No
+ * topic and no client has this name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must
+ * not contain `(removed)`.
  */
 export const REMOVED = '(removed)';

@@ -25,7 +25,10 @@ export const SHORT_TEXT = 65_536;
  * `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
-/** Maximum digits of a whole number. 64-bit numbers have up to 20. Converting millions would take seconds. */
+/**
+ * Maximum digits of a whole number. 64-bit numbers have up to 20 digits. Converting a number of millions of digits
+ * would take seconds.
+ */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
@@ -37,8 +40,8 @@ class Unfaithful extends Error {}
 
 /**
  * LONG_DIGITS and LONG_EXPONENT match text that may contain a number which a double cannot hold: 16 digits in a row, or
- * an exponent of at least three digits. One expression for both would take twice as long, and one with `\d{16}` ten
- * times as long.
+ * an exponent of at least three digits. They are written for speed: one expression for both would take twice as long,
+ * and `\d{16}` ten times as long.
  */
 const LONG_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
 const LONG_EXPONENT = /\d[eE]\+?\d{3}/;
@@ -54,8 +57,8 @@ const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 /** Matches text that may contain half of a surrogate pair. */
 const SURROGATE = /\\u[dD][89a-fA-F]/;
 /**
- * Matches a surrogate pair, a single surrogate (captured), or any other escape. Other escapes matter because `\\ud800`
- * is an escaped backslash and no surrogate.
+ * Matches a surrogate pair, a single surrogate (captured), or any other escape. The other escapes are matched because
+ * `\\ud800`, for example, is an escaped backslash and no surrogate.
  */
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
@@ -157,9 +160,9 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 /**
- * Parses JSON, and calls `keepsDigits` with each long number (see QUOTE_OR_LONG). If it returns true, the number
- * becomes JSON.rawJSON. Any other number becomes a double. A reviver for JSON.parse could do the same, but takes a
- * microsecond for each value: half a second for a megabyte of one-digit numbers.
+ * Parses JSON, and calls `keepsDigits` with each long number (see QUOTE_OR_LONG). If `keepsDigits` returns true, the
+ * number becomes JSON.rawJSON; otherwise it becomes a double. A reviver for JSON.parse could do the same, but would
+ * take half a second for a megabyte of one-digit numbers.
  */
 function parseLongNumbers(text: string, keepsDigits: (number: string) => boolean): unknown {
   const parsed: unknown = JSON.parse(text); // throws if `text` is not JSON, which the marks below could hide
@@ -203,9 +206,7 @@ function isLongWhole(number: string): boolean {
   return /^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number));
 }
 
-/**
- * True for a whole number that a double cannot hold exactly, but 64 bits can. Throws if neither can hold the number.
- */
+/** True for a whole number that 64 bits can hold and a double cannot. Throws if neither can hold the number. */
 function isLongOrThrow(number: string): boolean {
   const isLong = isLongWhole(number);
   const whole = isLong && number.length <= MAX_DIGITS + 1 ? BigInt(number) : undefined;

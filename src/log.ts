@@ -13,7 +13,7 @@ export type Log = pino.Logger;
 type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
 
 const destination = pino.destination(1);
-// pino's own flush at exit hangs if the reader of stdout hangs, so it is turned off. `logged` replaces it.
+// Turns off pino's own flush at exit, which would hang if the reader of stdout hangs. `logged` replaces it.
 destination.flushSync = () => {};
 
 /** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */

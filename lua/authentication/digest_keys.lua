@@ -8,8 +8,8 @@ nonces of this bus. The field of a replaced key is its hour, with the time of th
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- The `run_id` of this Redis, or nil if it has not been read yet. It cannot change while this variable exists, because
--- both end with the process of Redis. Reading it takes 6 µs.
+-- The `run_id` of this Redis, or nil if it has not been read yet. Reading it takes 6 µs. A restart of Redis changes the
+-- `run_id` and also deletes this variable, so the variable is never out of date.
 local run
 
 -- Replaces all keys if the `run_id` shows that Redis was restarted or replaced. If no earlier `run_id` is stored, for

@@ -31,8 +31,8 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends each join of a client that reads a topic which the client may not subscribe to, or publishes to a topic which it
--- may not publish to. `patterns_of` has the patterns of the permitted topics. Returns the tokens of the ended joins.
+-- Ends those joins of a client that read a topic or publish to a topic against the client's limits. `patterns_of` has
+-- the patterns of the permitted topics. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do
@@ -52,7 +52,7 @@ end
 --   - Joins of the client that read the topic or publish to it end.
 --   - Triggers of the client that publish to it pause.
 --   - If the client owns the topic, it stays the owner, so that no other client can take the name.
--- Returns the tokens of the ended joins. The caller then deletes their batches and dead letters.
+-- Returns the tokens of the ended joins. The caller then deletes the batches and dead letters of these joins.
 function limits.set(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}
   redis.call('HDEL', client, 'publish', 'subscribe')

@@ -23,7 +23,7 @@ local digest_keys = include('authentication/digest_keys')
 -- reserves extra memory for a growing string, so the set takes up to 20 KB.
 local MAX_COUNT = 65535
 -- Number of bits by which the bit set of a nonce's uses grows. Example: a set of 512 bits has the counts 0 to 511. A
--- count from 512 to 1023 makes it grow. A higher count is refused.
+-- count from 512 to 1023 makes the set grow. A count above 1023 is refused.
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing

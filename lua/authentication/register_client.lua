@@ -18,8 +18,8 @@ return function(call, args)
   if known and (sha256 or md5) then return { outcome = 'has_secret', ended = {} } end
 
   redis.call('HSET', keys.api_tokens(), token, args.name)
-  -- The removal of an earlier client with this token may have stopped half-way. The hash of the earlier client then
-  -- still has the digests of its secret, with which nobody may log in any more.
+  -- An earlier removal of a client with this token may have stopped half-way. Without these commands, the secret of the
+  -- removed client would then be valid for the new one.
   redis.call('HDEL', client, 'ha1_sha256', 'ha1_md5', 'secret_at')
   redis.call('DEL', keys.former_secret(token))
   redis.call('HSETNX', client, 'created_at', call.now_ms)

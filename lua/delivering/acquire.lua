@@ -76,9 +76,10 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply: three numbers for each finished job. If the worker held the job, they are 1,
--- the number of events in the batch, and 0. If it did not (false in `removed`), they are 0, 0, and either 1 (the batch
--- is gone) or 0. An earlier call whose reply was lost may have deleted the batch.
+-- Returns the field `acks` of the reply: three numbers for each finished job. The first is 1 if the worker held the
+-- job. The second is the number of events in the batch, or 0 if the worker did not hold the job (false in `removed`).
+-- The third is 1 if the worker did not hold the job and the batch is gone. Perhaps an earlier call, whose reply was
+-- lost, deleted this batch.
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do
@@ -107,8 +108,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- If finished deliveries have made waiting jobs instant, and this call has not taken all ready jobs, other workers
-  -- are woken. A quarantine takes none of these jobs, because it takes only suspects.
+  -- Wakes other workers if finished deliveries have made waiting jobs instant, and this call leaves some of these jobs
+  -- to other workers. A quarantine leaves all of them, because it takes only suspects.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

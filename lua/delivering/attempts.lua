@@ -9,8 +9,8 @@ local MAX_KEPT = 20
 -- Text that marks the death of a worker in the history of a batch. No answer of a subscriber can contain this text,
 -- because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
--- After this number of worker deaths, a batch is a suspect: its delivery may be what killed them. One death says
--- little, because every batch that a killed process was delivering gets a note.
+-- A batch is a suspect after this number of worker deaths, because its delivery may be what kills workers. A single
+-- death says little: when a process is killed, a death is noted at every batch that it was delivering.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)

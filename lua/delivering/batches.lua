@@ -32,8 +32,9 @@ function batches.index_score(call)
 end
 
 -- Returns the score that a batch opened by this call gets in its subscriber's index: the time in µs. If `ordered` is
--- '1', the score is also above all others in the index, even if Redis's clock was set back. Scores are whole numbers. A
--- short sorted set would store fractions as text, and adding and removing a batch would take Redis 14 µs instead of 5.
+-- '1', the score is also above all others in the index, even if Redis's clock was set back. Scores are whole numbers,
+-- because a short sorted set stores fractions as text. Adding and removing a batch would then take Redis 14 µs instead
+-- of 5.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.accepted_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
@@ -61,7 +62,7 @@ function batches.drop_first(call, bid, token, count)
   redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
 end
 
--- Adds a batch that will be tried again to the index `batches_retrying`, unless it has left the queue.
+-- Adds a batch that will be tried again to the index `batches_retrying`, unless the batch has left the queue.
 function batches.note_retry(call, token, bid)
   local score = redis.call('ZSCORE', call.keys.batches_queued(token), bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end

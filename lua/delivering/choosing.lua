@@ -20,7 +20,7 @@ choosing.START = batches.HEADER + 10
 -- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
 --   popped            instant jobs, taken from their list. Up to `workers` are taken at a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share: how many jobs are left of those that waited for it at the start
+--   waiting_by_share  for each share: how many jobs waited for room in it at the start, less those taken since
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if it is certain that the batch of the tried job has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
@@ -55,8 +55,8 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. If a share has room now, a job that waits for it comes
--- before the instant jobs.
+-- Returns the next job to try, or nothing if none is left. If a share has room now, a job that waits for this room
+-- comes before the instant jobs.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do

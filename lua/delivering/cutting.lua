@@ -26,8 +26,8 @@ local MAX_ATTEMPTED_BYTES = 33554432
 local LONG_BYTES = 2097152
 
 -- Returns the bytes of memory that a batch takes in Redis. They are up to a third more than the bytes of its events.
--- `start` has the first items of the batch's list. If the list has no items besides these, returns 0, because a batch
--- of a few events is not long.
+-- `start` has the first items of the batch's list. If the list has no further items, returns 0 without asking Redis,
+-- because so few events count as a short batch.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
@@ -44,10 +44,10 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the items of a batch's list, about EVENTS_PER_READ at a time, until the list ends or one delivery cannot carry
--- all that were read. `start` has the first items, which were read before. Returns the items, and true if they exceed
--- `limits`. If it returns false, the caller must still check their bytes, because the bytes of the items read last are
--- not counted.
+-- Reads the items of a batch's list, about EVENTS_PER_READ at a time. Stops when one delivery cannot carry all items
+-- that were read, or at the end of the list. `start` has the first items, which were read before. Returns the items,
+-- and true if they exceed `limits`. After false, the caller must compare the bytes with the limit once more, because
+-- the bytes of the last read are not counted here.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -83,8 +83,8 @@ end
 --   is_cut  true if the batch has more events
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
-  -- The size of the batch matters only if a delivery may have more than LONG_BYTES. With a lower limit, no delivery is
-  -- long.
+  -- The size of the batch is needed only if a delivery may have more than LONG_BYTES. Otherwise this script reads the
+  -- events in any case.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local length = redis.call('LLEN', call.keys.batch(bid))
@@ -114,7 +114,8 @@ local function score_of_part(index, bid, created_ms, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
   -- If no score is free just before `bid`, the new batch gets the same score as the batch before `bid`. This does no
-  -- harm: order matters only to an `ordered` subscriber, where no batch comes before `bid`.
+  -- harm: order matters only to an `ordered` subscriber, and there only the oldest batch is delivered, so no batch
+  -- comes before `bid`.
   return string.format('%d', math.min(first, score - 1))
 end
 

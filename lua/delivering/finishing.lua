@@ -32,7 +32,7 @@ local function collection(args, closed)
 end
 
 -- Collects the record of a finished batch for the delivery log. If the log is on, each batch that the subscriber
--- accepted has an `each.record`. If a batch has none, its subscriber had left, and the batch was not sent. It is
+-- accepted has an `each.record`. A batch without one was not sent, because its subscriber had left. Such a batch is
 -- recorded as dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
@@ -78,9 +78,9 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
   return events
 end
 
--- Updates a subscriber that has accepted these batches. Returns a true value if this has ended its trial: a subscriber
--- is on trial while it fails, or until it has accepted a batch. `may_have_notice` is false if none of the batches
--- carried a drop notice.
+-- Updates a subscriber that has accepted these batches. Returns a true value if the subscriber was on trial until now:
+-- it was failing, or had never accepted a batch. `may_have_notice` is false if none of the batches carried a drop
+-- notice.
 local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -117,8 +117,8 @@ end
 
 -- Makes waiting jobs of a subscriber instant, after `ended` of its deliveries have ended. Usually makes two jobs
 -- instant for each ended delivery, so that 4 deliveries at a time become 8, then 16. If the subscriber was on trial
--- until now (`recovered`), makes as many instant as its limit on deliveries in flight has room for. Never makes more
--- instant than that. Otherwise workers would take jobs only to put them back.
+-- until now (`recovered`), fills its limit on deliveries in flight at once. Never exceeds this limit. Otherwise workers
+-- would take jobs only to put them back.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

@@ -135,8 +135,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- If the delivery has begun in this script call, `lanes.leave` does nothing, because the delivery is stored only at
-  -- the end of the call (`store`). But the worker may already count in a share, and must leave it.
+  -- `lanes.leave` does nothing if the delivery began in this script call, because deliveries are stored only at the end
+  -- of the call (`store`). But such a worker may already count in a share. `leave_shares` removes it there.
   lanes.leave_shares(call, { worker })
 end
 

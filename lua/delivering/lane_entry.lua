@@ -54,7 +54,8 @@ local function make_wait(call, lane, job)
   return false
 end
 
--- Makes a job of an `ordered` subscriber wait for its older batches. Returns false, because no delivery begins.
+-- Makes a job of an `ordered` subscriber wait, because older batches of the subscriber come first. Returns false,
+-- because no delivery begins.
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
@@ -83,8 +84,8 @@ local function enter_share(call, reader, lane, share, worker, job)
 end
 
 -- Returns true if a subscriber that has deliveries in flight, and is not on trial, may have another one. A quarantine
--- may always begin a delivery. If the job of a suspect had to wait, it would come back to an ordinary worker, and be
--- passed to the quarantine again.
+-- may always begin a delivery. Otherwise the job of a suspect could wait, come back to an ordinary worker, and be
+-- passed to the quarantine again and again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
@@ -111,7 +112,8 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- A subscriber that is not failing, slow, new or a join has no `share`, and its jobs need not wait for a trial.
+  -- Only a failing, slow or new subscriber, or a join, has a `share`. While such a subscriber has a trial job, its
+  -- other jobs wait.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

@@ -61,10 +61,10 @@ end
 -- Returns how many more deliveries may enter a share; 0 or less means none. `holds_some` is true if the next delivery's
 -- subscriber already has deliveries in flight.
 --
--- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight, so that they need not
--- wait for subscribers that hang. Late deliveries enter even a full share (late.lua), and can fill this quarter too. So
--- a subscriber without a delivery in flight may also enter as long as fewer than `kept` subscribers have a single
--- worker in the share. Example: of 64 workers, the slow share has 32, and 8 are kept.
+-- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight. Otherwise they would
+-- wait for subscribers that hang. But late deliveries enter even a full share (late.lua), and can fill the quarter. So
+-- there is a second rule: a subscriber without a delivery in flight may enter while fewer than `kept` subscribers have
+-- exactly one worker in the share. Example: of 64 workers, the slow share has 32, and 8 are kept.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -109,8 +109,8 @@ function lanes.share_jobs(call)
 end
 
 -- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only suspects, and other
--- workers take only other jobs. `waiting` is an earlier result of `lanes.share_jobs`, if there is one. It lacks jobs
--- that have begun to wait since then. This does no harm, because their share is full.
+-- workers take only other jobs. `waiting` is an earlier result of `lanes.share_jobs`, if there is one. Jobs that have
+-- begun to wait since then are not in it. They cannot be taken now anyway, because their share is full.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))

@@ -27,8 +27,8 @@ end
 -- Marks the subscribers of late deliveries as slow. The workers of these deliveries then count in the slow share,
 -- unless they count in another one.
 function late.notice(call, slow_ms)
-  -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if the newest
-  -- lease was given in the present interval, a search has already been made in it.
+  -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if a lease was
+  -- given in the present interval, the search of this interval is done.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_deliveries(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

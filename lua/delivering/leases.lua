@@ -8,8 +8,8 @@ old a lease is, and the clock catches up with them. The key expires when it has.
 ]]
 local leases = {}
 
--- The newest number can be this far (µs) ahead of the clock although the clock was not set back, because a call that
--- gives several leases draws one number after the other. Small corrections of the clock are ignored too.
+-- If the newest number is ahead of the clock by more than this (µs), the clock was set back. Smaller leads are normal:
+-- a call that gives several leases draws higher and higher numbers, and clocks get small corrections.
 local MAX_AHEAD_US = 1000000
 
 -- Returns the number of the newest lease, or 0 if no lease has been given yet.
@@ -18,13 +18,14 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Returns how far (µs) a number that is drawn now is ahead of the clock, if the newest number is ahead by `newest_us`.
+-- Returns how far (µs) the next number must be ahead of the clock. `newest_us` is how far the newest number is ahead of
+-- it.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- `before_us - newest_us` has passed since the newest number was drawn. The result makes up for half of this time. If
-  -- this time is negative, the clock was set back once more.
+  -- Since the newest number was drawn, `before_us - newest_us` µs have passed. Half of this time is taken off the lead.
+  -- A negative time means that the clock was set back once more; then the lead is `newest_us`.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 

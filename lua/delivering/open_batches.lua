@@ -71,8 +71,8 @@ function open_batches.may_be_counted(entry, slice)
 end
 
 -- Subtracts the bytes of new events from the room of open batches. For each batch, the three lists have its subscriber,
--- its entry in `batches:open`, and its new events. Returns by token the room that is left. Leaves out batches whose
--- bytes were never counted and whose new events are too small to be counted.
+-- its entry in `batches:open`, and its new events. Returns the room that is left, by token. Leaves out a batch if its
+-- bytes were never counted, and its new events are too small to be counted.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}

@@ -9,10 +9,9 @@ processes still ran when Redis lost its data.
 If a version is stored already, the call changes nothing and returns false. So if several processes boot at the same
 time, only one of them deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
--- Returns true if the keys come from the Ruby Routemaster, which never stores when a client was made or when a
--- subscriber subscribed. One client or subscriber without this time is enough. A client of the Ruby Routemaster usually
--- has no hash. Its hash exists without `created_at` if this bus stored other fields in it before the operator went back
--- to Ruby.
+-- Returns true if a client or a subscriber comes from the Ruby Routemaster, which never stores when a client was made
+-- or when a subscriber subscribed. A client of the Ruby Routemaster usually has no hash. But if this bus was in use
+-- before, and the operator then went back to Ruby, the client has a hash without `created_at`.
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do

@@ -71,8 +71,8 @@ end
 -- next call then goes on after the first `begun_at` items.
 --
 -- Between two calls, `acquire` may remove items from the list. The count begins anew only if the list has become
--- shorter than the part that was counted. In all other cases it goes on, and may count some events twice or not at all.
--- If each removal made it begin anew, it might never end.
+-- shorter than the part that was counted. Otherwise the count goes on, although it may then count some events twice or
+-- not at all. If each removal made the count begin anew, it might never end.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_at then

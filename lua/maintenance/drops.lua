@@ -11,8 +11,8 @@ local open_batches = include('delivering/open_batches')
 local waiting = include('delivering/waiting')
 local drops = {}
 
--- Returns a table of the jobs that workers hold, with the worker of each job, and the number of these jobs. Their
--- batches are being delivered, so they must not be dropped.
+-- Returns a table of the jobs that workers hold, with the worker of each job, and the number of these jobs. The batches
+-- of these jobs are being delivered, so they must not be dropped.
 function drops.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do

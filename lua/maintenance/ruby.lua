@@ -68,8 +68,8 @@ function ruby.adopt(call, bid)
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- A Ruby web process that still runs finds its open batches in this set. The adopted batch is removed from it, so
-    -- the process opens another one.
+    -- A Ruby web process that still runs finds its open batches in this set. The adopted batch is removed from the set,
+    -- so the process opens another batch.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)

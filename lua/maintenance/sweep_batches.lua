@@ -148,8 +148,8 @@ function check.batches_queued(call, bid, found, token)
 end
 
 -- Removes a UID from the set `batches:current:{token}`, unless it is the UID of the subscriber's open batch, or a Ruby
--- process has stored a batch under it. Also removes the UID of an open batch that was attempted, because the first
--- attempt should have closed the batch.
+-- process has stored a batch under this UID. Also removes the UID of an open batch that was attempted, because the
+-- first attempt should have closed the batch.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -177,7 +177,7 @@ function check.batches_open(call, token, found)
 end
 
 -- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists. The finding names the batch
--- of the entry, because the token may be a credential. The names of such findings are logged as they are.
+-- of the entry, and not the token: the token may be a credential, and the name goes into the log.
 function check.batches_room(call, token, found)
   local room = redis.call('HGET', call.keys.batches_room(), token)
   if not room or exists(call.keys.subscriber(token)) then return end

@@ -16,7 +16,7 @@ local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 
 -- Returns the workers that hold each job: `holders[job][worker]` is the number of copies of the job in the worker's
--- list. It is more than 1 only if the list is damaged.
+-- list. A number above 1 means that the list is damaged.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do

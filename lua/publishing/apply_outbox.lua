@@ -75,9 +75,9 @@ local function published(intake_state)
   return found
 end
 
--- Makes the events of this script call count as accepted at the time of an outbox entry, unless they count as older
--- already. Another partition accepted the events at that time, so their deadlines and ages begin then. The number of
--- the entry is its time in µs, or more (outboxes.lua).
+-- Sets the time at which the events of this script call count as accepted back to the time of an outbox entry, unless
+-- it is earlier already. Another partition accepted the events of the entry at that time, so their deadlines and ages
+-- begin then. `number` is the number of the entry, which is its time in µs, or more (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

@@ -7,7 +7,8 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Parses the field `elsewhere` of a topic; `text` is nil or false if the topic has none. Returns its marks.
+-- Parses the field `elsewhere` of a topic; `text` is nil or false if the topic has none. Returns a list of marks, one
+-- for each other partition that has subscribers of the topic.
 function elsewhere.read(text)
   local marks = {}
   if not text then return marks end

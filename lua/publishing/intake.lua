@@ -10,9 +10,9 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state of a script call that accepts events (`intake_state` everywhere). `args` has the limits.
--- They may be missing if the script does not use them; without `max_outbox_bytes`, outboxes have no limit. The fields
--- of the state:
+-- Creates the working state of a script call that accepts events (`intake_state` everywhere). `args` has the limits. A
+-- limit may be missing if the script does not use it; without `max_outbox_bytes`, outboxes have no limit. The fields of
+-- the state:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
@@ -70,8 +70,8 @@ local function is_new(call, topic)
   return redis.call('SISMEMBER', call.keys.topics(), topic.name) == 0
 end
 
--- Returns why a client may not publish to a topic, or nothing if it may. If the topic has no publisher, the client
--- would become its publisher. So the limits on topics are checked then.
+-- Returns why a client may not publish to a topic, or nothing if it may. If the topic has no publisher, the limits on
+-- topics are checked too, because the client would become the publisher.
 local function judge_client(call, intake_state, topic, client)
   if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
@@ -80,7 +80,7 @@ local function judge_client(call, intake_state, topic, client)
 end
 
 -- Makes the client the publisher of a topic. The field `publisher` is written last. If Redis is killed and keeps only
--- the first writes, the topic still has no publisher, and the next publish claims it again.
+-- the first writes, the topic still has no publisher, and the next publish claims the topic again.
 local function claim(call, topic, client)
   redis.call('SADD', call.keys.topics(), topic.name)
   redis.call('SADD', call.keys.topics_owned(client), topic.name)
@@ -125,7 +125,7 @@ function intake.end_run(intake_state)
   intake_state.current_run = nil
 end
 
--- Adds a slice of events to what the subscribers of a topic get at the end of this script call.
+-- Adds a slice of events (a part of a list) to what the subscribers of a topic get at the end of this script call.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -163,8 +163,9 @@ function intake.judge(call, intake_state, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. Changes nothing in Redis. Lowers `intake_state.max_client_topics` by one for each topic that the client
--- would come to own, and `intake_state.max_topics` by one for each such topic that does not exist yet.
+-- or nothing. Changes nothing in Redis. So that the limits hold for all these topics together, lowers
+-- `intake_state.max_client_topics` by one for each topic that the client would come to own, and
+-- `intake_state.max_topics` by one for each such topic that does not exist yet.
 function intake.judge_all(call, intake_state, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, intake_state, { topic = name, client = client })

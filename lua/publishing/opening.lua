@@ -20,8 +20,8 @@ local opening = {}
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. The UIDs of all batches that the call opens begin with the 16
--- characters of `uid_seed`. `writes` has what `enter` will write about the batches that were opened since the last call
--- of `enter`, or is false.
+-- characters of `uid_seed`. `writes` collects what `enter` will write about new batches. It is false if no batch was
+-- opened since the last call of `enter`.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), writes = false }
 end
@@ -70,8 +70,8 @@ local function leave_open(call, writes, bid, token, max_events, max_bytes, slice
     writes.rooms[#writes.rooms + 1] = value
   end
   -- The Ruby Routemaster finds its open batches in the set `batches:current:{token}`; this bus uses `batches:open`.
-  -- After a takeover, the batch is not added to the set. A Ruby process that still runs would find it there, and append
-  -- events under another key, as a stray (ruby.lua).
+  -- After a takeover, the batch is not added to the set. Otherwise a Ruby process that still runs would find the batch
+  -- there, and append events under another key, as a stray (ruby.lua).
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   writes.entries[#writes.entries + 1] = token
   writes.entries[#writes.entries + 1] = open_batches.entry(bid, max_events, max_bytes)

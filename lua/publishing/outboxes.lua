@@ -39,8 +39,8 @@ local ASK_AGAIN_MS = 1000
 -- number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry. If the last number
 -- is further ahead than this, the clock was set back, or the clock of another machine gave the number.
 local MAX_AHEAD_US = 100 * 1000
--- After the clock was set back, the next number is this far above the last one that Redis knows. A failover may have
--- lost entries with higher numbers, but only those of less than a minute. So no number is used twice.
+-- After the clock was set back, the next number is this far above the last one that Redis knows. So no number is used
+-- twice, even if a failover has lost the last entries: a failover loses less than a minute of writes.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -111,8 +111,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number after which the numbers of the new entries begin. If the clock was set back, this number must be
--- far ahead of the clock. The function then stores how far, and later numbers are ahead of the clock by as much.
+-- Returns the number after which the numbers of the new entries begin. If the clock was set back, this number is far
+-- ahead of the clock. The lead is stored in the field `ahead`, and later numbers keep it.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end
@@ -177,7 +177,7 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
 end
 
 -- Copies each outbox entry to the lists of those partitions in `late` that must apply it. Schedules the jobs that send
--- these lists, unless they are queued.
+-- these lists, unless the jobs are queued already.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -30,8 +30,8 @@ local function buckets_of(call, state, client)
       bytes = math.max(state.now_us, (tonumber(bytes) or 0) - set_back_us),
     }
     state.buckets[client] = buckets
-    -- The clock was set back, so the buckets are stored even if nothing is taken from them. If they were not, an empty
-    -- bucket would stay empty until the clock reaches `at` again.
+    -- The clock was set back, so the buckets are stored even if nothing is taken from them. Otherwise an empty bucket
+    -- would stay empty until the clock reaches the old time again.
     if set_back_us > 0 then state.changed[client] = buckets end
   end
   return buckets

@@ -33,7 +33,7 @@ local function remove_first(call, args, list, hash, field)
   return redis.call('HINCRBY', hash, field, -args.bytes)
 end
 
--- Returns the next entries of a list that has `left` bytes. If this is at most `max_bytes`, the entries need not be
+-- Returns the next entries of a list that has `left` bytes. If `left` is at most `max_bytes`, the entries need not be
 -- measured, and a single command reads them.
 local function next_entries(args, list, left)
   if left > args.max_bytes then return outboxes.first_entries(list, args.max_entries, args.max_bytes) end
@@ -47,8 +47,8 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- No entries are set aside for the partition any more. Without its field in `outboxes:bytes`, it gets entries
-      -- from `outbox` again.
+      -- No entries are set aside for the partition any more. When the partition's field in `outboxes:bytes` is gone,
+      -- the partition gets entries from `outbox` again.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The stored sum of bytes is wrong: Redis was killed, and kept only the first writes of a script.

@@ -87,18 +87,19 @@ local function count(call, intake_state, counts)
   many.add_to_gauge(call.keys.gauge_events(), intake_state.tokens, counts)
 end
 
--- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
--- at one subscriber, such as a key of the wrong type, is kept in `call.failure`, and the other subscribers still get
--- their events. An error in writing the jobs or gauges of all subscribers is kept too. After such an error the script
--- goes on, because it must remove the events from where they waited (an outbox, delayed events). If they stayed there,
--- the next call would give them to the subscribers a second time.
+-- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
--- An error that says that the ACL forbids a command is different: some subscribers then lack the events. This function
--- throws it at its end. The events keep waiting, and the caller repeats the script when the ACL permits the command.
+-- An error at one subscriber, such as a key of the wrong type, is kept in `call.failure`, and the other subscribers
+-- still get their events. An error in writing the jobs or gauges of all subscribers is kept too. The script must go on
+-- after such an error, to remove the events from where they waited (an outbox, delayed events). Otherwise the next call
+-- would give the events to the subscribers a second time.
+--
+-- If the ACL forbids a command, some subscribers lack the events. This function then throws the error at its end, and
+-- the events keep waiting. The caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
-  -- The open batches are read before the outbox is written. If this read failed after that write, each repetition of
-  -- the script would append the same entries to the outbox again.
+  -- The open batches are read before the outbox is written. Otherwise, if the read failed, each repetition of the
+  -- script would append the same entries to the outbox again.
   local entries = #intake_state.tokens > 0 and many.get_fields(call.keys.batches_open(), intake_state.tokens)
   for _, topic in ipairs(intake_state.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end

@@ -97,9 +97,9 @@ function delivery_log.cut(call, name, counted, removed)
   return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
 end
 
--- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until it has
--- removed MAX_REMOVED. The stored numbers of records are rounded down, so each log may have UNIT - 1 more. `uncounted`
--- is the sum of these.
+-- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until
+-- MAX_REMOVED records are removed. The stored numbers of records are rounded down, so each log may have UNIT - 1 more.
+-- `uncounted` is the sum of these.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -113,8 +113,8 @@ local function shrink(call, total, max)
   end
 end
 
--- Cuts a log of less than a UNIT to its equal part of `max`. Such a log counts as empty, so `shrink` does not cut it.
--- Returns the number of records that are left.
+-- Cuts a log of less than a UNIT to its part of `max`, if all logs get equal parts. `shrink` does not cut such a log,
+-- because the log counts as empty there. Returns the number of records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))

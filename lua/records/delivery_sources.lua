@@ -17,8 +17,8 @@ local delivery_sources = {}
 -- fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- Appended to the id of an entry with which the next page of a listing must begin. A page begins after the id that it
--- is given, and ids descend. Example: `x-` is larger than `x`, so the page after `x-` begins with `x`.
+-- A page of a listing begins after the id that it is given, and ids descend. If the next page must begin with the entry
+-- `x` itself, it is given the id `x-`, which is larger than `x`.
 local JUST_BEFORE = '-'
 
 -- Returns the bounds of a listing as the highest and the lowest score in an index. Scores are times, in ms if `scale`

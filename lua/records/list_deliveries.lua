@@ -36,8 +36,8 @@ local function queue_owners(listing, clients)
   return tokens
 end
 
--- Each `add_…` function adds to `sources` the sources of the batches that its name says: the batches of the subscribers
--- in `clients`, or of all subscribers if `clients` is empty.
+-- Each `add_…` function adds batches of one kind, which its name says, to `sources`. If `clients` is not empty, adds
+-- only batches of these subscribers.
 local function add_queues(listing, sources, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do

@@ -58,7 +58,7 @@ function calls.try(call, step, ...)
 end
 
 -- Runs `step`. Returns its result, or nothing if `step` failed with WRONGTYPE, because another program has written a
--- key with another type. Such an error is kept, as by `calls.try`. All other errors, such as that the ACL forbids a
+-- key with another type. Keeps this error, as `calls.try` does. All other errors, such as that the ACL forbids a
 -- command, are thrown at once, because they say nothing about the key.
 function calls.try_keys(call, step, ...)
   local ok, result = pcall(step, call, ...)

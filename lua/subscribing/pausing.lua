@@ -46,7 +46,8 @@ local function try_failed(call, token)
 end
 
 -- Lets workers try a subscriber at once, even if it is held back after a failure. Its trial job (lane_entry.lua) and up
--- to `max` of its waiting jobs become instant. If it has neither, the job of its oldest failed batch does.
+-- to `max` of its waiting jobs become instant. If no job becomes instant in this way, the job of the subscriber's
+-- oldest failed batch does.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

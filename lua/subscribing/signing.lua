@@ -4,8 +4,8 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum signing keys of a subscriber. A client that gets no answer could repeat its request for a new key again and
--- again, and each request adds a key.
+-- Maximum signing keys of a subscriber. Otherwise a client that gets no answer could repeat its request for a new key
+-- again and again, and each request would add a key.
 local MAX_KEYS = 4
 
 -- Returns the signing keys of a subscriber after the key `newest` has replaced the newest key in `before`. Each older

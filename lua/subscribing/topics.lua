@@ -24,8 +24,8 @@ function topics.refusal(call, topic, client)
   if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
   local publisher = topics.publisher(call, topic)
   if not client or publisher == client then return end
-  -- After a removal, the name of the topic may stay without a publisher, until other partitions have ended their
-  -- subscriptions. A client that repeats the removal is told that the topic does not exist.
+  -- After a removal, the name of the topic may stay, without a publisher, until other partitions have ended their
+  -- subscriptions to the topic. A client that repeats the removal is told that the topic does not exist.
   local was_removed = not publisher and redis.call('HEXISTS', call.keys.topic(topic), 'removed_before') == 1
   return was_removed and 'topic_not_found' or 'forbidden'
 end
@@ -56,12 +56,12 @@ local function end_elsewhere(call, topic, marks)
 end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. The name of the topic stays, without a
--- publisher, if joins read the topic, or if other partitions have subscribers of it. A mark in the topic's hash names
--- each such partition (elsewhere.lua), and stays until the partition has ended its subscriptions. Returns the number of
--- deleted delayed events, and the partitions that must end subscriptions.
+-- publisher, if joins read the topic. The name also stays if other partitions have subscribers of the topic, until
+-- these partitions have ended their subscriptions: a mark in the topic's hash names each of them (elsewhere.lua).
+-- Returns the number of deleted delayed events, and the partitions that must end subscriptions.
 --
--- The topic's hash, which has the marks, is deleted only after the outbox entry for these partitions is stored. If
--- Redis is killed and keeps only the first writes, the marks are still there when the caller repeats the removal.
+-- The topic's hash is deleted only after the outbox entry for these partitions is stored. If Redis is killed and keeps
+-- only the first writes, the marks in the hash are still there when the caller repeats the removal.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -133,9 +133,9 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. First, one
--- EXISTS command asks whether any topic has data. Only if so are the topics looked up one by one, which takes Redis 3
--- µs for each topic.
+-- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. One EXISTS
+-- command asks whether any of the topics has data. If none has, the topics need not be looked up one by one, which
+-- takes Redis 3 µs for each.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
   for i = first, last do
@@ -150,13 +150,14 @@ local function unused_among(call, names, first, last)
 end
 
 -- Ends the given subscriptions of a subscriber. A subscription is in two lists: the topic's list of subscribers, and
--- the subscriber's list of topics. A subscription is ended even if only one list has it. Afterwards, deletes each given
--- topic that has neither a publisher nor a subscription any more. If such topics stayed, a client could use up the
--- maximum number of topics by subscribing and unsubscribing. One command deletes many topics, because there can be a
--- thousand.
+-- the subscriber's list of topics. A subscription is ended even if only one list has it.
 --
--- A subscription is removed first from the topic's list, and then from the subscriber's list. If Redis is killed and
--- keeps only the first writes, the caller repeats the call, and still finds the subscription in the subscriber's list.
+-- Deletes those of the topics that have neither a publisher nor a subscription any more. Otherwise a client could use
+-- up the maximum number of topics by subscribing and unsubscribing. One command deletes many topics, because there can
+-- be a thousand.
+--
+-- A subscription is removed from the topic's list first. If Redis is killed and keeps only the first writes, the caller
+-- repeats the call, and still finds the subscription in the subscriber's list.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   for _, topic in ipairs(names) do redis.call('SREM', keys.topic_subscribers(topic), token) end

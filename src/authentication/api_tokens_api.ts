@@ -117,7 +117,8 @@ export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts):
           throw new BusError('bad_client', rule, { members: { field: 'token' } });
         }
         const scopes = definedScopes({ publish, subscribe });
-        // Scopes are stored in Redis. Clients of ROUTEMASTER_CLIENTS are not, so they cannot have scopes.
+        // Scopes are stored with the clients in Redis. The clients of ROUTEMASTER_CLIENTS are not in Redis, so they
+        // cannot have scopes.
         if (token && (publish || subscribe) && clients.isFixed(token)) {
           const rule = 'ROUTEMASTER_CLIENTS sets this token, so its client cannot be limited; choose another';
           throw new BusError('bad_client', rule, { members: { field: 'token' } });

@@ -47,7 +47,8 @@ const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong
 const WRONG = 'the credentials that came with this request are wrong';
 
 /**
- * Identifies callers by Basic or Digest. Limits failures by address; correct credentials are accepted from any address.
+ * Identifies callers by Basic or Digest. Limits failures by address. Correct credentials are accepted even from an
+ * address with too many failures.
  */
 export class Authentication {
   readonly credentials: Credentials;
@@ -88,8 +89,8 @@ export class Authentication {
 
   /** Resolves with the error for a caller whose role may not make the call. `roles` are the roles that may. */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
-    // In compatibility mode `code` is `unauthenticated`, as the Ruby Routemaster answered. It had no viewers, so a
-    // viewer gets `forbidden` in both modes.
+    // In compatibility mode `code` is `unauthenticated`, as the Ruby Routemaster answered. The Ruby Routemaster had no
+    // viewers, so a viewer always gets `forbidden`.
     if (code === 'forbidden' || role === 'viewer') {
       const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
       return new BusError('forbidden', detail);
@@ -123,7 +124,8 @@ export class Authentication {
   }
 
   /**
-   * Returns undefined for a request without credentials: every Digest exchange begins with one, so it is no failure.
+   * Returns undefined for a request without credentials. Such a request is no failure, because every Digest exchange
+   * begins with one.
    */
   #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);
@@ -150,8 +152,8 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // `stale` means that the secret is right, but the same use of the nonce has already been consumed. So the client
-    // gets a new challenge, even after too many failures.
+    // `stale` means that the secret is right, and only this use of the nonce was consumed before. A caller with the
+    // right secret gets a new challenge, even if its address has failed too often.
     if (!stale) throw tooManyFailures(leftMs);
   }
 

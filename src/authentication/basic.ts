@@ -28,11 +28,10 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'cached'>;
   /**
-   * The last correct credentials of each client. Their hash is not computed again for a request with the same
-   * credentials, which saves a twelfth of the CPU of a publish. The keys are the Client objects in the cache of
-   * `ClientDirectory`. This cache makes a new object when it reads a client from Redis again, after a second, so an
-   * entry is used for a second at most. Only a client of ROUTEMASTER_CLIENTS, which never changes, keeps its object and
-   * its entry.
+   * The last correct credentials of each client, so that they are not hashed again for each request. This saves a
+   * twelfth of the CPU of a publish. An entry is used for a second at most, because its key is the Client object in the
+   * cache of `ClientDirectory`: this cache makes a new object when it reads the client from Redis again. Only clients
+   * of ROUTEMASTER_CLIENTS, which never change, keep their objects.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 
@@ -65,7 +64,9 @@ export class Basic extends BasicStrategy {
   }
 }
 
-/** Returns a copy with its own memory. A small Buffer of Node keeps a larger one, of which it is a part, in memory. */
+/**
+ * Returns a copy with its own memory. `bytes` may be a part of a larger Buffer, which would stay in memory as a whole.
+ */
 function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

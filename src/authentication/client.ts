@@ -92,8 +92,8 @@ export class Clients {
   }
 
   /**
-   * Replaces the scopes of a client, and ends or pauses what they do not permit, as `register` does. Resolves with
-   * undefined if there is no such client. A repeat is harmless.
+   * Replaces the scopes of a client. Ends or pauses what the new scopes do not permit, as `register` does. Resolves
+   * with undefined if there is no such client. A repeat is harmless.
    */
   async limit(token: string, scopes: Scopes): Promise<{ name: string; ended: string[] } | undefined> {
     const { name, ended } = await this.#control.run('limit_client', { token, scopes: scopeList(scopes) });
@@ -118,7 +118,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /** Returns all clients in Redis, unsorted, as pairs: making objects would take twice as long. */
+  /** Returns all clients in Redis, unsorted. They are pairs, because making objects would take twice as long. */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
     const scan = this.#control.scan((redis, keys, cursor) =>
@@ -160,7 +160,10 @@ export class Clients {
     });
   }
 
-  /** Returns each token for which `matches` is true and whose client has no secret, also of `ROUTEMASTER_CLIENTS`. */
+  /**
+   * Returns the tokens of all clients without a secret for which `matches` is true, including those of
+   * `ROUTEMASTER_CLIENTS`.
+   */
   async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
     const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
     const all = [...new Set([...this.#fixed.keys(), ...Object.keys(names)])].filter(matches);

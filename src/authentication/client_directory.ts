@@ -18,8 +18,8 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache reads the clock at each use. By default it would remember the time for a
-    // millisecond, and set a timer to forget it.
+    // With `ttlResolution: 0` the cache reads the clock at each use. By default, it would keep each reading for a
+    // millisecond, and set a timer to drop it.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
@@ -36,7 +36,7 @@ export class ClientDirectory {
 
   /**
    * Resolves with the client as it is now. If the client is cached, reads it from Redis again. Call this before
-   * refusing credentials. Throws as `find` does.
+   * refusing credentials, because the cached client may be outdated. Throws as `find` does.
    */
   findNow(token: string): Promise<Client | undefined> {
     return this.cached(token) ? this.#look(token).lookup : this.find(token);

@@ -31,7 +31,10 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/** Unknown users are checked against these digests, so that their refusal takes as long as any other. */
+/**
+ * Unknown users are checked against these digests, so that the time of their refusal does not show that they are
+ * unknown.
+ */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
 /** Compares two digests in hex, in a time that does not show where they differ. */
@@ -65,9 +68,9 @@ export class Credentials {
   }
 
   /**
-   * True for `root` and `viewer`, and for their keys. No new client may have one as its token. `viewer` is reserved
-   * even while there is no viewer key. If one were set later, a client with the token `viewer` could not log in to the
-   * console.
+   * True for `root` and `viewer`, and for their keys. No new client may have one of them as its token. `viewer` is
+   * reserved even while there is no viewer key. If a viewer key were set later, a client with the token `viewer` could
+   * not log in to the console.
    */
   isReserved(text: string): boolean {
     return KEY_USERS.some((user) => user === text) || this.#holderOf(text) !== undefined;
@@ -134,7 +137,10 @@ export class Credentials {
   }
 }
 
-/** Returns a digest by which a session notices a changed credential. Without a secret, it is always the same. */
+/**
+ * Returns a digest by which a session notices that its credential has changed. For a client without a secret, the
+ * digest is always the same.
+ */
 function sessionProofOf(digests: Pick<Digests, 'sha256'> | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);
 }

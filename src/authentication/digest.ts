@@ -81,7 +81,8 @@ export class Digest extends DigestStrategy {
 function checkOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: string): SecretCheck {
   return (digests) => {
     const digest = digests[HASHES[algorithm]];
-    // An empty digest means that the client has none for this algorithm. Anybody could compute a response from it.
+    // An empty digest means that the client has none for this algorithm. Anybody could compute a response from an empty
+    // digest.
     if (digest === '') return false;
     return sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response);
   };

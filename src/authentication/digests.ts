@@ -10,8 +10,8 @@ export type DigestAlgorithm = 'SHA-256' | 'MD5';
 export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
 
 /**
- * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this digest of a secret. It must
- * be kept secret too, because it is enough to log in by Digest.
+ * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this digest of a secret. The
+ * digest must be kept secret too, because it is enough to log in by Digest.
  */
 export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): string {
   return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);

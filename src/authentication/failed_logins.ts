@@ -25,7 +25,7 @@ export class FailedLogins {
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /** The failures of the current minute, by counter: those of all processes, as far as this process knows. */
+  /** For each counter, the failures of the current minute in all processes, as far as this process knows. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;

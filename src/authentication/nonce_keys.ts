@@ -5,7 +5,10 @@ import type { Partition } from '../store/partition.ts';
 const HOUR_MS = 3_600_000;
 const KEPT_HOURS = 24;
 const KEY_BYTES = 32;
-/** Interval of fetching the keys. Each reply has the key of the next hour too, before that hour begins. */
+/**
+ * Interval of fetching the keys. Each reply includes the key of the next hour, so a process has that key before the
+ * hour begins.
+ */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
 /** Minimum time between two fetches because of unknown nonces: a stranger can make up any number of them. */
@@ -20,16 +23,16 @@ export interface NonceKey {
 
 /**
  * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
- * or failover, Redis may have forgotten which nonces were used. The Redis scripts that use the keys then replace them,
- * so that older nonces are no longer accepted.
+ * or failover, Redis may have forgotten which nonces were used. Its scripts then replace the keys, so that older nonces
+ * are no longer accepted, and nobody can send a recorded request again.
  */
 export class NonceKeys {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
   #keys: readonly NonceKey[] = [];
   /**
-   * The value of `Partition.connections` when the keys were fetched. It grows when the process reconnects. Redis may
-   * then have other keys.
+   * The value of `Partition.connections` when the keys were fetched. If the value is higher now, this process has
+   * reconnected, perhaps to a Redis with other keys.
    */
   #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
@@ -95,8 +98,8 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // If Redis has lost a key, it has also forgotten the uses of the nonces that were signed with it. So such a key
-    // counts as replaced.
+    // A key that Redis has lost counts as replaced, because Redis has also forgotten the uses of the nonces that this
+    // key signed. Such a nonce could be used again.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

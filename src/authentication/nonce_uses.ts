@@ -19,19 +19,20 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 /** Maximum nonce uses in one script call. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 /**
- * Maximum turns of the event loop for which uses are gathered before a script call. This is more than for publishes,
- * because a call for nonce uses is so short that few uses arrive while it runs. With 64 connections, a call has some 55
- * uses after four turns, and 23 after two. The larger calls save the web process 3 % of its CPU and Redis 9 %, and
- * answers do not come later.
+ * Maximum turns of the event loop for which uses are gathered before a script call. Other Batchers wait only two turns.
+ * A call for nonce uses is so short that few uses arrive while it runs, so a longer wait makes the calls larger: with
+ * 64 connections, a call has some 55 uses after four turns, and 23 after two. This saves the web process 3 % of its CPU
+ * and Redis 9 %, and answers do not come later.
  */
 const MAX_LOOP_TURNS = 4;
 
 /**
- * Bytes that a unit of the quota takes in Redis. A nonce takes one unit for each 512 values of `nc`, and at least one.
+ * Bytes of Redis that a unit of a client's quota for nonces takes. A nonce takes one unit for each 512 values of `nc`,
+ * and at least one.
  */
 const NONCE_BYTES = 300;
 /**
- * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, a client has fewer
+ * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, the quota is smaller
  * (`#maxClientNonces`). Used units come back gradually, all of them within NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;
@@ -60,7 +61,7 @@ export class NonceUses {
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL, maxLoopTurns: MAX_LOOP_TURNS });
   }
 
-  /** Throws too_many_nonces. After StorageUnavailable, Redis may have consumed the use. */
+  /** Throws too_many_nonces. If it throws StorageUnavailable, Redis may have consumed the use all the same. */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);
     if (outcome === 'too_many_nonces') throw this.#tooMany();

@@ -66,7 +66,8 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with copies of the entries, in which `field` has what the caller may see of its token. Null stays null.
+   * Resolves with copies of the entries. In each copy, the token in `field` is replaced by what the caller may see of
+   * it. Null stays null.
    */
   async shownTo<Field extends string, T extends Record<Field, string | null>>(
     caller: Caller,
@@ -81,11 +82,10 @@ export class PublicNames {
   }
 
   /**
-   * Returns the `token` of the client or join that a caller names. A viewer gives a public name as `name`. The client
-   * or join with this name is searched among `tokens`, which may have a token twice. If no client or join in `tokens`
-   * has this name, `token` is undefined. Root and clients give a token, which is returned unchecked. So the route must
-   * refuse a client that gives another client's token. `priceInCalls` is what the search costs in the caller's rate
-   * limit.
+   * Returns the `token` of the client or join that a caller names. Root and clients give a token, which is returned
+   * unchecked. So the route must refuse a client that gives another client's token. A viewer gives a public name, for
+   * which `tokens` is searched. The result is undefined if the name belongs to none of `tokens`, which may have a token
+   * twice. `priceInCalls` is what the search costs in the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
@@ -104,9 +104,9 @@ export class PublicNames {
 
   /**
    * Resolves with the token that has this public name, or with undefined. A client with a secret is looked up by its
-   * token, which is its public name. A client without a secret is searched among `tokens`. Its own token is not
-   * accepted as a name, because viewers could then find out such tokens by guessing. For a join, only the client is
-   * searched, so the join need not exist.
+   * token, which is its public name. A client without a secret is searched among `tokens`. The token of such a client
+   * is not accepted as a name, because viewers could then find out such tokens by guessing. For a join, only the client
+   * is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

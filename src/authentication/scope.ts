@@ -29,7 +29,7 @@ export function scopeFields({ publish, subscribe }: Scopes): Record<string, stri
   };
 }
 
-/** Returns the scopes as scripts take them. A scope without a limit has no entry. */
+/** Returns the scopes in the form that scripts take. A scope without a limit is left out. */
 export function scopeList(scopes: Scopes): { of: 'publish' | 'subscribe'; patterns: string }[] {
   const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
   return fields.map(([of, patterns]) => ({ of, patterns }));

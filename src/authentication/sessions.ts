@@ -26,7 +26,10 @@ interface Stored {
 /** A valid session, as handlers see it: who is logged in to the console. */
 export interface Session {
   caller: Caller;
-  /** A text that forms of the console must contain: an HMAC made from the session's id. Other sites cannot know it. */
+  /**
+   * A text that every form of the console must contain: an HMAC made from the session's id. Other sites cannot know it,
+   * so they cannot send a form in the visitor's name.
+   */
   formToken: string;
 }
 

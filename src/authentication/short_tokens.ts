@@ -19,7 +19,9 @@ export function refuseShortTokens({ clients, minTokenLength }: ShortTokenConfig)
   );
 }
 
-/** Warns of short tokens without a secret, as clients of a Ruby Routemaster have. Throws StorageUnavailable. */
+/**
+ * Warns of clients with a short token and no secret, which may come from a Ruby Routemaster. Throws StorageUnavailable.
+ */
 export async function warnOfShortTokens(
   { clients: fixed, minTokenLength }: ShortTokenConfig,
   control: Partition,

@@ -1,4 +1,4 @@
-/** For each variable, its name in the Ruby Routemaster. That name is read if the variable is not set. */
+/** For each variable, its name in the Ruby Routemaster, which is read if the variable is not set. */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
   WEB_CONCURRENCY: 'PUMA_WORKERS',
@@ -18,8 +18,8 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the name of the variable that gives a setting its value. This is `variable`, unless only its former name in
- * the Ruby Routemaster is set: in this case it is the former name. An empty variable counts as unset.
+ * Returns the name of the variable that gives a setting its value: `variable` or, if only its former name in the Ruby
+ * Routemaster is set, the former name. An empty variable counts as unset.
  */
 export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string {
   const former = FORMER_NAMES[variable];

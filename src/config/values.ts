@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { REMOVED } from '../ids.ts';
 
-/** Maximum delay of a timer in Node. */
+/** Maximum delay of a timer in Node. A timer with a longer delay would end at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** A number whose text matches `digits`. `what` names the kind of number in error messages. */

@@ -83,8 +83,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // Links of the console name a client or a subscriber in their query. The API refuses this parameter from clients.
-    // So it is left out if it names the calling client itself.
+    // The links of the console name a client or a subscriber in their query, but the API refuses this parameter from
+    // clients. So the parameter is left out if it names the calling client itself.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(

@@ -22,8 +22,8 @@ export interface BulkParts {
 }
 
 /**
- * The owner of all bulks that root begins. All holders of the root key share these bulks, and viewers see them. No
- * client has this token, because a client's token has no colon.
+ * The owner of all bulks that root begins. All holders of the root key share these bulks, and viewers see them. A
+ * client's token has no colon, so no client can be this owner.
  */
 const ROOT_OWNER = ':root';
 
@@ -47,7 +47,8 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // A refresh names the bulk that the open page shows. If another bulk has replaced that one, the page says so.
+          // A refresh asks for the bulk that the open page shows, by its id. If another bulk has replaced this bulk,
+          // the page says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&

@@ -56,7 +56,6 @@ export function clientsPages(api: ApiCalls): Route[] {
   }
 }
 
-/** The page that lists the clients. */
 function listing(api: ApiCalls): Route {
   const about = { path: PATH, roles: WATCHERS, title: 'Clients', name: 'GET /api_tokens' } as const;
   return listingPage<ClientReport>(api, about, (call, nowMs) => {
@@ -130,8 +129,8 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // Reloading the page with the new secret sends the form again. The API then refuses the outdated `secret_at`. A
-        // second new secret would end the one that the client still uses.
+        // Reloading the page with the new secret sends this form again, with the same `secret_at`, which the API then
+        // refuses as outdated. Otherwise a second new secret would end the one that the client still uses.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';

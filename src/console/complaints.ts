@@ -7,7 +7,10 @@ import { bytes, count, duration } from './format.ts';
 import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
-/** After this many missing samples, the overview says that no worker runs. Workers store a sample every ten seconds. */
+/**
+ * After this many missing samples, the overview says that no worker has spoken. Workers store a sample every ten
+ * seconds.
+ */
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
@@ -61,7 +64,8 @@ function ofBus({ ageMs, memory, missing, replicas, processes, client }: State): 
       advice: ofSilence(processes?.worker ?? 0, advise),
     });
   if (missing.length > 0) {
-    // A ListFormat is made only here: the first takes 10 ms of CPU, which each web process would spend at its start.
+    // A ListFormat is made only when it is needed: making the first one takes 10 ms of CPU, which each web process
+    // would spend at its start.
     const partitions = new Intl.ListFormat('en-GB').format(missing.map(({ index }) => String(index)));
     found.push({
       text: `${missing.length === 1 ? 'Partition' : 'Partitions'} ${partitions} cannot be reached.`,

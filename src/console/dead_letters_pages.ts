@@ -56,8 +56,8 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
       },
     }),
     ...bulkPages({ api, bulks, joinsOf }),
-    // `:id` also matches `selected` and `bulk`, the paths of forms. If this page came before the forms, it would refuse
-    // their POST.
+    // This page comes after the routes of the forms `selected` and `bulk`, because `:id` matches these paths too. If it
+    // came first, a POST of a form would be refused.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {

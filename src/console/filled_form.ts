@@ -5,8 +5,8 @@ import type { Refusal } from './fields.ts';
 import { type Page, withoutLists } from './layout.ts';
 
 /**
- * Makes the fields of the form that is sent to `action`. They have the values that the page gives them. If this form
- * was refused, they have what was typed instead, and the wrong field is marked.
+ * Makes the fields of the form that is sent to `action`. The fields have the values that the page gives them. If this
+ * form was refused, they have what was typed instead, and the wrong field is marked.
  */
 export class FormFields {
   readonly #refusal: Refusal | undefined;
@@ -34,14 +34,15 @@ export class FormFields {
   }
 
   textArea(name: string, attributes: Html, value?: string): Html {
-    // Browsers ignore a line end at the beginning of a text area, so one is added before the value.
+    // Browsers drop a line end at the beginning of a text area. One is added here, so that a value that begins with a
+    // line end keeps its own.
     return html`<textarea name="${name}" ${attributes}${this.#mark(name, true)}>
 ${this.#typed(name)[0] ?? value}</textarea>`;
   }
 
   /**
-   * Returns the error of a refused form. Call this after making the fields: if none was marked as wrong, the error gets
-   * the focus.
+   * Returns the error of a refused form. Call this after making the fields: if no field was marked as wrong, the error
+   * gets the focus.
    */
   problem(): Content {
     return this.#refusal && problem(this.#refusal.error, this.#isMarked);

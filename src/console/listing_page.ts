@@ -37,7 +37,8 @@ type ListCall = Call<Role, unknown, Record<string, string | undefined>>;
 
 /**
  * Makes the route of a page that shows what an API call lists. `shownTo` returns the columns and the text around the
- * table. It gets the request, the present time, the entries, and `hasNext`: true if another page follows.
+ * table. The arguments of `shownTo` are the request, the present time, the entries, and `hasNext`: true if another page
+ * follows.
  */
 export function listingPage<T>(
   api: ApiCalls,

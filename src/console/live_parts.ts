@@ -26,7 +26,10 @@ export class LiveParts {
     perf: { now: () => clock.monotonicMs() },
   });
 
-  /** Wraps a route of the console. Tabs then share its answers to refreshes. The route of a form discards them all. */
+  /**
+   * Wraps a route of the console. The route of a page then shares its answers to refreshes among tabs. The route of a
+   * form discards all shared answers.
+   */
   share(route: Route): Route {
     const { method, handle } = route;
     if (method !== 'GET') return { ...route, handle: (call) => this.#after(handle(call)) };

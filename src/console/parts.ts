@@ -18,8 +18,8 @@ export const ANY_QUERY: Input<Record<string, string | undefined>> = {
 };
 
 /**
- * Returns the schema of the path parameter `name`. `what` is the kind of thing that it names, and `code` is the error
- * if there is no such thing.
+ * Returns the schema of the path parameter `name`. `what` is the kind of thing that the parameter names, and `code` is
+ * the error if there is no such thing.
  */
 export function pathParameter<Name extends string>(
   name: Name,
@@ -86,7 +86,10 @@ interface FormOptions {
   /** The text on the button. */
   does: string;
   isDangerous?: boolean;
-  /** What stands in the form. A form with visible fields makes them by `fields`, and shows its error above them. */
+  /**
+   * What the form has besides its button. If it has visible fields, this is a function that makes them by `fields`, and
+   * the error of a refused form is shown above them.
+   */
   content?: Content | ((fields: FormFields) => Content);
 }
 

@@ -18,8 +18,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * A plot searches this many of the last values for the newest known one, its present value. The very last value is null
- * until it is sampled. Earlier values are too old to be called present.
+ * The present value of a plot is the newest known one among this many of the last values. The very last value is null
+ * until it is sampled. Values further back are too old to count as present.
  */
 const LATEST = 3;
 
@@ -51,8 +51,8 @@ export function plots(history: HistoryReport, path: string): Html {
 }
 
 /**
- * True if an answer must contain the part `what` of a page: the plots, or the rest (`now`). A refresh names one part in
- * the query parameter `part`. Without it, the answer has both.
+ * True if an answer must contain the part `what` of a page: `plots`, or `now` for the rest. A refresh names one of
+ * these parts in the query parameter `part`. Any other request gets both parts.
  */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;

@@ -38,7 +38,6 @@ ${wasField(settingsOf(report))}`;
   return folded(call, 'Change the subscription…', { action, does: 'Change it', content });
 }
 
-/** Returns the settings that the form shows. */
 function settingsOf(report: SubscriberReport) {
   const { topics, callback, ordered } = report;
   return [topics.toSorted(), callback, ordered, ...NUMBERS.map(([, , member]) => report[member])];

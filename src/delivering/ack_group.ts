@@ -25,8 +25,8 @@ export class AckGroup {
   }
 
   /**
-   * Returns in how many ms the collected acks must be sent, or undefined if there are none. They must be sent at once
-   * if they are at least half of the `held` jobs. Otherwise they may wait until the oldest has waited MAX_WAIT_MS.
+   * Returns in how many ms the collected jobs must be acknowledged, or undefined if there are none. If they are at
+   * least half of the `held` jobs, the result is 0. Otherwise, it is the time until the oldest has waited MAX_WAIT_MS.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;
@@ -34,7 +34,7 @@ export class AckGroup {
     return Math.max(0, Math.ceil(this.#sinceMs + MAX_WAIT_MS - clock.monotonicMs()));
   }
 
-  /** Removes and returns all collected acks. The caller must resolve or reject each. */
+  /** Removes and returns all collected jobs. The caller must resolve or reject the promise of each. */
   take(): Ack[] {
     const acks = this.#acks;
     this.#acks = [];

@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement if Redis failed while the job ran: the job runs again after a second. The delay is short, because a
- * periodic job cannot be queued again before it has run.
+ * The settlement of a job during which Redis failed: the job runs again after a second. A longer delay would hold up
+ * periodic jobs, because a periodic job cannot be queued again before it has run.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -26,8 +26,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a script call that reported the outcome has failed. Redis may have applied the call, and assigned the
-   * worker its next job in the lost reply. The worker gets that job again when it asks for one.
+   * True after a report of the outcome to Redis has failed. Redis may have applied the report, and assigned the worker
+   * its next job in the lost reply. The worker gets that job again when it asks for one.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -48,8 +48,8 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // A heartbeat finds no lease if the job is lost, but also if the handler has just settled it. A settled job is not
-    // lost.
+    // `#lost` is set if a heartbeat finds no lease. A job that the handler has just settled has no lease either, but it
+    // is not lost.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated while Redis is away. Without a report, a batch that was delivered would be delivered
@@ -68,7 +68,7 @@ export class Assignment {
     this.#ending.abort();
   }
 
-  /** Aborts the job and drops its outcome, because another worker may have the job. No effect if it has ended. */
+  /** Aborts the job and drops its outcome, because another worker may have the job. No effect if the job has ended. */
   loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;
@@ -141,9 +141,9 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // A repeated ack may find neither job nor batch. In that case Redis probably applied the first ack, whose reply was
-    // lost, so all events of the batch count as removed. If only the job is missing, the lease ran out while Redis was
-    // away, and nothing was removed.
+    // If a repeated ack finds neither job nor batch, Redis has probably applied the first ack, whose reply was lost. So
+    // all events of the batch count as removed. If only the job is missing, the lease ran out while Redis was away, and
+    // nothing was removed.
     const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
@@ -153,9 +153,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // `buried` may count events that another call has buried. If this call is a repetition, the other was probably the
-    // first call, whose reply was lost. If not, the other call came from another worker, which counts the events
-    // itself.
+    // If the worker did not hold the job, another call has buried the batch. After a lost reply (`inDoubt`) this was
+    // probably the worker's own first call, so its events are counted here. Otherwise it was the call of another
+    // worker, which counts the events itself.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -22,7 +22,7 @@ export interface Batch {
   pieces: Buffer[];
 }
 
-/** Number of events that one command reads. 50 of the longest have 3.3 MB by default, which take Redis 1.5 ms. */
+/** Number of events that one command reads. By default, the longest 50 events have 3.3 MB, which take Redis 1.5 ms. */
 const EVENTS_PER_READ = 50;
 
 /**

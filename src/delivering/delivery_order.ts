@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread or a quarantine process. `look` makes it ask for jobs of a partition, given by its
- * index in `Partitions.all`. `stop` makes it end within `graceMs`.
+ * An order to a delivery thread or a quarantine process: to ask for jobs of a partition, given by its index in
+ * `Partitions.all` (`look`), or to end within `graceMs` (`stop`).
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
@@ -16,8 +16,8 @@ export interface ThreadData {
 }
 
 /**
- * The data with which a quarantine process starts. It delivers suspects: batches that at least two workers held when
- * they died.
+ * The data with which a quarantine process starts. The process delivers suspects: batches that at least two workers
+ * held when they died.
  */
 export interface QuarantineData {
   config: Config;

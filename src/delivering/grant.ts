@@ -39,7 +39,7 @@ export interface Subscriber {
   subscribedAt: string;
   /** Health points, from 0 to 100. The lower they are, the longer the bus waits before it tries again. */
   healthPoints: number;
-  /** Limits that the subscriber has set. A failed batch that has reached one becomes a dead letter. */
+  /** Limits that the subscriber has set. A failed batch that has reached one of them becomes a dead letter. */
   maxAttempts?: number;
   maxAgeMs?: number;
 }

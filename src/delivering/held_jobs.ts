@@ -17,8 +17,9 @@ export class HeldJobs {
   }
 
   /**
-   * Runs a job, and then calls `ended`. `isIdle` is false if the worker already has its next job, from the script call
-   * that reported the outcome. `inDoubt` is true if a failed script call may have given the worker a job.
+   * Runs a job, and then calls `ended`. `isIdle` is false if the worker has already begun its next job, which came in
+   * the reply to the report of the outcome. `inDoubt` is true if a report has failed: its lost reply may have given the
+   * worker a job.
    */
   begin(grant: Grant, ended: (isIdle: boolean, inDoubt: boolean) => void): void {
     const assignment = new Assignment(grant, this.#parts);
@@ -38,8 +39,8 @@ export class HeldJobs {
   }
 
   /**
-   * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. If it fails, the next
-   * tick tries again: ticks come at least three times in a lease, so one comes before the leases run out.
+   * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. If Redis fails, the next
+   * heartbeat tries again: heartbeats come at least three times in a lease, so one comes before the leases run out.
    */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;

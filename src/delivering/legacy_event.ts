@@ -11,16 +11,16 @@ const ID_LENGTH = 16;
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
- * Returns the JSON text of a stored piece of a batch. A piece in JSON is returned unchanged. Any other is a legacy
- * event. Throws RangeError if it cannot be decoded.
+ * Returns the JSON text of a stored piece of a batch. A piece in JSON is returned unchanged. Any other piece is a
+ * legacy event, which a Ruby Routemaster stored. Throws RangeError if a legacy event cannot be decoded.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
 }
 
 /**
- * Decodes a legacy event, MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data). Its id is a digest of
- * its bytes, the same in every attempt.
+ * Decodes a legacy event, MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data). A legacy event has no
+ * id, so its id in the JSON is a digest of its bytes, the same in every attempt.
  */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);
@@ -39,8 +39,8 @@ function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
     // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument, and `asJson`
-    // makes text of it. The argument must not be a Buffer: the subarrays would be Buffers too, and JSON.stringify calls
-    // their method `toJSON` before it calls `asJson`.
+    // makes text of it. The argument must not be a Buffer. Otherwise the subarrays would be Buffers too, and
+    // JSON.stringify would convert them by their method `toJSON` before it calls `asJson`.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

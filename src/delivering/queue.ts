@@ -30,7 +30,7 @@ export class Queue {
   readonly #kind: WorkerKind;
   /**
    * True from the time when the ACL of Redis forbade a command until a sweep is queued. The script with that command
-   * stopped in the middle, and may have left jobs in no list. The sweep finds them.
+   * stopped in the middle, and may have left jobs in no list. A sweep finds such jobs.
    */
   #wasForbidden = false;
 
@@ -44,8 +44,8 @@ export class Queue {
   }
 
   /**
-   * Adds a job that a worker can take at once. Returns false if the queue already has the job. But if a dead worker
-   * holds it, takes it from that worker and returns true.
+   * Adds a job that a worker can take at once. Returns false if the queue already has the job, unless a dead worker
+   * holds it: then takes the job from that worker and returns true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {

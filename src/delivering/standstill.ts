@@ -1,14 +1,14 @@
 import { clock } from '../clock.ts';
 
 /**
- * Workers stand still if all are busy and none has begun or ended a job for this time. The time is longer than the gaps
- * between quick deliveries. It is still short, because other subscribers wait during a standstill.
+ * Time for which all workers must be busy, without beginning or ending a job, before it counts as a standstill. The
+ * time is longer than the gaps between quick deliveries, but short, because other subscribers wait during a standstill.
  */
 const AFTER_MS = 10;
 
 /**
- * Notices standstills: times in which all workers are busy, and none begins or ends a job. Quick deliveries cause no
- * standstill, however many there are.
+ * Notices standstills: times in which all workers are busy with long jobs. Quick deliveries cause no standstill,
+ * however many there are, because workers keep beginning and ending jobs.
  */
 export class Standstill {
   readonly #begins: () => void;

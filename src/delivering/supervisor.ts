@@ -5,7 +5,10 @@ import type { Log } from '../log.ts';
 import type { DeliveryOrder, ThreadData } from './delivery_order.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
-/** Keeps the delivery threads running. A thread that died is replaced after a wait, which grows if it dies again. */
+/**
+ * Keeps the delivery threads running. After a wait, replaces a thread that has died. The wait becomes longer each time
+ * the thread dies again.
+ */
 export class Supervisor {
   readonly #file: URL;
   readonly #config: Config;
@@ -32,8 +35,8 @@ export class Supervisor {
   }
 
   /**
-   * Makes one thread with idle workers ask for jobs of a partition. If all workers are busy, no thread is woken: each
-   * worker asks for a job anyway when it ends its own.
+   * Makes one thread with idle workers ask for jobs of a partition. Does nothing if all workers are busy: a busy worker
+   * asks for its next job anyway when it ends its present one.
    */
   wake(partition: number): void {
     const index = this.#idleWorkers.mostIdleThread(partition);
@@ -41,7 +44,8 @@ export class Supervisor {
   }
 
   /**
-   * Ends the threads. Deliveries that take longer than `graceMs` are given back. Resolves when all threads have ended.
+   * Ends the threads. Deliveries that take longer than `graceMs` are given back to the queue. Resolves when all threads
+   * have ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -75,8 +79,8 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.clear(index);
-    // The thread that has just ended may have been woken for a ready job. So another thread is woken now, for each
-    // partition.
+    // The thread that has just ended may have been woken for a ready job. So for each partition, another thread is
+    // woken to look for such a job.
     for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

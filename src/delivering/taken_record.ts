@@ -1,8 +1,8 @@
 import type { Batch } from './batch.ts';
 
 /**
- * The record of a batch in the delivery log has the number of events by topic only within these limits. Counting the
- * events of a larger batch would take more than 1 % of the CPU of its delivery.
+ * In the delivery log, the record of a batch within these limits says how many events of each topic the batch had.
+ * Counting the topics of a larger batch would take more than 1 % of the CPU of its delivery.
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
@@ -29,7 +29,8 @@ interface LastAttempt {
 
 /**
  * Returns the record of an accepted batch for the delivery log. A script adds the times at which the batch was accepted
- * and closed. The bytes of a legacy event are counted as Redis stores it, not as JSON.
+ * and closed. The size of the batch is that of its stored events, even if Redis stores an event in another form than
+ * JSON (see legacy_event.ts).
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;
@@ -64,7 +65,7 @@ function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): st
   return json.length > MAX_TOPICS_LENGTH ? 'null' : json;
 }
 
-/** Returns the position in `piece` after the end of an event. `from` is a position between two of its members. */
+/** Returns the position in `piece` after the end of an event. `from` is a position between two members of the event. */
 function endOfEvent(piece: Buffer, from: number): number {
   let [at, depth, isText] = [from, 1, false];
   for (; depth > 0 && at < piece.length; at++) {

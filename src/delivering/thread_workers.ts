@@ -24,11 +24,14 @@ const WORKERS_PER_SPARE = 3;
  * each tick would cost more commands in an idle thread.
  */
 const TICKS_PER_SPARE_ASK = 2;
-/** The same for regular workers, if the bus has several partitions. After more ticks, they could count as dead. */
+/**
+ * Number of ticks after which idle regular workers ask for jobs if the bus has several partitions. Workers can count as
+ * dead after three ticks without a sign of life.
+ */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
- * Minimum workers of a thread for a partition. A subscriber is always allowed one worker, which is at most a quarter of
- * these.
+ * Minimum workers of a thread for a partition. Each subscriber may always have one worker, and should never have more
+ * than a quarter of them.
  */
 const MIN_WORKERS = 4;
 
@@ -62,7 +65,7 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A job that became ready before the standstill began has not woken a spare worker.
+      // A job that became ready before the standstill began has woken no spare worker. So a spare worker is woken now.
       this.#spare.wake();
     });
     this.#regular = new Workers(
@@ -86,7 +89,7 @@ export class ThreadWorkers {
   }
 
   /**
-   * Wakes an idle worker: a regular one or, during a standstill, a spare one. If none is idle, other threads are woken.
+   * Wakes an idle regular worker or, during a standstill, an idle spare worker. If there is none, wakes other threads.
    */
   wake(): void {
     const { regular, spare } = this.#idle;

@@ -26,7 +26,7 @@ interface WorkersSettings {
   /** Interval of ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
   /**
-   * Idle workers ask for jobs after this many ticks (by default 1). This is their heartbeat. It also finds jobs whose
+   * Idle workers ask for jobs after this many ticks (by default 1), as a sign of life, and to find jobs whose
    * announcement was lost.
    */
   ticksPerAsk?: number;
@@ -39,7 +39,7 @@ export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeo
 
 /**
  * The workers of one thread and queue. One script call (`acquire`) at a time acknowledges finished jobs and acquires
- * jobs for idle workers. Without jobs, idle workers sleep until `wake`.
+ * jobs for idle workers. Without jobs, idle workers sleep until `wake` is called.
  */
 export class Workers {
   readonly #parts: WorkersParts;
@@ -50,7 +50,7 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs in Redis that are probably ready. This many idle workers ask for a job in the next script call. */
+  /** Number of jobs in Redis that are probably ready. In the next script call, as many idle workers ask for a job. */
   #readyJobs = 1;
   /**
    * True if all idle workers must ask for a job in the next script call: as a sign of life, or because the lost reply
@@ -138,8 +138,9 @@ export class Workers {
   }
 
   /**
-   * Returns the workers that ask for a job in the next script call: those of the finished jobs, and one idle worker for
-   * each job that is probably ready (all if `#allAsk`). Returns none while the workers stop, or may not ask.
+   * Returns the workers that ask for a job in the next script call: those that have finished a job, and one idle worker
+   * for each job that is probably ready (with `#allAsk`, all idle workers). Returns none while the workers stop, or if
+   * `mayAsk` forbids asking.
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
@@ -158,7 +159,7 @@ export class Workers {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
       // The supervisor wakes no thread whose workers are all busy. So a job may have become ready without a call of
-      // `wake`, and this worker must ask.
+      // `wake`. To find such a job, this worker asks.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);

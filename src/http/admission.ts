@@ -15,7 +15,10 @@ const MAX_HELD_BYTES = 128 * 1024 * 1024;
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
-/** Minimum time between two searches for slow bodies, whose unused memory is given back. A search takes up to 50 µs. */
+/**
+ * Minimum time between two searches for slow bodies, which give back the memory that was reserved for them and is not
+ * used. A search takes up to 50 µs.
+ */
 const SEARCH_EVERY_MS = 50;
 
 /** The requests with a body that are under way, and the bytes reserved for them, of one client or of all. */
@@ -28,9 +31,9 @@ const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
- * further requests at once. A client's first request may take all that is free. A further request is accepted only if
- * as much stays free for others as the client held before it. Example: a client with 40 requests gets another one if
- * places for 40 more stay free.
+ * further requests at once. A client's first request may take all that is free. For a further request, as much must
+ * stay free for others as the client already has. Example: a client with 40 requests gets another one only if 40 more
+ * places stay free.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -39,9 +42,8 @@ export class Admission {
   readonly #all: Holding = { ...NOTHING };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations whose bodies are still arriving. The body without progress for the longest time comes first. This is
-   * not a Set, because V8 links the tables that a Set has outgrown. With HTTP Digest, these links kept finished
-   * requests in memory: 1.7 MB of 24 MB allocated.
+   * Reservations whose bodies are still arriving. The body without progress for the longest time comes first. An array,
+   * because V8 made a Set keep requests that had been removed from it: 1.7 MB of 24 MB allocated, with HTTP Digest.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -52,8 +54,8 @@ export class Admission {
   }
 
   /**
-   * Returns true if the process has room for one more request and its announced body, perhaps after it has taken back
-   * room from slow bodies. A body always fits if it is the only one.
+   * True if the process has room for one more request and its announced body. Takes back room from slow bodies if
+   * necessary. A body always fits if it is the only one.
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
@@ -76,7 +78,7 @@ export class Admission {
   grow(bytes: number, reservation: Reservation): void {
     const holding = this.#holdings.get(reservation.client) as Holding;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
-    // Making room ends reservations whose bodies stall, and may have ended `reservation` too.
+    // `#hasRoomFor` ends reservations whose bodies stall. It may have ended `reservation` too.
     if (!this.#hasRoomFor(fits) || reservation.isFreed) throw overloaded();
     this.#change(holding, 0, bytes);
   }
@@ -113,13 +115,13 @@ export class Admission {
     this.#all.bytes += bytes;
   }
 
-  /** True if one more request fits, and then leaves as much room free as its client holds already (`held`). */
+  /** True if one more request fits, and afterwards as much stays free as its client already holds (`held`). */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;
     return this.#all.requests === 0 || this.#all.bytes + held.bytes + bytes <= this.#maxBytes;
   }
 
-  /** True if `fits` is true, at once or after making room. */
+  /** True if `fits` returns true, at once or after room was made. */
   #hasRoomFor(fits: () => boolean): boolean {
     return fits() || (this.#makeRoom() && fits());
   }

@@ -71,8 +71,8 @@ const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', 'max-age=31536000');
 
 /**
- * Sets the headers for browsers on answers to GET and HEAD. Other answers are mostly answers to publishes. They do not
- * get these headers here, which saves CPU; errors get them in problems.ts.
+ * Sets the headers for browsers on answers to GET and HEAD. Other answers, mostly to publishes, go without them, which
+ * saves CPU. But errors always have these headers (see problems.ts).
  */
 export function setBrowserHeaders(
   { method }: IncomingMessage,

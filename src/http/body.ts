@@ -29,8 +29,8 @@ export function checkIsOpen(request: IncomingMessage): void {
 
 /**
  * Reads the whole body of an open request. `watch` gets the length of every chunk, and can refuse the body by throwing.
- * Throws bad_body, body_too_large, or an error of `watch`. The rest of a refused body is read and discarded. Otherwise
- * the sender, which is still sending, would not see the answer.
+ * Throws bad_body, body_too_large, or an error of `watch`. Reads and discards the rest of a refused body, because its
+ * sender may look at the answer only when it has sent everything.
  */
 export function readBytes(
   request: IncomingMessage,
@@ -61,7 +61,7 @@ export function readBytes(
   });
   request.on('end', () => resolve(chunks.take()));
   request.on('close', () => {
-    // The error is made only when it is needed, because collecting its stack trace is slow.
+    // The error is made only if the body did not end, because collecting its stack trace is slow.
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
   return promise;
@@ -74,7 +74,7 @@ export function textOf(chunks: readonly Buffer[]): string {
   return bytes.toString('utf8');
 }
 
-/** Does the same as `textOf`, and yields after each chunk. Decoding 5 MiB at once takes up to 10 ms. */
+/** Decodes a body as `textOf` does, but yields after each chunk, because decoding 5 MiB at once takes up to 10 ms. */
 export function* textInSteps(chunks: readonly Buffer[]): Generator<void, string> {
   let text = '';
   let rest: Buffer = Buffer.alloc(0);

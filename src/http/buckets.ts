@@ -25,7 +25,7 @@ export class Buckets {
     return (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - this.#burstMs;
   }
 
-  /** Takes an amount out of a bucket, even if it holds less. */
+  /** Takes an amount out of a bucket, even if the bucket holds less. */
   take(caller: string, amount: number): void {
     if (this.perSecond === 0) return;
     const fromMs = Math.max(clock.monotonicMs(), this.#fullAtMs.get(caller) ?? 0);

@@ -13,9 +13,9 @@ const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are not answered yet. Further calls are refused. */
 const MAX_UNDER_WAY = 16;
 /**
- * Limits the rate of each client's calls other than publishes, and how many such calls are under way. A rate of 0 means
- * no limits. Also limits the rate of requests without credentials from each IP address. Each web process has its own
- * limits, because a call slows down only the process that handles it.
+ * Limits the rate of each client's calls other than publishes, and the number of such calls that a client has under
+ * way. A rate of 0 means no limits. Also limits the rate of requests without credentials from each IP address. Each web
+ * process has its own limits, because a call slows down only the process that handles it.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -23,9 +23,10 @@ export class CallLimits {
   readonly #strangers: Buckets;
   readonly #underWay = new Map<string, number>();
   /**
-   * A client's reading calls are handled one at a time, and so are its changing calls. They wait in separate queues, so
-   * that reads do not wait for a long change. Sixteen listings of 1,000 dead letters delayed another client's publish
-   * by half a second (p99) when they ran at the same time, and by up to 28 ms when they ran one after the other.
+   * A client's reading calls are handled one at a time, and so are its changing calls, so that one client does not slow
+   * down the others. Sixteen listings of 1,000 dead letters delayed another client's publish by half a second (p99)
+   * when they ran at the same time, and by up to 28 ms one after the other. Reads and changes have separate queues, so
+   * that reads do not wait for a long change.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1);
@@ -70,8 +71,9 @@ export class CallLimits {
       if (left === 0) this.#underWay.delete(client);
       else this.#underWay.set(client, left);
     };
-    // Runs when the response or its socket emits `close`. It may run twice, which does no harm. The socket is needed
-    // too: when a connection closes, Node emits no `close` on a response that waits for an earlier one to be sent.
+    // Runs when the response or its socket emits `close`; running twice does no harm. Listening to the response would
+    // not be enough: when a connection closes, Node emits no `close` on a response that waits for an earlier one to be
+    // sent.
     const closed = () => {
       response.off('close', closed);
       socket.off('close', closed);

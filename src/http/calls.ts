@@ -20,8 +20,9 @@ import type { WorkBudget } from './work_budget.ts';
 /** A body of more bytes than this is decoded in several turns of the event loop, so that other requests do not wait. */
 const LONG_BODY = 4096;
 /**
- * If it takes longer than this to read and check a body, two checks are repeated: whether Redis still has the data of
- * the bus, and, for a publish, whether the credentials are still valid. The client may have been removed meanwhile.
+ * If reading and checking a body takes longer than this, things may have changed meanwhile, for example because the
+ * client was removed. So two checks are repeated: whether Redis still has the data of the bus, and, for a publish,
+ * whether the credentials are still valid.
  */
 const LATE_MS = 50;
 
@@ -94,7 +95,8 @@ export class Calls {
     const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
     const refusal = bodyRefusal(request, maxBytes);
     if (refusal) throw refusal;
-    // A request whose sender has closed the connection must not count against the limits of Admission.
+    // If its sender has closed the connection, the request would wait for its body forever, and count against the
+    // limits of Admission all that time.
     checkIsOpen(request);
     // Memory is reserved only after the credentials have been checked. If it were reserved earlier, strangers could
     // hold all the memory for bodies.
@@ -105,7 +107,8 @@ export class Calls {
       reservation.bodyCompleted();
       const isLong = sumOf(chunks.map(({ length }) => length)) > LONG_BODY;
       call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
-      // Parsing follows `whenFree` without another `await`, so that the work budget can measure how long parsing takes.
+      // No `await` may come between `whenFree` and the parsing: the work budget counts only the time up to the next
+      // `await`.
       if (isLong && !route.takesText) await this.#parts.budget.whenFree(holderOf(call));
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       await route.refuseLate?.(call);
@@ -131,8 +134,8 @@ export class Calls {
   }
 
   /**
-   * Calls the handler. Checks the credentials again before any change, except for a publish (there are too many
-   * publishes).
+   * Calls the handler. Checks the credentials again before any change. Publishes are exempt, because there are too
+   * many.
    */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
@@ -187,9 +190,9 @@ export function takesBody(route: Route): boolean {
 /** Reads the body as JSON. Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Refuses a body with too many delimiters (brackets, commas and quotes outside of strings) before it is parsed,
-  // because parsing many delimiters takes long. The limit permits a trigger whose data has as many delimiters as bytes:
-  // `maxBytes` for a trigger is over MAX_CHARACTERS_PER_BYTE times the maximum bytes of its data.
+  // Before parsing, refuses a body with too many delimiters (brackets, commas and quotes outside of strings), because
+  // they take long to parse. The limit refuses no valid trigger: even if all bytes of its data are delimiters, it has
+  // fewer than `maxBytes / MAX_CHARACTERS_PER_BYTE`.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

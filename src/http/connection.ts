@@ -7,16 +7,16 @@ import type { WorkBudget } from './work_budget.ts';
 /** Maximum requests of one connection that are handled at the same time. */
 const MAX_DUE = 4;
 /**
- * The chunks of a body count as tiny if a slice of the body takes longer than this to parse. A slice with chunks of one
- * byte takes up to 1.2 ms, and one with large chunks 0.01 ms.
+ * If parsing a slice of a body takes longer than this, the chunks of the body count as tiny. A slice takes up to 1.2 ms
+ * with chunks of one byte, and 0.01 ms with large chunks.
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * The chunks of a body count as tiny if this many chunks arrive in the same read as the headers of the body. Parsing
- * 2000 takes 3 ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can reach this number.
+ * If this many chunks arrive in the same read as the headers of their body, the chunks count as tiny. Parsing 2000
+ * takes 3 ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can reach this number.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
-/** Maximum bytes that the HTTP parser gets at a time, so that it does not find many requests in them. */
+/** Maximum bytes that the HTTP parser gets at a time. With more, it could find a great many requests at once. */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
 /** The name under which WorkBudget queues the parsing of tiny chunks. All connections share it. */
@@ -34,9 +34,9 @@ interface Held {
 }
 
 /**
- * Handles at most four requests of one connection at a time. Without this limit, a few kilobytes of pipelined requests
- * would keep all other connections waiting. When a fifth request arrives, reading stops until two of the four are
- * answered. If the connection is read in slices (see ReadingMode), parsing stops too.
+ * Handles at most four requests of one connection at a time. Otherwise a few kilobytes of pipelined requests would keep
+ * all other connections waiting. When a fifth request arrives, the connection reads no more bytes until two of the four
+ * are answered. If it is read in slices (see ReadingMode), it also parses no more of the bytes that have arrived.
  */
 export class Connection {
   readonly #socket: ServedSocket;
@@ -73,10 +73,10 @@ export class Connection {
 
   /**
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
-   * request that must wait. Because of the new `data` listener, Node's parser no longer reads the socket by itself.
+   * request that must wait. The new `data` listener makes Node's parser stop reading the socket by itself.
    *
-   * If the connection is paused at this moment, Node's parser no longer starts the next read. So the empty `push`
-   * starts it. Without this `push`, the rest of a half-arrived body was never read.
+   * If the connection is paused at this moment, nobody starts the next read, and the rest of a half-arrived body would
+   * never be read. The empty `push` starts it.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -117,12 +117,13 @@ export class Connection {
 
   /**
    * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that have not been
-   * parsed. If they stayed, a later `#parse` could give them to the parser, which may then serve another connection.
+   * parsed. Otherwise a later `#parse` could give them to the parser, which may serve another connection by then.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // If the caller was slow to read earlier answers, Node has paused the socket, and would resume it when they are
-    // read. Nobody would listen to the socket at that time, and its bytes would be lost. So it is marked as not paused.
+    // Node has paused the socket if the caller was slow to read earlier answers, and would resume it when they are
+    // read. Nobody would listen to the socket then, and its bytes would be lost. Marking it as not paused prevents
+    // that.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -132,10 +133,10 @@ export class Connection {
   }
 
   /**
-   * Watches a chunked body for tiny chunks, which take long to parse. The connection changes to slices of limited size,
-   * so that a slice that takes long is noticed. But the part of the body that arrived together with the headers is
-   * parsed whole, so the chunks of this part are counted. If it has MAX_UNSLICED_CHUNKS, all other connections change
-   * to slices too (see ReadingMode).
+   * Watches a chunked body for tiny chunks, which take long to parse. From now on, the connection is read in slices,
+   * and a slice that takes long to parse reveals tiny chunks. But bytes that arrived together with the headers are
+   * parsed at once, not in slices, so their chunks are counted. If there are MAX_UNSLICED_CHUNKS, all other connections
+   * are read in slices too (see ReadingMode).
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {
@@ -158,7 +159,7 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // Reading stops in the next tick, after the parser has parsed the rest of the bytes that it was given.
+    // Reading stops only in the next tick, because the parser first parses the rest of the bytes that it was given.
     if (this.#held.length === 1) process.nextTick(() => this.#waitForHalf());
   }
 
@@ -179,8 +180,8 @@ export class Connection {
   }
 
   /**
-   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Leaves a detached socket alone:
-   * if it were paused now, its next Connection would not resume it.
+   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Does not touch a detached socket:
+   * if it were paused, its next Connection would not resume it.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;

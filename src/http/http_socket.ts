@@ -10,8 +10,8 @@ const REFUSED = Symbol('refused');
 export type HttpSocket = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**
- * Refuses bytes that the HTTP parser cannot read. Earlier requests may still be handled when Node reports such bytes,
- * so the refusal is sent after the answers to these requests.
+ * Answers bytes that the HTTP parser cannot read with an error, after the answers to earlier requests. Earlier requests
+ * may still be handled when Node reports the unreadable bytes.
  */
 export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
@@ -21,7 +21,10 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
-/** Calls `act` when the responses to all complete requests have been sent, but never if they end the connection. */
+/**
+ * Calls `act` when the responses to all complete requests have been sent. Never calls it if one of these responses ends
+ * the connection.
+ */
 export function afterAnswers(socket: HttpSocket, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;
   if (!last || last.writableFinished || last.destroyed) act();

@@ -12,7 +12,7 @@ export function nearPath(routes: readonly Route[], method: string, path: string)
   return near.sort((one, other) => one.mistakes - other.mistakes)[0]?.path;
 }
 
-/** Returns the number of misspelled letters in a path, and the path in the spelling of the route. */
+/** Returns a path in the spelling of the route, and the number of letters that the caller misspelled in it. */
 function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
   if (parts.length === 0 || parts.length !== given.length)
     return { mistakes: Number.POSITIVE_INFINITY, path: '' };
@@ -26,7 +26,8 @@ function compared(parts: readonly string[], given: readonly string[]): { mistake
 function mistakesInPart(given: string, part: string): number {
   if (part.startsWith(':')) return 0;
   const mistakes = mistakesIn(given, part);
-  // Some paths accept `subscription` and `subscriber`, others only `subscriber`. The wrong word counts as one mistake.
+  // A caller may write `subscription` in a path that has `subscriber`, because some paths accept both. That counts as
+  // one mistake, however different the two words are.
   const renamed = given.replace(/^subscription/i, 'subscriber');
   return mistakes < Number.POSITIVE_INFINITY || renamed === given ? mistakes : 1 + mistakesIn(renamed, part);
 }

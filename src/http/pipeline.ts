@@ -66,8 +66,8 @@ export class Pipeline {
     let ended: (() => void) | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
-      // If a route takes no body, the body of the request is discarded. If it stayed, Node would keep 64 KiB of it
-      // until the answer. In chunks of one byte, 64 KiB take 26 MB of memory.
+      // If the route takes no body, the body of the request is discarded. Otherwise Node would keep 64 KiB of it until
+      // the answer. If its chunks have one byte each, they take 26 MB of memory.
       if (!takesBody(route)) request.resume();
       checkHeaders(request, route.page !== undefined || route.isPublic);
       if (!route.isHealthCheck) {
@@ -80,8 +80,8 @@ export class Pipeline {
       }
       const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
-      // A process that is full (see Admission) refuses requests with a body before it checks their credentials, because
-      // that check is half of the work of a publish.
+      // A process that is full (see Admission) refuses requests with a body before it checks their credentials.
+      // Otherwise it would do half of the work of a publish before the refusal.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
@@ -90,8 +90,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
-        // The call waits for its turn before `begin`, because `begin` may refuse it. A refusal takes about 0.5 ms, so
-        // many refusals in one turn of the event loop would delay other requests.
+        // A call that `begin` refuses takes about 0.5 ms. `whenFree` spreads many such calls over several turns of the
+        // event loop, so that other requests need not wait for all of them.
         await this.#budget.whenFree(counted);
         ended = callLimits?.begin(counted, response);
       }

@@ -61,7 +61,7 @@ function translate(thrown: unknown): BusError {
 
 const LINGER_MS = 1000;
 
-/** How the bus answers errors of Node's HTTP parser. Those that are missing here become bad_header. */
+/** How the bus answers errors of Node's HTTP parser. An error that is missing here becomes bad_header. */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],
@@ -97,9 +97,9 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
 }
 
 /**
- * True if only the method of a request line is wrong. The whole line is checked because the parser reports a wrong
- * method even for bytes that are no HTTP. `rawPacket` has only the last chunk, so a line in several chunks is not
- * recognized.
+ * True if a request line is right except for its method. The whole line is checked, because the parser reports a wrong
+ * method even for bytes that are no HTTP. A line that came in several chunks is not recognized, because `rawPacket` has
+ * only the last chunk.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
   // HPE_INVALID_CONSTANT is for methods of RTSP, such as DESCRIBE. `bytesParsed` is then the end of the request line.

@@ -13,9 +13,9 @@ interface Sliceable {
  * Whole: Node's HTTP parser reads the socket by itself, which saves 11 to 15 % of the CPU of a publish. But one read
  * can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
  *
- * In slices: Connection gives the parser a few KB at a time. All open connections change to this when one of them sends
- * more than four requests at once, or a body in tiny chunks. Connections that are opened in the next minute are read in
- * slices too. So the long wait comes at most once a minute.
+ * In slices: Connection gives the parser a few KB at a time. When one connection sends more than four requests at once,
+ * or a body in tiny chunks, all open connections are read in slices from then on, and so are those that are opened in
+ * the next minute. So the wait of 54 ms comes at most once a minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
@@ -32,7 +32,9 @@ export class ReadingMode {
     this.#whole.delete(connection);
   }
 
-  /** From now on, has all connections read in slices, because one sent something that takes long to parse. */
+  /**
+   * Makes all connections be read in slices, from now on, because one of them sent something that takes long to parse.
+   */
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;
     for (const connection of this.#whole) connection.readInSlices();

@@ -1,17 +1,22 @@
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 
-/** A body stalls if less than STALLED_BYTES of it arrive in STALLED_MS. It is refused if others need its memory. */
+/**
+ * A body stalls if less than STALLED_BYTES of it arrive in STALLED_MS. A body that stalls is refused if others need its
+ * memory.
+ */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
-/** A body is slow if it is incomplete after this time. If memory is short, a slow body holds only what has arrived. */
+/**
+ * A body is slow if it is incomplete after this time. If memory is short, a slow body keeps no more memory than its
+ * arrived bytes take.
+ */
 const SLOW_BODY_MS = 250;
 /** Bodies count against PACE (admission.ts) in portions of this size, so a shorter body does not count. */
 const PACED_BYTES = 64 * 1024;
 /** Minimum pause after each PACED_BYTES. Without this pause, one turn of the event loop reads up to 2 MiB, in 10 ms. */
 const MIN_PAUSE_MS = 1;
 
-/** The methods of Admission that a reservation calls. */
 interface Room {
   /** Reserves more bytes for a reservation. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void;
@@ -27,7 +32,7 @@ interface Room {
   free(bytes: number, client: string): void;
 }
 
-/** The share of Admission's limits that one request holds: one request, and the memory for its body. */
+/** What one request takes of Admission's limits: one request, and the memory for its body. */
 export class Reservation {
   readonly client: string;
   /**
@@ -50,7 +55,9 @@ export class Reservation {
     this.client = client;
   }
 
-  /** Admission calls `refuse` if it ends the reservation early. `refuse` must discard what has arrived of the body. */
+  /**
+   * Admission calls `refuse` if it ends the reservation early. `refuse` must then discard the arrived part of the body.
+   */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
   }

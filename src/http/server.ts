@@ -20,8 +20,8 @@ import { WorkBudget } from './work_budget.ts';
 /** Time limits of connections and requests. */
 export const SERVER_LIMITS = {
   /**
-   * Maximum time from the start of a request until its headers are complete. For the first request, it begins with the
-   * connection.
+   * Maximum time from the start of a request until its headers are complete. For the first request of a connection, the
+   * time begins when the connection is opened.
    */
   headersTimeoutMs: 10_000,
   /** Maximum time between two requests on a connection. */
@@ -42,8 +42,8 @@ const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * With more listeners than this on a socket, Node warns of a leak. CallLimits adds a listener for each call that runs
- * or was just answered.
+ * Node warns of a leak if a socket has more listeners than this. CallLimits adds one for each call of the connection,
+ * and removes it soon after the answer.
  */
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
@@ -53,7 +53,7 @@ export const SWEEP_MS = 50;
 export class HttpServer {
   readonly #server: Server;
   readonly #open = new Set<HttpSocket>();
-  /** For each idle connection, the number of bytes that had arrived when `close` last looked at it. */
+  /** For each idle connection, the number of bytes that had arrived by the last look of `#closeIdle`. */
   readonly #quiet = new WeakMap<HttpSocket, number>();
   /**
    * Connections whose CONNECT or Upgrade request waits until the responses to earlier requests are sent. Node no longer
@@ -68,8 +68,8 @@ export class HttpServer {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = http.createServer({
-      // With this option, Node itself would refuse a request without a Host header, and send no problem document. So
-      // the option is off, and the pipeline refuses such a request.
+      // The pipeline refuses a request without a Host header, with a problem document. With this option, Node itself
+      // would refuse the request, without one.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,
@@ -77,8 +77,8 @@ export class HttpServer {
       connectionsCheckingInterval: all.checkEveryMs,
       maxHeaderSize: 16 * 1024,
     });
-    // 0 means no limit. With a limit, Node would silently drop further headers; the pipeline refuses the request
-    // instead.
+    // 0 means no limit. With a limit, Node would silently drop the headers beyond it. The pipeline refuses a request
+    // with too many headers instead.
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
@@ -106,8 +106,8 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // The request is parsed again without its Upgrade header, because the bus serves no other protocol. Node's option
-    // to ignore this header skips a malformed body, and all bytes after it, without an answer.
+    // The request is parsed again without its Upgrade header, because the bus serves no other protocol. Node has an
+    // option to ignore this header, but with that option, a malformed body and everything after it would get no answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: HttpSocket, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -151,9 +151,9 @@ export class HttpServer {
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
-    // Node's `close` calls `closeIdleConnections`, so this function is replaced. Node's original would cut off
-    // responses that are written but not sent yet. It would also leave open the connections that have had no request so
-    // far. Routers open such connections in advance.
+    // Node's `close` calls `closeIdleConnections`. Node's own version of that function would cut off responses that are
+    // written but not sent yet, and leave open the connections that have had no request so far, such as those that
+    // routers open in advance. So it does nothing here, and `#closeIdle` does its work.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#closeIdle();
@@ -170,15 +170,18 @@ export class HttpServer {
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
     const connection = (socket as HttpSocket)[CONNECTION];
     if (this.#isClosing) {
-      // The connection ends after the response to an earlier request. So this request cannot be answered, and is not
-      // handled.
+      // This request cannot be answered, and so is not handled: the connection ends after the response to an earlier
+      // request.
       if (connection?.last?.shouldKeepAlive === false) return;
       response.shouldKeepAlive = false;
     }
     connection?.begin(response, start);
   }
 
-  /** Closes each connection that was idle at the last look and got no byte since. A byte may begin a request. */
+  /**
+   * Closes each connection that was idle at the last look and has got no byte since. A new byte may be the start of a
+   * request.
+   */
   #closeIdle(): void {
     for (const socket of this.#open) {
       if (!socket.writable || !socket[CONNECTION]?.isIdle) this.#quiet.delete(socket);

@@ -12,7 +12,10 @@ const SINGLE = new Set([
   'idempotency-key',
 ]);
 
-/** Accepted values of `Sec-Fetch-Site`: `none` if a person typed the address, `same-origin` for a page of the bus. */
+/**
+ * Values of `Sec-Fetch-Site` that show that no other site made the request: `none` if a person typed the address,
+ * `same-origin` for a page of the bus.
+ */
 const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 
 /** Maximum number of headers in a request. Browsers and proxies send far fewer. */
@@ -30,7 +33,7 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
   const { headers, rawHeaders, httpVersion } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new BusError('headers_too_large', `there are more than ${MAX_HEADERS} headers`);
-  // No header is doubled if there are as many different names as headers.
+  // If there are fewer different names than headers, a header is doubled.
   if (Object.keys(headers).length * 2 !== rawHeaders.length) refuseDoubled(rawHeaders);
   if (headers.host === undefined && httpVersion === '1.1') {
     throw new BusError('bad_header', 'the Host header is missing');
@@ -39,8 +42,8 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   if (isPage && isFollowedLink(request)) return;
   const site = headers['sec-fetch-site'];
-  // If a page of another site makes a browser send a request, the browser adds its user's credentials. So the page
-  // could act as the user.
+  // If a page of another site makes a browser send a request, the browser adds the credentials of its user. If the bus
+  // accepted the request, that page could act as the user.
   if (site === undefined ? isOtherOrigin(headers) : !OWN_SITE.has(site as string))
     throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
@@ -63,7 +66,8 @@ function isOtherOrigin(headers: IncomingHttpHeaders): boolean {
 
 function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
   const from = parseUrl(origin);
-  // Browsers leave the default port out of `Origin`, but a router may add it to `Host`. `parseUrl` removes it.
+  // Browsers leave the default port out of `Origin`, but a router may add it to `Host`. `parseUrl` removes the default
+  // port.
   return Boolean(from?.host) && from?.host === parseUrl(`${from?.protocol}//${host}`)?.host;
 }
 
@@ -77,8 +81,8 @@ export function isFromOwnPage(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Refuses transfer codings other than chunked. Node's parser ignores them, so it could not tell where the body ends
- * (RFC 9112, 6.1).
+ * Refuses transfer codings other than chunked. Node's parser ignores other codings, so it could not tell where the body
+ * ends (RFC 9112, 6.1).
  */
 function checkTransferCoding(coding: string, httpVersion: string): void {
   const headers = { Connection: 'close' };

@@ -6,14 +6,16 @@ const BUDGET_MS = 2;
 /**
  * Spreads long work, such as parsing long bodies, over several turns of the event loop. Otherwise Node would handle the
  * data of all connections in one turn, and the last request would wait for all others. Each step of the work has an
- * owner: the one for whom it is done, such as a client. Owners alternate, so one with many steps does not hold up
+ * owner, for whom it is done, such as a client. The owners take turns, so that one with many steps does not hold up the
  * others.
  */
 export class WorkBudget {
-  /** The steps that wait to start, by owner. The next step to start is one of the first owner. */
+  /** The steps that wait to start, by owner. The owner whose turn is next comes first. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
-  /** When the budget of this turn of the event loop is spent. Undefined if nothing has asked for it yet. */
+  /**
+   * When the budget of this turn of the event loop is spent. Undefined if no step has asked for a start in this turn.
+   */
   #endsAtMs: number | undefined;
   #isStarting = false;
 
@@ -22,8 +24,9 @@ export class WorkBudget {
   }
 
   /**
-   * Resolves when a step of long work may start. Await this directly before each step, so that the time of the step
-   * counts. `owner` is, for example, a client's token. Owners alternate, and the steps of one owner start in order.
+   * Resolves when a step of long work may start. Await this directly before each step, because the time from here to
+   * the next `await` is taken for the time of the step. The steps of one owner, such as a client's token, start in
+   * order, and the owners take turns.
    */
   whenFree(owner = ''): Promise<void> {
     return new Promise((resolve) => {
@@ -40,8 +43,8 @@ export class WorkBudget {
     this.#isStarting = true;
     this.#endsAtMs ??= this.#beginBudget();
     for (;;) {
-      // `#next()?.()` only resolves a promise. The step that awaits this promise runs during the `await` here. Without
-      // the `await`, all steps would start before the time of the first one is known.
+      // `#next()?.()` only resolves the promise for which a step waits. The step itself runs during this `await`.
+      // Without the `await`, all steps would be started before the time of the first one is known.
       await undefined;
       if (this.#waiting.size === 0 || clock.monotonicMs() >= this.#endsAtMs) break;
       this.#next()?.();
@@ -57,7 +60,7 @@ export class WorkBudget {
     return clock.monotonicMs() + this.#budgetMs;
   }
 
-  /** Removes and returns the first waiting step of the first owner. This owner then comes after all others. */
+  /** Removes and returns the first waiting step of the first owner, and puts this owner behind all others. */
   #next(): (() => void) | undefined {
     for (const [owner, queue] of this.#waiting) {
       const work = queue.shift();

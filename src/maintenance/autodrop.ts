@@ -26,10 +26,10 @@ const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
-/** What one script call has dropped of one subscriber. */
+/** What one script call has dropped of the data of one subscriber. */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/** The batch of which the last script call counted only a part, because a large batch takes several calls. */
+/** The large batch that the last script call has begun to count before dropping it. Counting it takes several calls. */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
@@ -92,7 +92,9 @@ export class Autodrop {
     }
   }
 
-  /** Drops delivery logs, the longest first, if Redis is short of memory. Returns the shortage that is left. */
+  /**
+   * If Redis is short of memory, drops delivery logs, the longest first. Returns the shortage that is left after that.
+   */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
     const found = await lastingShortage(partition, this.#limits, signal, mark);
@@ -106,9 +108,9 @@ export class Autodrop {
   }
 
   /**
-   * Makes a plan of what to drop, and follows it until Redis stores at most `target` bytes. Never drops more than
-   * planned, even if Redis still reports too much memory: for a second, that figure can include a large buffer of a
-   * connection. `run` measures the memory again afterwards.
+   * Makes a plan of what to drop, and follows it until Redis stores at most `target` bytes or the plan is done. Never
+   * drops more than planned, even if Redis still reports too much memory: for a second, that figure can include a large
+   * buffer of a connection. `run` measures the memory again afterwards.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -121,14 +123,15 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // A spent order can drop nothing more, perhaps because workers deliver all batches that are left.
+      // If nothing is left to drop for an order (`isSpent`), all of it counts as done. Workers may be delivering all
+      // batches that are left, for example.
       const dropped = cuts.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;
     }
   }
 
-  /** Returns what this partition must drop, so that all partitions of the same Redis together free `freeBytes`. */
+  /** Returns the part of this partition in what all partitions of the same Redis must drop to free `freeBytes`. */
   #plan({ holdings, own }: Shortage, freeBytes: number): DropOrder[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));
     const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));
@@ -177,7 +180,10 @@ export class Autodrop {
   }
 }
 
-/** Returns half of the remaining plan, at most MAX_SLICE, because the memory is measured after each call. */
+/**
+ * Returns the first half of the remaining plan, at most MAX_SLICE batches and dead letters. Dropping all at once could
+ * drop too much, because the plan is an estimate and the memory is measured only between two calls.
+ */
 function nextOf(plan: readonly DropOrder[]): DropOrder[] {
   return firstDropOrders(
     plan,

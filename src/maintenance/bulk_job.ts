@@ -31,7 +31,7 @@ type Part = Bulk & { queueIndex: number };
 
 /**
  * Returns the handler of the job `bulk`. A bulk is the retry or purge of many dead letters. The job first counts them.
- * Once the owner of the bulk has confirmed it, the job retries or purges them. Each script call also stores the
+ * When the owner of the bulk has confirmed the count, the job retries or purges them. Each script call also stores the
  * progress, so a bulk goes on where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
@@ -49,9 +49,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The state `next` means that the dead letters of another subscriber follow. The state `lost` means that this
-        // step changed nothing, because another worker has done it, or the bulk was cancelled or replaced. In both
-        // states, the stored progress is read again.
+        // The stored progress is read again after a step that reached the end of a subscriber's dead letters (`next`),
+        // or changed nothing (`lost`): another worker has done the step, or the bulk was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -74,7 +73,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns the record of a bulk in this partition. `queues` has the tokens of the subscribers whose dead letters the
+ * Returns the progress of a bulk in this partition. `queues` has the tokens of the subscribers whose dead letters the
  * bulk handles, and `queueIndex` is the index of the next one. Returns undefined if the bulk is neither counting nor
  * running, or a newer bulk has replaced it.
  */

@@ -58,7 +58,10 @@ export function delayedDropOrders(
   });
 }
 
-/** Drops the delayed events that a plan names, until Redis uses at most `target` bytes. Yields what was dropped. */
+/**
+ * Drops delayed events by a plan, until Redis stores at most `target` bytes or the plan is done. Yields what was
+ * dropped.
+ */
 export async function* dropDelayed(
   partition: Partition,
   limits: MemoryLimits,

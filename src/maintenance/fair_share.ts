@@ -40,8 +40,8 @@ export function fairDropOrders(holdings: readonly Holding[], freeBytes: number):
 }
 
 /**
- * Returns the fair share: the bytes that each client may keep. If each client that holds more is cut down to it,
- * `freeBytes` become free. It is 0 if everything must be dropped.
+ * Returns the fair share: the bytes that each client may keep. If all clients that hold more are cut down to the fair
+ * share, `freeBytes` become free. Returns 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;
@@ -53,14 +53,19 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/** Returns one order, for the oldest dead letters and batches of all. By estimate, it frees `freeBytes`. */
+/**
+ * Returns a plan of one order: to drop the oldest dead letters and batches of all subscribers, and so many that
+ * `freeBytes` become free by estimate.
+ */
 export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
   const batches = sumOf(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
 
-/** Returns the first orders of a plan, which together drop at most `max`. The last one is made smaller if necessary. */
+/**
+ * Returns the first orders of a plan, as many as together drop at most `max`. The last of them is made smaller to fit.
+ */
 export function firstDropOrders<Order extends { maxDeleted: number }>(
   plan: readonly Order[],
   max: number,
@@ -76,7 +81,10 @@ export function firstDropOrders<Order extends { maxDeleted: number }>(
   return first;
 }
 
-/** Returns what is left of a plan. `dropped` has the number dropped for each order, at the same index. */
+/**
+ * Returns what is left of a plan after a part of it was done. `dropped[i]` is the number that was dropped for
+ * `plan[i]`.
+ */
 export function withoutDropped<Order extends { maxDeleted: number }>(
   plan: readonly Order[],
   dropped: readonly number[],

@@ -20,8 +20,9 @@ export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
   /**
-   * Lets the sweeps of this process run one at a time. After each command, a sweep rests for as long as the command
-   * took. If several ran at once, each would run in the rests of the others, and Redis would always be busy.
+   * Makes the sweeps of this process run one at a time. To spare Redis, a sweep rests after each command for as long as
+   * the command took. If several sweeps ran at once, each would use the rests of the others, and Redis would always be
+   * busy.
    */
   oneAtATime: OwnerLimit;
   /**

@@ -27,7 +27,10 @@ const MAX_SLEEP_IF_PARTITIONED_MS = 20_000;
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
 const WORKERS = 2;
-/** With several partitions, each has a third worker: one moves the outbox, another may wait for a lost partition. */
+/**
+ * With several partitions, each has a third worker, because one may be busy moving the outbox, and another may wait for
+ * a partition that cannot be reached.
+ */
 const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
@@ -58,7 +61,8 @@ export class Maintenance {
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     const autodropIn = autodrops(partitions, config);
-    // A full Redis may have several partitions. Each needs a job, because a job drops only data of its own partition.
+    // Frees memory in the Redis that has the partition `where`. All partitions of that Redis need a job, because a job
+    // drops only data of its own partition.
     const onFull = (where: Partition) =>
       autodropIn(partitions.byRedis().find((each) => each.includes(where)));
     const others = {

@@ -8,13 +8,13 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which one run of an outbox job moves entries that were set aside. After this time, the job goes back
- * to the queue, so that the worker can run other jobs.
+ * Maximum time for which one run of an outbox job moves the entries for a partition that was too slow for the ordinary
+ * run (see `outboxJob`). Then the job goes back to the queue, so that the worker can run other jobs.
  */
 const RUN_MS = 500;
 /**
- * After an unexpected error, an outbox job runs again in ten seconds. It does not run earlier, because each attempt
- * logs the error. It is never given up, because its entries must not be lost.
+ * After an unexpected error, an outbox job runs again, because its entries must not be lost. It waits ten seconds,
+ * because each attempt logs the error.
  */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
@@ -24,14 +24,15 @@ interface OutboxJobParts {
   outbox: Outbox;
   leaseMs: number;
   log: Log;
-  /** Called with another partition if its Redis has no memory for the entries that are moved there. */
+  /** Called with the partition to which entries are moved, if its Redis has no memory for them. */
   onFull: (partition: Partition) => void;
 }
 
 /**
  * Returns the handler of the job `outbox`, which moves the entries of an outbox to the partitions that they are for. If
- * one of these partitions does not apply its entries in time, its entries are set aside in a list. Another `outbox`
- * job, which has an argument, moves that list. The argument is the position of the late partition in `Partitions.all`.
+ * one of these partitions does not apply its entries in time, they are moved from the outbox to a list for this
+ * partition. Another `outbox` job empties that list. Its argument is the position of the slow partition in
+ * `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

@@ -14,9 +14,9 @@ import { sweepJob } from './sweep_job.ts';
 export interface PeriodicJob {
   /** The name of the job. The `aux` queue holds at most one job of a name. */
   name: string;
-  /** Each process queues the job at this interval (ms), for the first time soon after its start. 0 means never. */
+  /** Each process queues the job soon after its start, and then at this interval (ms). 0 means never. */
   everyMs: number;
-  /** True if a starting process queues the job in all partitions at once, and not in one after the other. */
+  /** True if a starting process queues the job in all partitions at once, instead of in one after the other. */
   isUrgent?: boolean;
   /**
    * Does the work once, and ends soon if `signal` is aborted. If it throws, it runs again: soon if Redis was away or
@@ -80,7 +80,10 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
   if (errors.length > 0) throw errors[0];
 }
 
-/** Copies clients from the control partition. Ends joins that client scopes forbid, and purges their dead letters. */
+/**
+ * Copies clients from the control partition to this one. Ends the joins that the scopes of their clients forbid, and
+ * purges the dead letters of these joins.
+ */
 async function repairClients(
   { partition, partitions, config }: JobParts,
   signal: AbortSignal,

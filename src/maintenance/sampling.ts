@@ -58,8 +58,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     };
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is stored first, because a late one would leave a gap in the history of the bus. A late
-    // sample of a topic or subscriber only shows its figures one step later.
+    // The sample of the bus is stored first, because the history of the bus would have a gap if it came too late. A
+    // late sample of a topic or subscriber only shows its figures one step later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });
@@ -122,7 +122,7 @@ function addTotal(
 
 interface Reading {
   counts: readonly Count[];
-  /** The last known totals of each partition that cannot be reached, or null if they were never known. */
+  /** For each partition that cannot be reached, its totals when it was last reached, or null if it never was. */
   lost: readonly (PartitionTotals | null)[];
   subscribers: readonly CensusSubscriber[];
   memory: Memory;
@@ -161,8 +161,8 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // A subscriber without queued events does not count as failing: nothing is delivered to it, so its health never
-    // rises.
+    // A subscriber without queued events does not count as failing: its health cannot rise again while nothing is
+    // delivered to it.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;
@@ -194,7 +194,8 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
 }
 
 /**
- * Adds a value to the figure `name` of several records. Skips undefined ones: a counter may have no topic, for example.
+ * Adds a value to the figure `name` of several records. Skips undefined records: the record of a topic, for example, is
+ * undefined if a counter has no topic.
  */
 function add<Name extends string>(
   name: Name,

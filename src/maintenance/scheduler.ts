@@ -18,7 +18,8 @@ interface SchedulerParts {
   wakeups: Wakeups;
   agenda: Partial<Record<AgendaKind, PublishDue>>;
   /**
-   * Maximum time between two searches for due jobs. Scripts announce new deadlines, but an announcement can be lost.
+   * Maximum time between two searches for due jobs. A script announces each new deadline, but the announcement can be
+   * lost.
    */
   maxSleepMs: number;
   /**
@@ -82,9 +83,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the due entries of one kind, if there are any. If none is due yet, returns the ms until the first
-   * one is. Returns Infinity if there is no entry, or if entries are being published: the scheduler is woken when that
-   * has ended.
+   * Begins to publish the due entries of one kind. Returns for how many ms the scheduler may sleep: until the first
+   * entry is due. Infinity if there is no entry, or if entries are being published: the end of the publishing wakes the
+   * scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

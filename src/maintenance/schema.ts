@@ -41,8 +41,8 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * Returns when this bus took over the Redis of a Ruby bus, in ms by Redis's clock. Undefined if it did not, or if an
- * old release did so without recording the time.
+ * Returns when this bus took over the Redis of a Ruby bus, in ms by Redis's clock. Undefined if it did not take over,
+ * or if the takeover was by an old release, which did not record the time.
  */
 export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
   const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));

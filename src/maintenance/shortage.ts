@@ -14,8 +14,8 @@ interface Holdings {
 }
 
 /**
- * A shortage of memory in one Redis. The estimates cover all of its partitions: how much one partition must drop
- * depends on what the others hold.
+ * A shortage of memory in one Redis. The estimates cover all partitions in this Redis, because how much one partition
+ * must drop depends on what the others hold.
  */
 export interface Shortage extends Holdings {
   memory: Memory;
@@ -31,8 +31,8 @@ export interface Shortage extends Holdings {
 
 /**
  * Returns the memory of Redis if it stores more than `mark` bytes (by default the high mark) both now and a second
- * later. Otherwise returns undefined. It measures twice because the buffers of connections can look like stored data
- * for a second. Throws StorageUnavailable or StorageFull.
+ * later; otherwise undefined. A single measurement would not do, because the buffers of connections can look like
+ * stored data for a second. Throws StorageUnavailable or StorageFull.
  */
 export async function lastingShortage(
   partition: Partition,
@@ -68,9 +68,9 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of the entries that wait for other partitions: of `all` entries, and of those `moving` to
- * partitions of this Redis (`there`). The latter are the entries that were set aside for `there`, and the whole outbox.
- * The outbox may have entries for other partitions too, but only one sum is stored for it.
+ * Returns the bytes of the entries that wait to be moved to other partitions. `all` is the sum of all entries. `moving`
+ * is the sum of the entries that may stay in this Redis, because they go to one of its partitions (`there`). It
+ * includes the whole outbox: some of its entries go elsewhere, but Redis has only one sum for all of them.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -87,13 +87,12 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data. It depends on the size of the data that
- * cannot be dropped now (`otherBytes`), and is
- * - `lowMark` if `otherBytes` is at most `lowMark`;
- * - halfway from `otherBytes` to `highMark` if `otherBytes` is less than `highMark`;
- * - halfway from `highMark` to `max` if `otherBytes` is less than `highMark` only without `movingBytes` (events on
- *   their way to other partitions, which become batches there);
- * - undefined if `otherBytes` is even more, because dropping would not help.
+ * Returns the size (bytes) to which autodrop should reduce the stored data. Usually it is `lowMark`. It is higher if
+ * the data that autodrop cannot drop (`otherBytes`) exceed `lowMark`:
+ * - halfway from `otherBytes` to `highMark` if they are below `highMark`, so that the queues keep some room;
+ * - halfway from `highMark` to `max` if they are below `highMark` without `movingBytes`, the events on their way to
+ *   other partitions: they become batches there, which can be dropped;
+ * - undefined if they exceed even that, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,
@@ -106,9 +105,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms.
- * Example: if 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the
- * true value. With a sample of 100 it is more than half.
+ * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms. With
+ * fewer, the estimate is worse: if 1 % of the batches have 90 % of the bytes, its standard deviation is a quarter of
+ * the true value with a sample of 500, and more than half with 100.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

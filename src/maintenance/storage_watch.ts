@@ -9,12 +9,15 @@ const LOST =
   'Redis has lost the data of the bus, as after a restart with an empty disk. Stop the bus and restore a backup of ' +
   'Redis, or start any process of the bus again to go on without the data.';
 
-/** Maximum time for which requests wait for a look at Redis. It is short, because one of several Redises may hang. */
+/**
+ * Maximum time for which requests wait for a look at Redis. It is short, because the bus may use several Redises, and
+ * one of them may hang.
+ */
 const PATIENCE_MS = 100;
 /**
  * Maximum age of the last look at Redis. If the last look is older, the next request starts another one, but does not
- * wait for its result. A look after each new connection would not be enough: FLUSHALL, for example, deletes all data
- * and cuts no connection.
+ * wait for its result. Looking only after each new connection would not be enough: FLUSHALL, for example, deletes all
+ * data and cuts no connection.
  */
 const FRESH_MS = 1000;
 
@@ -34,7 +37,8 @@ export class StorageWatch {
   #isAwaited = false;
 
   /**
-   * A web process with two connections to Redis passes the partitions of both, because either may be the first to work.
+   * A web process with two connections to Redis passes each partition twice, once for each connection, because either
+   * of them may be the first to work again.
    */
   constructor(partitions: readonly Partition[], log: Log) {
     this.#partitions = partitions;
@@ -62,16 +66,16 @@ export class StorageWatch {
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
-      // If this process has connected to Redis again meanwhile, this look may have come before the new connection. So
-      // another look is needed.
+      // If this process has connected to Redis again meanwhile, this look may have come before the new connection,
+      // which may lead to a Redis without the data. So another look is needed.
       return connections === this.#connections ? undefined : this.check();
     });
   }
 
   /**
-   * Looks at every partition. Logs an error if Redis has lost the data of a partition, or if its `maxmemory-policy`
-   * lets it delete events. Does not log a problem that this or another partition is already known to have. Stores each
-   * answer as it comes, so a partition that hangs does not hold up the others. Never rejects.
+   * Looks at every partition, and keeps each answer as it comes, so that a partition that hangs does not hold up the
+   * others. Logs an error if Redis has lost the data of a partition, or if its `maxmemory-policy` lets it delete
+   * events. Logs such a problem only once, even if several partitions have it. Never rejects.
    */
   async look(): Promise<void> {
     this.#lookedAtMs = clock.monotonicMs();

@@ -17,8 +17,8 @@ interface CrossingParts {
  *   to that partition. It must have no other marks.
  * - An outbox that is not empty must have a job.
  *
- * These repairs are not reported as findings. A change of subscriptions that was cut off can leave a needless mark. The
- * other faults arise only if a Redis loses writes.
+ * These repairs are not reported as findings: a needless mark is normal after a change of subscriptions that was cut
+ * off, and any other fault comes from a Redis that has lost writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -27,7 +27,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   await putOutboxJobs(walk, parts);
 }
 
-/** Removes needless marks in this partition: those that name a partition without subscribers of the topic. */
+/** Removes marks in this partition that name a partition without subscribers of the topic. */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const members of walk.members('topics')) {
@@ -46,7 +46,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets missing marks in other partitions: those that say that a topic has subscribers in this partition. */
+/** Sets missing marks in other partitions. Such a mark says that a topic has subscribers in this partition. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('subscribers')) {
@@ -67,7 +67,8 @@ async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topi
 }
 
 /**
- * Queues a job for each list of outbox entries that is not empty, unless the job is queued or held by a living worker.
+ * Queues a job for each list of outbox entries that is not empty. Does nothing if the job is queued already, or a
+ * living worker runs it.
  */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;

@@ -66,8 +66,8 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of the partitions that can be reached. `missing` has the other partitions. A counter in two
- * partitions comes twice. Skips unreadable fields with a warning. Throws StorageUnavailable if no partition can be
+ * Reads all counters of the partitions that can be reached. `missing` has the other partitions. A counter that two
+ * partitions have comes twice. Skips unreadable fields with a warning. Throws StorageUnavailable if no partition can be
  * reached.
  */
 export async function readCounts(

@@ -21,8 +21,8 @@ interface Cell {
 }
 
 /**
- * Counts that one script call adds to those in Redis. A flush never changes, so Redis can ignore one whose number it
- * knows.
+ * The counts that one script call adds to those in Redis. After a lost reply, the same flush is sent again. Redis knows
+ * it by its number, and adds no count twice.
  */
 interface Flush {
   number: number;
@@ -40,8 +40,8 @@ interface Outgoing {
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
  * goes to the partition of that topic or subscriber, and any other count to the control partition.
  *
- * Redis may have applied a flush although its reply was lost. So a failed flush is sent again with the same number,
- * before newer ones. Redis ignores a number that it has applied, so each count is added exactly once.
+ * If the reply to a flush is lost, Redis may have applied the flush. So a failed flush is sent again with the same
+ * number, before newer flushes. Redis ignores a number that it has applied, so each count is added exactly once.
  */
 export class Counters {
   readonly #partitions: Partitions;
@@ -102,7 +102,7 @@ export class Counters {
   }
 
   /**
-   * Resolves when Redis has all counts so far. Throws if it does not accept them; the next flush then sends them again.
+   * Resolves when Redis has all counts so far. Throws if Redis does not accept them; the next flush sends them again.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());

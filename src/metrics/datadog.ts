@@ -26,7 +26,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores totals that were sent. Storing them again changes nothing, even after later totals. Throws StorageUnavailable.
+ * Stores totals that were sent. Storing old totals again changes nothing, even after newer ones. Throws
+ * StorageUnavailable.
  */
 export async function noteReported(partition: Partition, totals: readonly SentTotal[]): Promise<void> {
   for (const slice of slicesOf(totals, MAX_TOTALS_PER_CALL))
@@ -34,9 +35,9 @@ export async function noteReported(partition: Partition, totals: readonly SentTo
 }
 
 /**
- * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since the last report
- * by any worker. The totals are stored after they have been sent. So no growth is lost, but some is sent twice if the
- * worker dies before it stores them.
+ * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since any worker last
+ * sent it. The totals are stored after they have been sent. So growth is never lost, but is sent twice if the worker
+ * dies in between.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };

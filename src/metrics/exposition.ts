@@ -14,8 +14,8 @@ const SERIES_PER_TURN = 1000;
 const EVENT_LOOP_SAMPLE_MS = 100;
 
 /**
- * Time in which the lag of the event loop is surely sampled at least once. Each reading of the lag discards the earlier
- * samples, and without a sample prom-client would show a minimal lag of 292 years.
+ * In this time, the lag of the event loop is surely sampled at least once. Each reading of the lag discards the earlier
+ * samples, and a reading without samples would show a minimal lag of 292 years.
  */
 const SAMPLED_MS = 3 * EVENT_LOOP_SAMPLE_MS;
 
@@ -33,7 +33,7 @@ interface Series {
   metricName?: string;
 }
 
-/** A family in the form that a registry of prom-client expects. */
+/** A metric with all its series, in the form that a registry of prom-client expects. */
 interface Shown {
   name: string;
   help: string;

@@ -50,9 +50,9 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const { partitions, limits, publicNames, log } = parts;
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // Each partition has its own totals of removed topics and subscribers (`isTotalOfRemoved`). While a partition is
-  // missing, the totals of the other partitions are left out too. Their sum would be lower than before, and Prometheus
-  // would conclude that the counter began again.
+  // Each partition has its own totals of removed topics and subscribers (`isTotalOfRemoved`), and Prometheus shows only
+  // their sum. If a partition is missing, all of them are left out: the sum would be too low, and Prometheus would take
+  // it for a counter that began again.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -68,17 +68,21 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
 }
 
 /**
- * Returns the public name of a token, if known. Figures without one are left out, because a token may be a credential.
+ * Returns the public name of a token; undefined if it is not known. Figures with such a token are not shown, because
+ * the token may be a credential.
  */
 type PublicName = (token: string) => string | undefined;
 
-/** Returns no names if the control partition, which is needed for them, cannot be reached. Throws any other error. */
+/**
+ * Makes all public names unknown if the control partition, which is needed to find them, cannot be reached. Throws any
+ * other error.
+ */
 function noNamesIfUnavailable(error: unknown): PublicName {
   if (!(error instanceof StorageUnavailable)) throw error;
   return () => undefined;
 }
 
-/** Returns a gauge for each partition: whether it can be reached. Returns none if the bus has only one partition. */
+/** If the bus has several partitions, returns a gauge for each of them, which says whether it can be reached. */
 function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];
   return all.map((partition) => ({

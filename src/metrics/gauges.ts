@@ -17,8 +17,8 @@ const SUBSCRIBERS_PER_TURN = 100;
 /**
  * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
  * Redis. `replicas` is the number of replicas of the Redis with the fewest. `cpuSeconds` is the CPU time of all Redises
- * together since they started. It is empty if a Redis cannot be reached, because the sum of the others would be too
- * low.
+ * together since they started. `cpuSeconds` has no values if a Redis cannot be reached, because the sum of the others
+ * would be too low.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -96,9 +96,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait in outboxes, the lists of entries that other partitions must apply. `any` stands for the
- * outboxes themselves. `3`, for example, stands for the entries that were set aside because partition 3 did not apply
- * them in time. Returns an empty list if the bus has only one partition.
+ * Returns how many bytes wait in outboxes, the lists of entries that other partitions must apply. `any` is the name for
+ * the outboxes themselves. A number, such as `3`, is the name for the lists of entries that partition 3 did not apply
+ * in time. Returns nothing if the bus has only one partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -111,7 +111,10 @@ function outboxesOf(
   ]);
 }
 
-/** Counts the triggers of a partition: waiting ones, and idle ones (paused or done), which are due at infinity. */
+/**
+ * Counts the triggers of a partition: those that wait for their next time, and idle ones. Idle triggers are paused or
+ * have no further time, and their due time is infinity.
+ */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
     const due = keys.triggers_due();
@@ -183,12 +186,12 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
       redis.zcount(keys.jobs_scheduled(queue), '-inf', nowMs),
       redis.smembers(keys.jobs_pending_index(queue)),
     ]);
-    // A worker's list exists only while it holds a job, so the number of lists is the number of pending jobs.
+    // A worker's list exists only while the worker holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // All other jobs wait: until their subscriber may have one more delivery in flight, until their group of
-    // subscribers (slow ones, for example) may use one more worker, until a pause ends, or until the quarantine, a
-    // process for suspect batches, takes them.
+    // All other jobs wait for one of these: their subscriber may have one more delivery in flight; their group of
+    // subscribers (slow ones, for example) may use one more worker; a pause ends; or the quarantine, a process for
+    // batches that may have killed workers, takes them.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { instant, scheduled, due, pending, waiting };
   });

@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { sleep } from '../clock.ts';
 import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 
-/** Time that `/pulse/scaling` takes while many deliveries are due. A slow answer makes autoscalers start workers. */
+/**
+ * Time that `/pulse/scaling` takes to answer while many deliveries are due. Autoscalers start workers when answers are
+ * slow.
+ */
 const SLOW_ANSWER_MS = 1000;
 
 const HEALTH = z.object({});
@@ -23,7 +26,8 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
     handle: async () => ok({ pong: new Date().toISOString() }),
   } as const;
   return [
-    // Succeeds while this process runs. If it needed Redis, the platform would kill processes when Redis is away.
+    // Succeeds while this process runs, even if Redis is away. Otherwise the platform would kill processes for the
+    // fault of Redis.
     route('GET /health', ANYONE, {
       isHealthCheck: true,
       answers: { 200: HEALTH },

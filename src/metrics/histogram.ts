@@ -14,9 +14,9 @@ const LATENESS_SECONDS = [
 ];
 
 /**
- * The histograms. Each is made of two counters: `<name>.bucket` counts values, and `<name>.sum` adds them up, in ms.
- * The tag `le` of a bucket is its upper bound in seconds, and a value is counted only in the smallest bucket that fits.
- * Both counters have the tags `labels` too.
+ * The histograms. Each is made of two counters. `<name>.bucket` counts values: each value only in the smallest bucket
+ * that fits, whose upper bound in seconds is the tag `le`. `<name>.sum` adds up the values, in ms. Both counters have
+ * the tags `labels` too.
  */
 export const HISTOGRAMS = {
   'delivery.duration': {

@@ -19,8 +19,7 @@ type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
  * The two resolutions of a history. `ms` is the time from one entry to the next. `kept` is the maximum number of
- * entries. It is one more than the points of the longest plot, because a point can be the difference between two
- * entries.
+ * entries: the points of the longest plot, and one more, because a point can be the difference between two entries.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -38,7 +37,7 @@ interface Metric {
   unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes' | 'batches';
   of: readonly SubjectKind[];
   /**
-   * Returns the metric at one sample of the bus, or null if there is none. `now` has the figures at this sample, and
+   * Returns the metric at one sample of the bus, or null if it has no value. `now` has the figures at this sample, and
    * `before` those at the previous one, `seconds` earlier.
    */
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
@@ -161,10 +160,10 @@ interface Change {
 }
 
 /**
- * Returns how figures changed from one sample of the bus to the next, by the slot of the later sample. A slot is the
- * time of a sample, in steps since the Unix epoch. `sampled` has all slots. A sample writes entries only for the
- * busiest topics and subscribers. Without an entry, the figures count as unchanged. A change then shows at the next
- * entry.
+ * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next, by the
+ * slot of the later sample. A slot is the time of a sample, in steps since the Unix epoch; `sampled` has all slots. A
+ * topic or subscriber has an entry only for the samples at which it was among the busiest. In between, its figures
+ * count as unchanged.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -12,8 +12,8 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * All values of the tags `status` and `reason`. `seriesOf` needs them to name all counters of a removed topic or
- * subscriber. If a value is missing here, counters with this value stay until the next sweep.
+ * All values that the tags `status` and `reason` can have. `seriesOf` needs them to find all counters of a removed
+ * topic or subscriber. A counter with a value that is missing here is found only by the next sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -21,8 +21,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns `topic` or `subscriber` if each topic or each subscriber has a counter of this name. Undefined if only the
- * whole bus has one.
+ * Returns whether each topic, or each subscriber, has a counter of this name. Undefined if only the whole bus has one.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
@@ -40,8 +39,8 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * True for a total of removed topics or subscribers. The counts of a removed topic or subscriber are added to this
- * counter, so that the sum over all topics or subscribers never falls. Each partition has its own total.
+ * True for a total of removed topics or subscribers. When a topic or subscriber is removed, its counts are added to
+ * this total, so that the sum over all topics or subscribers never falls. Each partition has its own total.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);

@@ -29,7 +29,7 @@ export interface Standing {
   /** Events a second by which the subscriber's queue grows. Negative if the queue shrinks. */
   growth: number;
   /**
-   * Numbers of delivered and of failed events since the bus was installed. The next sample computes its rates from the
+   * Numbers of delivered and of failed events since the bus was installed. The next sample computes rates from the
    * growth of these numbers.
    */
   totals: { delivered: number; failed: number };
@@ -41,13 +41,14 @@ export interface Standings {
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
   /**
-   * Number of subscribers that the sample found, including joins. If the sets `subscribers` of all partitions have
-   * another total size now, subscribers have come or gone.
+   * Number of subscribers that the sample found, including joins. If the bus has another number of them now,
+   * subscribers have come or gone since.
    */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
   /**
-   * The totals of each partition when it was last reached, or null if it never was. Undefined with a single partition.
+   * For each partition, its totals when it was last reached, or null if it never was. Undefined if there is one
+   * partition.
    */
   partitions?: (PartitionTotals | null)[] | undefined;
 }
@@ -62,7 +63,6 @@ export interface PartitionTotals {
   failed: number;
 }
 
-/** Standings as a process has read them. `isOutdated` is true if they are older than OUTDATED_MS. */
 interface ReadStandings extends Standings {
   isOutdated: boolean;
 }

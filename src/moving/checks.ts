@@ -31,8 +31,8 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
 }
 
 /**
- * Throws BootError if processes of the bus live, or if a worker gave a sign of life less than `leaseMs` ago. Such a
- * worker may hang, or may have been killed since.
+ * Throws BootError if processes of the bus run, or if a worker gave a sign of life less than `leaseMs` ago: such a
+ * worker may hang, and go on later.
  */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const running = await runningProcesses(source);
@@ -57,7 +57,9 @@ export async function runningProcesses(source: Partition): Promise<string | unde
   return web + worker > 0 ? `${web} web and ${worker} worker processes` : undefined;
 }
 
-/** Returns the addresses of connections whose last command was a script call or WAIT. They may be web processes. */
+/**
+ * Returns the addresses of connections whose last command was a script call or WAIT. They may belong to web processes.
+ */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);
   return others.flatMap(({ addr = '', cmd = '' }) =>
@@ -66,17 +68,19 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
 }
 
 /**
- * Throws BootError if another run of bin/move moves the same bus. Each run would delete and write keys that the other
- * has copied, perhaps when the target is in use already. Other runs are refused until this connection is closed. Sees
- * no other run if CLIENT LIST or CLIENT SETNAME fails, perhaps because the ACL forbids it, or if the source is a cluster
- * and the connection of that run was cut.
+ * Throws BootError if another run of bin/move moves the same bus, because each run would delete and overwrite keys that
+ * the other has copied. From now on, other runs are refused until this connection is closed.
+ *
+ * Does not see another run if the ACL forbids CLIENT LIST or CLIENT SETNAME, or if the source is a cluster and the
+ * connection of that run was cut.
  */
 export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
-  // The name is set before the list is read. So of two runs that begin at the same moment, at least one sees the other.
+  // The name is set before the list is read. So if two runs begin at the same moment, at least one of them sees the
+  // other.
   await source
     .command((redis) => {
-      // ioredis sets this name again when it reconnects, but not on a cluster.
+      // ioredis sets this name again when it reconnects, except on a cluster.
       redis.options.connectionName = name;
       return redis.client('SETNAME', name);
     })
@@ -106,8 +110,8 @@ async function otherConnections(source: Partition): Promise<Partial<Record<strin
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty. A move would add its data to the keys that it finds.
- * Data from an earlier run of the same move is no error.
+ * Throws BootError unless the target can hold a bus and is empty: a move would mix its data with those of the target.
+ * Data from an earlier run of the same move are no error.
  */
 export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
@@ -132,7 +136,7 @@ async function hasKeys(partitions: readonly [Partition, ...Partition[]]): Promis
   return false;
 }
 
-/** True if the target has a bus with one partition, whose keys have no hash tag behind the prefix. */
+/** True if the target has a bus with one partition. The keys of such a bus have no hash tag behind the prefix. */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();
   return (await partitions.control.master.forKey(key).call((redis) => redis.exists(key))) === 1;
@@ -146,8 +150,8 @@ async function isSame(source: Side, target: Side): Promise<boolean> {
 }
 
 /**
- * Returns the value of the target's key `partitions` during the move. It is no number, so no process starts on the
- * target.
+ * Returns the value of the target's key `partitions` during the move. Because this text is no number, no process starts
+ * on the target yet.
  */
 export function fillingText({ id, partitions }: StoredMove): string {
   return `${partitions}, being filled by the move ${id}`;

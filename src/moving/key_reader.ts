@@ -81,7 +81,7 @@ export class KeyReader {
 /** Maximum elements that one command writes. Redis serves nobody else while the command runs. */
 const MAX_ELEMENTS_PER_WRITE = 1000;
 
-/** Returns the commands that add elements to a key. `type` is the Redis type of the key. */
+/** Returns the commands that add elements to a key of this type. */
 export function writing(
   type: KeyReader['type'],
   key: string,

@@ -21,13 +21,13 @@ import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
 /**
- * Number of topics whose marks are set together. A mark of a topic says that another partition has subscribers of the
+ * Number of topics whose marks are set at a time. A mark of a topic names another partition that has subscribers of the
  * topic.
  */
 const TOPICS_PER_SCAN = 300;
 /**
  * Stored in place of a cursor when everything has been copied and compared. The target may be in use from then on, so a
- * later run copies again only if the target has lost the copy.
+ * later run does not copy again, unless the target has lost the copy.
  */
 const COPIED = 'copied';
 
@@ -35,14 +35,14 @@ interface Move {
   source: Side;
   target: Side;
   leaseMs: number;
-  /** True if, as the user has said, all other connections that run scripts belong to another bus. */
+  /** True if the user has said that all other connections that run scripts belong to another bus. */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
   progress: (done: number, total: number) => void;
   log: Log;
 }
 
-/** What source and target have of each kind of data. Empty if an earlier run found them equal. */
+/** For each kind of data, how much of it the source and the target have. Empty if an earlier run found them equal. */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
@@ -83,8 +83,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
     await finish(parts, stored);
     return [];
   }
-  // If `stored.cursor` is COPIED here, an earlier run copied everything, but the target has lost it. So everything is
-  // copied again.
+  // If an earlier run has copied everything (`COPIED`), the target has lost the copy: otherwise this run would have
+  // ended above. So everything is copied again.
   if (stored.cursor === COPIED) stored.cursor = '0';
   await checkTarget(source, target, stored, log);
   await storeMove(control, stored);
@@ -109,7 +109,7 @@ async function moveAll(parts: Move): Promise<Comparison> {
 async function changeOf(partitions: Partitions, before: KeyCounts): Promise<string | undefined> {
   const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
   if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
-  // A process that was starting when the move began was not found then, and may not have changed any data yet.
+  // A process that was starting when the move began was not found then. It may not have changed any data yet.
   const running = await runningProcesses(partitions.control);
   return running && `${running} have started`;
 }
@@ -152,8 +152,8 @@ async function copy(
   for await (const copied of mover.copy(cursor)) {
     done += copied.keys;
     progress(done);
-    // If this run is cut off, the next run goes on at `cursor`. After the last keys `cursor` is 0, as at the beginning.
-    // The next run then copies everything again, which does no harm.
+    // If this run is cut off, the next run goes on at `cursor`. After the last keys, `cursor` is 0 again, and the next
+    // run copies everything once more, which does no harm.
     await storeMove(control, { ...stored, redisRunId, cursor: copied.cursor });
   }
   await markTopics(source, target);

@@ -39,9 +39,9 @@ local function next_letters(call, args, record)
     return reply.err and {} or reply
   end
   local found = {}
-  -- The last step stopped at a dead letter of the millisecond `at_ms`. The letters of one millisecond are few, so they
-  -- are read without a limit: Redis runs only a few script calls in a millisecond. A call of the sweep can make some
-  -- 300 dead letters, any other call only one.
+  -- The last step stopped at a dead letter of the millisecond `at_ms`. The letters of one millisecond are read without
+  -- a limit, because they are few: Redis runs only a few script calls in a millisecond, and each makes some 300 dead
+  -- letters at most.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -77,8 +77,8 @@ local function has_other_type(...)
 end
 
 -- Returns the dead letters of `bids` that a step can handle. Leaves out a letter if another program has replaced one of
--- its keys by a key of another type. Each step would fail at such a letter, and the bulk would never reach the letters
--- behind it. `retries` is true if the step retries letters, which uses more keys.
+-- its keys by a key of another type. Otherwise each step would fail at this letter, and the bulk would never reach the
+-- letters behind it. `retries` is true if the step retries letters, which uses more keys.
 function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
   for _, bid in ipairs(bids) do
@@ -98,8 +98,8 @@ end
 -- that no letter counts twice.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
-  -- Without `last`, the next step is at the start of a queue. That place is the time `from_ms` (or -inf) with the UID
-  -- '', which comes before all letters of that time.
+  -- Without `last`, the next step starts at the beginning of a queue: at the time `from_ms` (or -inf) and the UID '',
+  -- which sorts before all letters of that time.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
   if not last then counts.queue = state == 'over' and 0 or args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end

@@ -34,8 +34,8 @@ function dead_letters.unlist(call, bid, token, events)
 end
 
 -- Removes `bid` from a subscriber's index of dead letters, after the caller found that it is no dead letter of this
--- subscriber. If the entry stayed, the API, which takes 100 entries of the index at a time, would meet it each time.
--- Does nothing if `token` is nil.
+-- subscriber. Otherwise each API call that lists the index would find the wrong entry again. Does nothing if `token` is
+-- nil.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end

@@ -86,9 +86,9 @@ end
 -- Checks a publication's delayed events (`to_delay`). Returns nothing if they may be stored. Otherwise returns the
 -- reason for the refusal and, if a single event is the reason, the index of this event.
 --
--- A client may repeat a publication that is stored already, for example because the reply was lost. It must then get
--- `already_delayed`, even if it has no room for more delayed events. Without room, only the event that is due last is
--- looked up. This is enough: earlier events may have been published meanwhile, but the last one waits longest.
+-- A client may repeat a publication that is stored already, for example because the reply was lost. The client must
+-- then get `already_delayed`, even if it has no room for more delayed events. Without room, only the event that is due
+-- last is looked up. This is enough: earlier events may have been published meanwhile, but the last one waits longest.
 local function judge_delay(call, args, delay_state, publication, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)
@@ -139,9 +139,8 @@ return function(call, args)
     outcomes[i] = take(call, args, intake_state, delay_state, publication)
   end
   storing.store(call, args.uid_seed, intake_state)
-  -- If storing the due events failed, the publisher may send the publications again. The script would refuse a
-  -- publication whose delayed events or idempotency key are stored already. So it stores delayed events and keys only
-  -- if storing the due events succeeded.
+  -- If storing the due events has failed, nothing else is stored, because the publisher may send the publications
+  -- again. The script would refuse a repeated publication whose delayed events or idempotency key were already stored.
   if not call.failure then
     for name, events in pairs(delay_state.topics) do
       if #events > 0 then delayed.add(call, intake_state.topics[name].publisher, name, events) end

@@ -13,7 +13,8 @@ local topics = include('subscribing/topics')
 -- Number of events that one Redis command reads.
 local DELAYED_PER_READ = 20
 
--- Returns the rank behind the event that is due at `after_ms` and has the serial number `after_serial`.
+-- Returns the rank in the sorted set `due` at which a page of events goes on: the first rank behind the event that is
+-- due at `after_ms` and has the serial number `after_serial`.
 local function rank_behind(due, after_ms, after_serial)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)

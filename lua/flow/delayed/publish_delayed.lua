@@ -30,8 +30,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic, and returns its text. If the event has no text, because storing it was cut off,
--- returns nothing. The reply then names the event in `lost`.
+-- Takes the next event of a topic, and returns its text. If the event has no text, because Redis was killed while the
+-- event was stored, returns nothing. The reply then names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken_entries[#topic.taken_entries + 1] = topic.entry
@@ -52,8 +52,8 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Before the first event of a topic is taken, counts the work for the topic and its subscribers. If it would exceed the
--- budget of the call, counts nothing and returns false.
+-- Before the first event of a topic is taken, counts the work for the topic and its subscribers. If this work would
+-- exceed the budget of the call, counts nothing and returns false.
 --
 -- The first topic of a call is always accepted. If it costs more than half of the budget, the budget becomes twice its
 -- cost, to leave room for its events. Example: a topic with 1,000 subscribers costs 12,012 µs, so the budget becomes
@@ -109,8 +109,8 @@ local function next_client(progress, clients)
   end
 end
 
--- Takes due events until the budget of the call is spent. Returns true if some are left. Each call begins with another
--- client (`first_client`), so that a client whose events have many subscribers does not use up every call.
+-- Takes due events until the budget of the call is spent. Returns true if due events are left. Each call begins with
+-- another client (`first_client`), so that a client whose events have many subscribers does not use up every call.
 local function take_all(call, progress, first_client)
   local all, is_left = due_topics.clients(call, progress.intake_state)
   local clients = {}

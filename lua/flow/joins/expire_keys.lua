@@ -25,8 +25,9 @@ local MAX_LOOKED = 300
 
 -- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the
 -- oldest batch that is still in the join's queue, but at most `moved_until_ms`. Without other partitions, the oldest
--- batch is the first of the queue. With other partitions, it may be any batch, because their events come some time
--- after they were accepted. If the queue is too long to read the times of all batches, the result is 0.
+-- batch is the first of the queue. With other partitions, any batch may be the oldest, because an event from another
+-- partition comes some time after it was accepted. If the queue is too long to read the times of all batches, the
+-- result is 0.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

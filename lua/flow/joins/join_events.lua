@@ -43,8 +43,8 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open join keys if the join has more than `max_keys`, or if its open join keys take more than its
--- part of `max_bytes`.
+-- Closes the oldest open join keys if the join has more than `max_keys`, or if these keys take too many bytes: all
+-- joins of a client share `max_bytes` in equal parts.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -59,7 +59,8 @@ local function make_room(call, work, args)
 end
 
 -- Publishes an event each time the counted events of a join key complete the key. After a change of the rules, they may
--- complete it several times. Returns false if the script call reached its maximum of copies before the end.
+-- be enough to complete the key several times. Returns false if the script call reached its maximum of copies before
+-- the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -70,9 +71,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes an event if the key is then complete. If a change of the rules has
--- let earlier events complete the key already, an event is published for them first. If that uses up the script call's
--- maximum of copies, the new event is not counted, and the result is false.
+-- Counts one event for its join key, and publishes an event if the key is then complete. If the join's rules have
+-- changed, the earlier events may complete the key already; an event is published for them first. If this event uses up
+-- the script call's maximum of copies, the new event is not counted, and the result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)

@@ -15,7 +15,8 @@ function key_records.new(call)
 end
 
 -- Returns the record of a join key, without the counts of topics that are not in `sources`. `added_at` has the times at
--- which some sources were added. Counts of such a source from before its time are left out too.
+-- which some of the sources were added. If such a source was removed and added again, its counts from before the
+-- removal are left out too.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }

@@ -59,8 +59,8 @@ function open_keys.count(state, key, record, event)
 end
 
 -- Removes the events that completed a join key from the key's record, and returns their ids (`deduct`). If no event is
--- left, the join key is closed. Otherwise it stays open, as if it had been opened now. Example: a join needs one
--- `order` and one `payment`. If one order and two payments have come, one payment is left.
+-- left, the join key is closed. Otherwise the key stays open, and its time to expire begins anew. Example: a join needs
+-- one `order` and one `payment`. If one order and two payments have come, one payment is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local ids = key_records.deduct(record, sources)
   state.touched[key] = true
@@ -72,8 +72,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return ids
 end
 
--- Enters opened join keys in the sorted set, and removes closed ones. A key that was complete, but has events left,
--- counts as opened again.
+-- Enters opened join keys in the sorted set, and removes closed ones. A key that was completed, but has events left, is
+-- entered with the time of its completion.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

@@ -51,8 +51,8 @@ local function crowded_source(call, args)
   end
 end
 
--- Returns a source topic through which events of this join would come back to it, or nothing. Follows each topic to the
--- join that publishes to it, and each join to its source topics.
+-- Returns a source topic through which events of this join would come back to the join, or nothing. Follows each topic
+-- to the join that publishes to it, and each join to its source topics.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do

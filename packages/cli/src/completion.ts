@@ -29,7 +29,9 @@ function optionsOf({ options = {} }: Command, common: readonly string[]): string
   return [...Object.keys(options), ...common].map((name) => `--${name}`).join(' ');
 }
 
-/** Returns the branches of a shell's `case`. Each matches the words typed so far, and sets those that may follow. */
+/**
+ * Returns the branches of a shell's `case`. Each matches the words typed so far, and sets the words that may follow.
+ */
 function cases(commands: Commands, common: readonly string[], set: (words: string) => string): string {
   const options = commands.map((each) => `    '${each.name} '*) ${set(optionsOf(each, common))} ;;`);
   const words = [...followers(commands)].map(([typed, after]) => `    '${typed}') ${set(after)} ;;`);

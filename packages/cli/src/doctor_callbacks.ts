@@ -12,8 +12,9 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * A callback that this machine does not reach is fine if no delivery to it fails, and the last one is at most this old.
- * Perhaps only the bus reaches it. If the last delivery is older, the receiver may have stopped since.
+ * Perhaps only the bus reaches a callback that this machine does not reach. Such a callback is fine if no delivery to
+ * it fails, and the last delivery is at most this old. If the last delivery is older, the receiver may have stopped
+ * since.
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
@@ -111,8 +112,7 @@ async function adviceWhenFailing(
 }
 
 /**
- * Returns the end of a sentence, which says why the newest dead letter died, and perhaps a sentence about the last
- * failure.
+ * Returns why the newest dead letter died, as the end of a sentence. Perhaps adds a sentence about the last failure.
  */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {

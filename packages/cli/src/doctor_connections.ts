@@ -9,7 +9,6 @@ export interface Finding {
   check: string;
   isWell: boolean;
   detail: string;
-  /** Advice to the user if there is a problem. */
   advice?: string;
 }
 

@@ -7,7 +7,7 @@ import { Failure } from './command.ts';
 export const MAX_LINES = 10_000;
 /**
  * A request is sent when it has this many bytes. The bus accepts more than twice as many, but smaller requests occupy
- * it for a shorter time.
+ * the bus for a shorter time.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
@@ -16,7 +16,7 @@ const MAX_LINE_LENGTH = 5 * 1024 * 1024;
 /** Lines of a file, each with one event as JSON. */
 export interface Chunk {
   lines: string[];
-  /** The line number (from 1) that each of the `lines` has in the file. Error messages name it. */
+  /** The number of each line in the file, from 1 on, for error messages. */
   numbers: number[];
   bytes: number;
 }

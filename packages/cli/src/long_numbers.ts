@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 /**
- * Each string that stands for a long number begins with this text. It is random, so that no string of an event can
- * begin with it.
+ * Each string that stands for a long number begins with this text. The text is random, so that no string of an event
+ * can begin with it.
  */
 const MARK = randomUUID();
 const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, 'g');

@@ -4,7 +4,8 @@ const SILENT_MS = 1000;
 
 /**
  * Writes a line on stderr if the bus cannot be reached after a second. Without this line, the user would see nothing
- * while calls are repeated for up to `timeoutMs`. It is written even if stderr is no terminal, for the log of a CI job.
+ * while calls are repeated for up to `timeoutMs`. The line is written even if stderr is no terminal, for the log of a
+ * CI job.
  */
 export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
   setTimeout(async () => {

@@ -1,7 +1,7 @@
 import * as http from 'node:http';
 import { Failure } from './command.ts';
 
-/** The names of this machine. Requests to it go through no proxy. */
+/** The names of this machine. Requests to these hosts go through no proxy. */
 const HERE = ['localhost', '127.0.0.1', '::1'];
 
 /**

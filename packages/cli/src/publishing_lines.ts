@@ -9,8 +9,8 @@ import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
 /**
- * If a request is too large, the maximum number of lines in a request is halved. After each accepted request, it grows
- * by this factor.
+ * If a request is too large, the maximum number of lines in a request is halved. After each accepted request, the
+ * maximum grows by this factor.
  */
 const GROWTH = 1.1;
 /** Time within which a request must succeed, retries included. */
@@ -49,7 +49,7 @@ class LinePublisher {
       } catch (error) {
         if (!(error instanceof ProblemError)) throw error;
         // For a topic with many subscribers, and for delayed events, the bus accepts fewer than MAX_LINES events at a
-        // time. A router in front of it may take fewer bytes. So the next request has half as many lines.
+        // time. A router in front of the bus may take fewer bytes. So the next request has half as many lines.
         if (error.status !== 413 || to - from === 1)
           throw new Failure(error.code, refusalOf(error, part.numbers));
         this.#maxLines = Math.ceil((to - from) / 2);

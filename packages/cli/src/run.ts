@@ -126,7 +126,8 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
 }
 
 /**
- * Returns the code and the message of an error as one text. Messages of Node's file system already begin with the code.
+ * Returns the code and the message of an error as one text. The code is not added to a message of Node's file system,
+ * which already begins with it.
  */
 function message(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

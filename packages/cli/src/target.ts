@@ -16,7 +16,7 @@ interface TargetOptions {
 
 /**
  * Returns the URL and the credentials of the bus that `--bus` names. The token comes from `--token`, or else from the
- * entry `@NAME` in `.rtmrc`, or else from the environment. A secret may follow it: `TOKEN:SECRET`.
+ * entry `@NAME` in `.rtmrc`, or else from the environment. The token may have its secret after a colon: `TOKEN:SECRET`.
  */
 export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Target {
   if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');

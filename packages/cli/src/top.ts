@@ -10,9 +10,9 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const METRICS_TIMEOUT_MS = 5000;
 /**
- * A rate is computed from two readings of the metrics that are this far apart. By default, each process of the bus adds
- * to its counters every five seconds, so twice in this time. Four seconds (two refreshes) would be too short: they
- * would have one addition or none, and the rate would be a quarter too high, or 0.
+ * A rate is computed from two readings of the metrics that are this far apart. By default, each process of the bus
+ * updates its counters every five seconds, so twice between the readings. Four seconds (two refreshes) would be too
+ * short: with one update or none between the readings, the rate would be a quarter too high, or 0.
  */
 const RATES_OVER_MS = 10_000;
 /**
@@ -63,13 +63,13 @@ export async function top(call: Call): Promise<void> {
 
 /**
  * The bus keeps a history of each rate, with a value for every ten seconds, which is null until it is sampled. The
- * present rate is the last value that is not null. It is looked for among this many of the newest values.
+ * present rate is the last value that is not null, among this many of the newest values.
  */
 const NEWEST_VALUES = 3;
 
 /**
- * Adds the rates from the bus's history to a report, because a single reading of the metrics gives no rates. They are
- * null if the bus is of an earlier release, which has no history. The history has no rate of failed deliveries.
+ * Adds the rates from the bus's history to a report, because a single reading of the metrics gives no rates. The rates
+ * are null if the bus is of an earlier release, which has no history. The history has no rate of failed deliveries.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const { metrics } = await bus.history().catch((error) => {

@@ -3,7 +3,7 @@ import { number, table } from './tables.ts';
 
 type Subscriber = BusReport['subscribers'][number];
 
-/** The columns of the table. On a narrow terminal, those with the highest rank are left out first. */
+/** The columns of the table. On a narrow terminal, the columns with the highest rank are left out first. */
 const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) => unknown }[] = [
   { head: 'SUBSCRIBER', rank: 1, cell: ({ subscriber }) => subscriber },
   { head: 'STATE', rank: 2, cell: (line) => subscriberState(line) },
@@ -24,8 +24,8 @@ const MIN_NAME_WIDTH_OF_MAIN = 12;
 const GAP = '  ';
 
 /**
- * Returns the lines of a report, none wider than `width`. Figures go to a further line or are left out. Only names,
- * addresses and texts that are wider than a line are shortened.
+ * Returns the lines of a report, none wider than `width`. Figures that do not fit go to a further line, or are left
+ * out. Names, addresses and texts that are wider than a line are shortened.
  */
 export function topLines(report: BusReport, url: string, width: number): string[] {
   const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes, partitions_away } =

@@ -1,6 +1,9 @@
 import { COMMANDS } from './commands.ts';
 
-/** A name is suggested if the typed one has at most one error in this many characters: one in five, or two in six. */
+/**
+ * A name is suggested if the typed one has at most one error in this many characters. Five characters may have one
+ * error, and six may have two.
+ */
 const LETTERS_PER_ERROR = 3;
 
 /** Commands that users know from other tools, each with the command of rtm that does the same. */

@@ -20,7 +20,10 @@ export async function verify(call: Call): Promise<void> {
   );
 }
 
-/** Returns a remark if a secret lacks its prefix. Such a secret is tried all the same, because its Base64 suffices. */
+/**
+ * Returns a remark if a secret lacks its prefix, and otherwise an empty text. The check does not need the prefix, so
+ * the secret is tried all the same.
+ */
 function doubtAbout(secret: string): string {
   if (/^wh(sec|pk)_/.test(secret)) return '';
   return '; a signing secret begins with whsec_ or whpk_, and this one does not';

@@ -13,8 +13,8 @@ const MAX_QUOTED = 200;
 
 /**
  * Returns true if the answer is 2xx and from the bus. Another server, such as the login portal of a network, may answer
- * 200 to everything. The bus answers a publish with 204 (200 in compatibility mode) and an empty body. It answers with
- * a web page only to `GET /docs`.
+ * 200 to everything. Answers of the bus are told by their form: a publish is answered with 204 (200 in compatibility
+ * mode) and an empty body, and only `GET /docs` with a web page.
  */
 export function isDone(
   { status, headers, text }: Answer,

@@ -13,7 +13,8 @@ interface Whose {
 }
 
 /**
- * `client` is the token of the client that owns a join or trigger. Clients, which reach only their own, leave it out.
+ * `client` is the token of the client that owns a join or trigger. A client may leave it out, because a client reaches
+ * only its own joins and triggers.
  */
 interface Owner {
   client?: string | undefined;
@@ -212,17 +213,18 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Limits the topics to which a client may publish and subscribe. The new limits replace the old ones. If `publish` or
-   * `subscribe` is left out, that limit ends.
+   * Limits the topics to which a client may publish and subscribe. The new limits replace the old ones. If `publish` is
+   * left out, the client may publish to all topics; the same holds for `subscribe`.
    */
   limitClient(token: string, limits: CallInput<'PUT /api_tokens/:token'>['body'], options?: CallOptions) {
     return this.call('PUT /api_tokens/:token', { params: { token }, body: limits }, options);
   }
 
   /**
-   * Makes a new secret for a client. The old one still works for `grace` ms, by default a day. With `secret_at`, as
-   * `clients()` shows it, only the secret of that time is replaced: a repeat after a lost answer rejects with
-   * BadClientError, and does not end the secret that the client uses.
+   * Makes a new secret for a client. The old secret still works for `grace` ms, by default a day. `secret_at` makes it
+   * safe to repeat the call after a lost answer. It is the time of the old secret, as `clients()` shows it. If this
+   * secret has been replaced meanwhile, the call rejects with BadClientError, and the secret that the client uses stays
+   * valid.
    */
   rotateSecret(token: string, { signal, timeoutMs, ...body }: Rotation & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body }, { signal, timeoutMs });

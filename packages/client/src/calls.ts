@@ -42,9 +42,9 @@ interface AnyInput {
 }
 
 /**
- * Returns the method, path and body of a call. Throws TypeError for a parameter in the path that is empty, `.` or `..`,
- * because the path could become that of another call. `fetch` resolves `.` and `..`, even if they are encoded. A router
- * may remove the slash before an empty parameter.
+ * Returns the method, path and body of a call. Throws TypeError for a parameter in the path that is empty, `.` or `..`.
+ * Otherwise the path could become that of another call: `fetch` resolves `.` and `..`, even if they are encoded, and a
+ * router may remove the slash before an empty parameter.
  */
 export function requestOf(call: CallName, input: object): { method: string; path: string; body?: string } {
   const { params = {}, query = {}, body } = input as AnyInput;

@@ -51,7 +51,7 @@ export class Digest implements Credentials {
     );
   }
 
-  /** Ignores the challenge of this answer if a newer one has been kept since the request was sent. */
+  /** Ignores the challenge of this answer if a newer challenge has been kept since the request was sent. */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;
     if (latest && !answered?.includes(`nonce="${latest.nonce}"`)) return true;

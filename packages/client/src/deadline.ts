@@ -23,9 +23,8 @@ export const MAX_TIMEOUT_MS = 540_000;
 /**
  * What is known about a call when its caller gives it up:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the last failed attempt, if there is one. An event has no attempts of its own: the attempts are
- *   those of the request that is running for its topic. This request contains the event, or must end before the event
- *   is sent.
+ * - `lastFailure`: the last failed attempt, if there is one. For an event that is given up, this is an attempt of the
+ *   request under way for its topic: the request contains the event, or must end before the event is sent.
  */
 export interface Progress {
   readonly mayBeDone: boolean;
@@ -36,8 +35,9 @@ export interface Progress {
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
- * For each signal, the deadlines of the running calls that it can abort. Each signal has one listener for all of them.
- * With a listener for each call, adding listeners would take quadratic time, and Node 20 would warn of more than ten.
+ * For each signal, the deadlines of the running calls that the signal can abort. One listener for each signal serves
+ * all these calls. With a listener for each call, adding listeners would take quadratic time, and Node 20 would warn of
+ * more than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

@@ -45,8 +45,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * `giveUp` is called if the time limit or the signal ends the publish. It returns what is known about the event.
-   * Throws as Deadline does.
+   * `giveUp` is called if the time limit or the signal ends the publish. It returns what is known about the event. Like
+   * Deadline, throws for an aborted signal, and for a time limit that is not allowed.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;

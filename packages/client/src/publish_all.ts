@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. A request takes up to 1,000
- * of them. The others wait to fill the next requests.
+ * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. The limit bounds memory. A
+ * request takes up to 1,000 events, so enough others are waiting to fill the next requests.
  */
 const MAX_UNDER_WAY = 4000;
 
@@ -14,12 +14,12 @@ export interface PublishFailure {
 
 /**
  * Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` reads no more events, except
- * one that it is already waiting for.
+ * an event that it is already waiting for.
  */
 export class PublishAllError extends RoutemasterError {
   /** The number of events that are stored. */
   readonly stored: number;
-  /** The error that `events` threw, if it threw one too. */
+  /** The error that `events` threw, if reading them has failed too. */
   declare readonly readError?: unknown;
   readonly #failures: readonly PublishFailure[];
 
@@ -34,9 +34,9 @@ export class PublishAllError extends RoutemasterError {
   }
 
   /**
-   * The events that are not stored, in the order in which `publishAll` has read them. This is a getter, because Node
-   * prints all fields of an error that nobody catches: as a field, this list took 2,600 lines. The error of the first
-   * event is the `cause`.
+   * The events that are not stored, in the order in which `publishAll` has read them. The error of the first of them is
+   * the `cause` of this PublishAllError. The list is behind a getter, because Node prints all fields of an error that
+   * nobody catches, and such a list took 2,600 lines.
    */
   get failures(): readonly PublishFailure[] {
     return this.#failures;
@@ -44,9 +44,9 @@ export class PublishAllError extends RoutemasterError {
 }
 
 /**
- * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. If
- * `events` throws, waits until the events that were read are stored or refused. Then throws the same error or, if some
- * events have failed, a PublishAllError that contains it.
+ * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. If an
+ * event fails or `events` throws, reads no more events, and waits until the events that were read are stored or
+ * refused. Then throws a PublishAllError or, if no event has failed, the error of `events`.
  */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,

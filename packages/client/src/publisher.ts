@@ -6,7 +6,7 @@ import type { Transport } from './transport.ts';
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
-/** A call of `flush`. It waits for the publishes up to number `last`, of which `left` have not ended yet. */
+/** A call of `flush`, which waits for all publishes with a number up to `last`. `left` of these have not ended yet. */
 interface Flush {
   last: number;
   left: number;
@@ -46,14 +46,14 @@ export class Publisher {
   }
 
   /**
-   * Resolves when every event that was published before this call is stored or refused, and its caller has been told.
-   * Never rejects.
+   * Resolves when every event that was published before this call is stored or refused, and every caller of `publish`
+   * has been told. Never rejects.
    */
   async flush(): Promise<void> {
     const [last, left] = [this.#published, this.#unsettled.size];
     if (left > 0) await new Promise<void>((done) => this.#flushes.add({ last, left, done }));
-    // Callers first get time to handle the outcomes of their publishes. Without this, a program that counts its
-    // failures, and ends as soon as `close` resolves, would miss the failures of the last request.
+    // Callers first get time to handle the outcomes of their publishes. Otherwise a program that counts its failed
+    // publishes, and exits as soon as `close` resolves, would miss those of the last request.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -81,7 +81,7 @@ export class Publisher {
     }
   }
 
-  /** A queue exists while events of its topic wait or are being sent. */
+  /** Returns the queue of a topic. A queue exists only while events of its topic wait or are being sent. */
   #queueOf(name: string): TopicQueue {
     const known = this.#topics.get(name);
     if (known) return known;
@@ -93,7 +93,8 @@ export class Publisher {
   }
 
   /**
-   * Starts requests after the code that is running now, so that all events that it publishes can go into one request.
+   * Starts requests as soon as the running code has ended, so that all events that this code publishes can go into one
+   * request.
    */
   #startSoon(): void {
     if (this.#starts) return;
@@ -126,8 +127,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // The abort of a signal can end 100,000 publishes at once. The room that they leave in the buffer is filled only
-    // once, after the last of them. Filling it after each would take quadratic time.
+    // One aborted signal can end 100,000 publishes, each by a call of this function. The room that they leave in the
+    // buffer is filled once, after the last of these calls. Filling it in each call would take quadratic time.
     this.#startSoon();
     return progress;
   };

@@ -11,8 +11,8 @@ const MAX_BACKOFF_MS = 5000;
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum wait before an attempt. `Retry-After` may ask for more, but no call lasts this long, so a longer wait would
- * be useless. With a wait of more than 24 days, the timer would even end at once.
+ * Maximum wait before an attempt. `Retry-After` may ask for a longer wait, but no call lasts this long. A timer of more
+ * than 24 days would even end at once.
  */
 const MAX_DELAY_MS = 3_600_000;
 

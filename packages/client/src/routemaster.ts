@@ -57,8 +57,8 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 
   /**
    * Publishes an event. Resolves when the event is stored for every subscriber or, if it is delayed, stored for later.
-   * Until then its object must not change. Events of one topic are stored in the order of the calls. A request can
-   * contain several events.
+   * The object `event` must not change until then. Events of one topic are stored in the order of the calls, and
+   * several can go in one request.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,
@@ -70,11 +70,10 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Resolves with the number of events
-   * when all are stored. Reads no more events while 4,000 are neither stored nor refused. After a failure it reads no
-   * more events, except one that it is already waiting for. It then waits until all events that were read are stored or
-   * refused, and rejects with a PublishAllError. If `events` throws, it waits too. If no event has failed then, it
-   * rejects with the error of `events`.
+   * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Reads no more events while 4,000 are
+   * neither stored nor refused. Resolves with the number of events when all are stored. If an event fails or `events`
+   * throws, reads no more events, and waits until the events that were read are stored or refused. Then rejects with a
+   * PublishAllError or, if no event has failed, with the error of `events`.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

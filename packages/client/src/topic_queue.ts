@@ -7,8 +7,8 @@ import type { Transport } from './transport.ts';
 /** Maximum events of a request. The bus accepts up to 10,000. */
 const EVENTS_PER_REQUEST = 1000;
 /**
- * Maximum delayed events of a request; the bus accepts no more. They are never sent together with other events, because
- * the bus refuses the whole request if the client has reached its limit on delayed events.
+ * Maximum delayed events of a request; the bus accepts no more. Delayed events are never sent together with others,
+ * because the bus refuses the whole request if the client has reached its limit on delayed events.
  */
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
@@ -20,8 +20,8 @@ const MAX_CHARACTERS = 1_048_576;
 const GROWTH = 1.25;
 
 /**
- * Codes of errors about one event of a request. The bus then stores no event of the request, so the others are sent
- * again.
+ * Codes of errors about a single event. With such an error the bus stores no event of the request, so all other events
+ * of the request are sent again.
  */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
@@ -32,7 +32,8 @@ interface Refusal {
 }
 
 /**
- * The waiting events of a topic. Only one request at a time sends them, so they are stored in the order of publishing.
+ * The waiting events of a topic. Only one request at a time sends events of the topic, so that they are stored in the
+ * order of publishing.
  */
 export class TopicQueue {
   readonly name: string;
@@ -56,7 +57,10 @@ export class TopicQueue {
     return this.#underWay?.attempts.lastFailure;
   }
 
-  /** Removes an event that its caller has given up, unless it is being sent. Returns what is known about the event. */
+  /**
+   * Removes an event that its caller has given up, unless it is being sent. Returns whether the bus may have stored the
+   * event, and the last failure.
+   */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
     if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };
@@ -100,8 +104,9 @@ export class TopicQueue {
    * Decides which events of a refused request have failed. The others wait again.
    * - If the error is not about one event, all events have failed.
    * - If the error says which event is at fault, this event has failed.
-   * - If the error does not say which, no event has failed yet. Requests have half as many events each time, until the
-   *   event at fault is found. Later requests grow slowly, by GROWTH, because more bad events may follow.
+   * - If the error does not say which event is at fault, no event has failed yet. Each further request has half as many
+   *   events, until one is refused that has only the event at fault. Later requests grow slowly, by GROWTH, because
+   *   more bad events may follow.
    */
   #refused(events: readonly Pending[], error: unknown, givenUp: ReadonlySet<Pending>): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };

@@ -61,8 +61,9 @@ export class Transport {
   }
 
   /**
-   * Returns the URL of a request. Throws ConnectionError if it leads to another server. The path of a next page comes
-   * from the header Link of a listing. A path such as `@example.com/` would turn the host of the bus into a user name.
+   * Returns the URL of a request. Throws ConnectionError if the URL is on another server, which would otherwise get the
+   * credentials. The path can come from an answer, whose header Link names the next page of a listing. With a path such
+   * as `@example.com/`, the host of the bus would become a user name, and example.com the host.
    */
   #urlOf({ path }: Request): URL {
     const url = URL.canParse(this.#base + path) ? new URL(this.#base + path) : undefined;
@@ -110,7 +111,7 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     const thrown = error instanceof TypeError ? error.cause : undefined;
-    // If a proxy refuses to connect, `fetch` wraps the reason once more.
+    // If a proxy refuses to connect, `fetch` wraps the error with the reason in one more error, a DOMException.
     const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;

@@ -100,8 +100,8 @@ async function bodyOf(
   maxBytes: number,
 ): Promise<Uint8Array | 'too_large' | 'parsed' | 'cut'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
-  // Something has read the stream and kept no bytes. `request.body` does not show this: Express 4 sets it to {} even if
-  // its parser is for other types and has read nothing.
+  // Other code, such as a parser, has read the body, and its bytes are lost. `request.body` does not show this: Express
+  // 4 sets it to {} even if no parser has read anything.
   if (request.readableEnded || request.readableDidRead) return 'parsed';
   return new Promise((resolve) => {
     const arrived = new Arrived();
@@ -136,8 +136,8 @@ export function fetchHandler(deliveries: Deliveries) {
 }
 
 /**
- * Returns a Fastify plugin that answers POST requests at the `prefix` with which it is registered. Other methods there
- * are left to the routes of the program; Fastify answers 404 if there are none.
+ * Returns a Fastify plugin that answers POST requests at the `prefix` with which it is registered. The program's own
+ * routes get requests with other methods. If there are none, Fastify answers 404.
  */
 export function fastifyPlugin(deliveries: Deliveries) {
   return async (fastify: FastifyLike): Promise<void> => {

@@ -1,6 +1,7 @@
 /**
  * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
- * process dies in between, the claim ends, at once or by a time limit, and the next attempt can be handled.
+ * process dies before the confirmation, the claim ends, at once or after a time limit, so that the next attempt can be
+ * handled.
  */
 export interface DeliveryStore {
   /**
@@ -35,8 +36,8 @@ const DEFAULT_CLAIM_MS = 60_000;
 const DEFAULT_MAX = 100_000;
 
 /**
- * A store in the memory of one process. After a restart it knows nothing of earlier deliveries. A claim has no time
- * limit, because it ends with the process. So a repeat is refused as long as the delivery is being handled.
+ * A store in the memory of one process. When the process ends, all deliveries are forgotten. A claim has no time limit:
+ * as long as the process handles a delivery, it refuses repeats of the delivery.
  */
 export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;

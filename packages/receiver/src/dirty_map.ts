@@ -4,8 +4,8 @@ import type { Handler } from './receiver.ts';
 
 /**
  * Stores dirty URLs: those that have had an event since they were last handled. Each time that a URL is marked as
- * dirty, the mark gets a new number, to tell it from earlier marks. The times of the events cannot serve as these
- * numbers, because some publishers give times in whole seconds.
+ * dirty, the mark gets a new number. By this number, `clean` notices that the URL was marked again meanwhile. The times
+ * of events cannot serve as these numbers, because some publishers give times in whole seconds.
  */
 export interface DirtyStore {
   /**
@@ -97,9 +97,9 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The number of a mark is Redis's time in ms, with microseconds as the fraction. A counter for each URL would not do,
-// because it would start again at 1 after the URL was cleaned. A slow sweep that still has an old number 1 would then
-// clean the mark of a later event.
+// The number of a mark is Redis's time in ms, with microseconds as the fraction. A counter for each URL would not do:
+// when the URL is cleaned, it would start again at 1. A slow sweep that still has an old number 1 would then clean the
+// mark of a later event.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000

@@ -36,8 +36,8 @@ export interface Receiver {
 export function createReceiver<Topics = Record<string, unknown>>(
   options: ReceiverOptions<NoInfer<Topics>>,
 ): Receiver {
-  // The cast is needed because the handlers expect data of the types in `Topics`. Nothing checks the data of received
-  // events.
+  // The handlers expect data of the types in `Topics`, but nothing checks the data of received events. So the types
+  // differ, and the cast is needed.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
   // Compilers accept `createServer(receiver.node)`, without the parentheses of `node()`. The server would then call

@@ -26,12 +26,12 @@ export type Handlers<Topics> = string extends keyof Topics
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /**
    * The `uuid` with which the service has subscribed. The bus sends it with each delivery as the user name of HTTP
-   * Basic. Deliveries without it are refused. Give several while it is being changed.
+   * Basic. Deliveries without it are refused. To change the `uuid`, give both the old and the new one for a while.
    */
   uuid?: string | readonly string[];
   /**
    * The secret (`whsec_…`) or public key (`whpk_…`) of signatures. If it is given, deliveries without a valid signature
-   * are refused. Give several while it is being changed.
+   * are refused. To change the secret or key, give both the old and the new one for a while.
    */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
@@ -226,7 +226,10 @@ function report(error: unknown, delivery: Delivery, onError?: ReceiverOptions['o
   else logError(error, what);
 }
 
-/** Calls a function that the service has given. If it throws, or rejects later, the error must not end the process. */
+/**
+ * Calls a function that the service has given. If the function throws, or rejects later, the error is only logged: it
+ * must not end the process.
+ */
 function safely(call: () => void, what: string): void {
   const tell = async () => call();
   tell().catch((failure: unknown) => logError(failure, what));
@@ -285,7 +288,8 @@ function isEvent(value: unknown): value is ReceivedEvent {
 
 /**
  * Returns the values of an option. Throws TypeError if the option is given without a value, for example because an
- * environment variable is not set. Without the error, deliveries would be accepted without this check.
+ * environment variable is not set. Otherwise deliveries would be accepted without the check that the service has asked
+ * for.
  */
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];

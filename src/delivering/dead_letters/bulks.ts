@@ -11,7 +11,7 @@ export const BULK_JOB = 'bulk';
 
 /**
  * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk may have a part in each
- * partition. Each part has such a state, and `bulkState` derives the state of the bulk from them.
+ * partition. Each part has one of these states, and `bulkState` derives the state of the bulk from those of its parts.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -52,10 +52,10 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk, which replaces the owner's last one. It counts the dead letters that match the filter, and changes
-   * none yet. If a part of the last bulk is running, returns false and changes nothing. If the bulk cannot begin in one
-   * of its partitions, cancels its other parts, because they would look like a whole bulk. Then throws the error, or
-   * returns false if there was none.
+   * Begins a bulk in place of the owner's last one. The new bulk first counts the dead letters that match the filter,
+   * and changes none. If a part of the last bulk is running, returns false and changes nothing. If the new bulk cannot
+   * begin in one of its partitions, cancels its other parts, because they would look like a whole bulk. Then throws the
+   * error, or returns false if there was none.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
@@ -144,9 +144,8 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk. It is `cancelled` if a part is cancelled and none is running. If not, it is the first of
- * BULK_STATES that a part has. A part can still be `counting` or `counted` when the others are cancelled, because its
- * partition was away or hung.
+ * Returns the state of a bulk. It is `cancelled` if a part is cancelled and none is running: a part whose partition was
+ * away or hung may have missed the cancellation. Otherwise, the state is the first of BULK_STATES that a part has.
  */
 function bulkState(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

@@ -35,8 +35,8 @@ export function newestFirst(one: Place, other: Place): number {
 }
 
 /**
- * Reads the dead letters with these ids by one pipeline, in this order. Undefined stands for one that is missing or,
- * with `skip` (`Partition.skip`), cannot be read.
+ * Reads the dead letters with these ids by one pipeline, in the order of the ids. Undefined stands for one that is
+ * missing or, with `skip` (`Partition.skip`), cannot be read.
  */
 export async function readLetters(
   redis: Commands,
@@ -90,7 +90,7 @@ export interface Period {
 
 /**
  * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
- * With `after`, returns the places that come after this one, even if its dead letter has been deleted, and ignores
+ * With `after`, returns only places that come after `after`, even if its dead letter has been deleted, and ignores
  * `untilMs`.
  */
 export async function placesIn(
@@ -103,7 +103,7 @@ export async function placesIn(
   const from = after ? `(${after.diedAtMs}` : (untilMs ?? '+inf');
   const [tied, older] = await Promise.all([
     // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters of the given millisecond are read. They
-    // are few: a script call makes at most one dead letter, and `sweep_batches` about 300.
+    // are few: a script call makes at most one dead letter, except `sweep_batches`, which makes about 300.
     after ? redis.zrevrangebyscore(index, after.diedAtMs, after.diedAtMs) : [],
     redis.zrevrangebyscore(index, from, sinceMs ?? '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -22,7 +22,10 @@ import {
  */
 const READ_SLICE = 20;
 
-/** Maximum dead letters that are searched to fill a page with those of one reason. The reason may be rare. */
+/**
+ * Maximum dead letters that one request searches for those that died for a given reason. Without a limit, a request for
+ * a rare reason would read all dead letters.
+ */
 const MAX_SEARCHED = 500;
 
 interface LetterFilter extends Period {

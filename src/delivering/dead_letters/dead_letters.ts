@@ -56,7 +56,8 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // With `client`, the script gets one subscriber (the client or its join), and ignores letters of any other.
+      // If `client` is given, the script purges only dead letters of the subscriber that it gets: the client or one of
+      // its joins.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;
@@ -81,7 +82,7 @@ export class DeadLetters {
 
   /**
    * Returns the time (ms) at which the newest dead letter of a subscriber died, or 0 if there is none. Callers ignore
-   * letters that die later. If they did not, a retry might never end, because a retried letter may die again.
+   * letters that die later. Otherwise a retry of all letters might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions

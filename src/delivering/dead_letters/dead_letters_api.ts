@@ -51,8 +51,8 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
-   * If there are several tokens, they belong to a client and its joins, which have just been found in Redis.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. Nothing else needs this check:
+   * a client can name only itself, and several tokens are those of a client and its joins, just found in Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;

@@ -4,7 +4,7 @@ import { clock } from '../../clock.ts';
 
 /**
  * Age at which the connections to a host are replaced, even busy ones. Without replacements, deliveries would still go
- * to the old address after a change in DNS. A replacement costs a TLS handshake.
+ * to the old address after a change in DNS. More frequent ones would cost more TLS handshakes.
  */
 const MAX_AGE_MS = 5 * 60_000;
 
@@ -25,9 +25,9 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks. Subscribers with the same origin share them. When the last subscriber of
- * a host leaves, its connections are closed. If more than `maxKept` are open, those to the least recently used host are
- * closed. Requests under way finish first.
+ * Keeps connections to the hosts of callbacks, which subscribers with the same origin share. Closes the connections to
+ * a host when its last subscriber leaves. If more than `maxKept` connections are open, closes those to the least
+ * recently used host. A connection is closed only after its requests have ended.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;

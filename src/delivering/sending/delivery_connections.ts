@@ -7,8 +7,8 @@ import type { DispatcherTo } from './callback_hosts.ts';
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
  * Maximum bytes of an answer that undici parses at a time. If the headers are too long, undici closes the connection.
- * But it still parses the rest of the bytes that it has got, and makes an error for each further header. With the 64
- * KiB that Node reads at a time, this took 200 ms.
+ * But it still parses all bytes that it has read, and makes an error for each header in them. With the 64 KiB that Node
+ * reads at a time, this took 200 ms.
  */
 const SLICE_BYTES = 1024;
 
@@ -97,8 +97,8 @@ function reporting(
 }
 
 /**
- * Makes `read()` return at most SLICE_BYTES. undici calls `read()` until it gets null. A destroyed socket returns null
- * at once, so undici parses nothing more.
+ * Makes `read()` return at most SLICE_BYTES. undici calls `read()` until it returns null. For a destroyed socket it
+ * returns null at once, so undici parses nothing more after it has closed the connection.
  */
 function readInSlices(socket: Socket): void {
   const read = socket.read.bind(socket);

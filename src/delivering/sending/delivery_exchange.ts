@@ -13,8 +13,8 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_INFORMATIONAL = 100;
 
 /**
- * An answer with a status of 300 or more is a refusal. The first ANSWER_KEPT_BYTES of its body are kept. The delivery
- * waits for them for up to ANSWER_WAIT_MS after the status.
+ * An answer with a status of 300 or more is a refusal. The first ANSWER_KEPT_BYTES of its body are kept. After the
+ * status has arrived, the delivery waits up to ANSWER_WAIT_MS for these bytes.
  */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;

@@ -18,7 +18,10 @@ import { sumOf } from '../../sum.ts';
 
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
-/** In a script call, a timed event counts as this many other events, because it takes Redis as long to store. */
+/**
+ * In the size limit of a script call, a timed event counts as this many other events, because Redis takes ten times as
+ * long to store it.
+ */
 const EVENTS_PER_TIMED = 10;
 
 type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
@@ -34,8 +37,8 @@ export class Delaying {
   readonly #batchers: ReadonlyMap<Partition, Batcher<TimedPublication, TimedOutcome>>;
 
   /**
-   * `onFull` is called if Redis is out of memory. It must free some memory at once. `onlooker` gets the accepted
-   * publications without the events that wait.
+   * `onFull` is called if Redis is out of memory. It must free some memory at once. `onlooker` gets each accepted
+   * publication, without its delayed events.
    */
   constructor(
     partitions: Partitions,
@@ -100,7 +103,8 @@ export class Delaying {
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
       const { topic } = publication;
-      // If all events are delayed, or were refused, the script has not counted the subscribers of the topic.
+      // Here, no event was published at once: all were delayed or refused. The script has not counted the topic's
+      // subscribers.
       if (events === 0) continue;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
       this.#onlooker?.note({ ...publication, events: atOnce });
@@ -117,7 +121,10 @@ type Event = TimedPublication['events'][number];
 
 const textOf = (event: Event) => (typeof event === 'string' ? event : event.text);
 
-/** True if the script published this event at once, at `nowMs` by Redis's clock. A `delay` is never 0. */
+/**
+ * True if the script published this event at once, at `nowMs` by Redis's clock. That is never true of an event with a
+ * `delay`, because a `delay` is more than 0.
+ */
 function isDue(event: Event, nowMs: number): boolean {
   return typeof event === 'string' || (event.at !== undefined && event.at <= nowMs);
 }

@@ -32,7 +32,10 @@ import {
 const MAX_COUNTED_PER_CALL = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/** What the delivery log shows as the attempt at a batch of a join. There is no HTTP request, so no status. */
+/**
+ * What the delivery log shows as the attempt at a batch of a join. The batch is accepted without an HTTP request, so it
+ * has no status.
+ */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_ROOM = triedAgainIn(1000);
@@ -70,8 +73,8 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join, with script calls that remove the counted events. The last call also
-   * deletes the job. The batch waits while Redis is short of memory, or an outbox is full. Throws RangeError if an
+   * Counts the events of a batch for its join. Each script call removes the events that it has counted, and the last
+   * call deletes the job. The batch waits while Redis is short of memory, or an outbox is full. Throws RangeError if an
    * event cannot be decoded, and StorageUnavailable.
    */
   async countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
@@ -116,7 +119,10 @@ export class JoinBatches {
     return score !== null && Number(score) <= countsAfter;
   }
 
-  /** Returns the cached join if it has this `version`. If not, reads the join from Redis. Undefined if it is gone. */
+  /**
+   * Returns the cached join if it has this `version`. Otherwise reads the join from Redis. Undefined if the join is
+   * gone.
+   */
   async #find(token: string, version?: string): Promise<Join | undefined> {
     const known = this.#known.get(token);
     if (known && known.version === version) return known;
@@ -150,8 +156,8 @@ export class JoinBatches {
   }
 
   /**
-   * If the topic of `then` lives in another partition, makes the client of the join the topic's publisher there,
-   * because the script `join_events` sees only one partition. If this is refused, returns the reason.
+   * Makes the client of the join the publisher of the topic of `then`, if that topic lives in another partition: the
+   * script `join_events` can do so only in the partition of the join. Returns the reason if this is refused.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -160,7 +166,10 @@ export class JoinBatches {
     return (await claimTopics(partitions, ownerOf(token), [topic], settings))?.outcome;
   }
 
-  /** Makes a batch a dead letter, because its join may not publish. The client of the join can retry it later. */
+  /**
+   * Makes a batch a dead letter, because its join is not permitted to publish to its topic. The client of the join can
+   * retry the dead letter later.
+   */
   async #refused(
     { batch, atMs }: Work,
     { token, rules }: Join,

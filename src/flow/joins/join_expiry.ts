@@ -19,8 +19,8 @@ import {
 /** Maximum joins whose expired join keys are closed in one call. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys that are read in one call. It is more than MAX_JOINS, so that joins of several
- * clients are among them.
+ * Maximum joins with expired join keys that are read in one call. It is more than MAX_JOINS, so that one client with
+ * many such joins does not hide the joins of other clients.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
@@ -76,8 +76,8 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 /**
  * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
  * Without this wait, a join key could expire although an accepted event completes it. Returns the time (ms) at which
- * the wait began: events that were accepted later may still be missing. Returns undefined if the bus has only one
- * partition.
+ * the wait began, because events that were accepted later may not be in the queue yet. Returns undefined if the bus has
+ * only one partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -95,7 +95,7 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const { partition, partitions, guard, settings } = parts;
   const join = await readJoin(partition, token);
   if (!join) {
-    // The join is gone, and must not be due again. Like the sweep, this removes its entry.
+    // The join is gone. Its entry is removed, as a sweep would do. Otherwise the join would be due again and again.
     await partition.run('sweep_joins', { where: 'joins_expiring', names: [token], token: undefined });
     return;
   }
@@ -103,8 +103,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // The script cannot see that an outbox of another partition is full. With a limit of 0 bytes, it takes its own outbox
-  // for full: it closes no key, and looks at the join again after a second.
+  // The script sees only the outbox of its own partition. If the outbox of another partition is full, a limit of 0
+  // bytes makes the script close no key, as if its own outbox were full, and try again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

@@ -9,11 +9,11 @@ interface Joined {
 }
 
 /**
- * Returns the source topic through which events of a join would come back to it, by way of other joins. Returns
+ * Returns the source topic through which events of a join would come back to the join, by way of other joins. Returns
  * undefined if there is no such loop.
  *
- * The search goes backward: from a source topic to the joins that publish to it, then to their source topics, and so
- * on. It may miss a loop of joins that different clients make at the same moment.
+ * The search goes backward: from a source topic to the joins that publish to it, then to the source topics of these
+ * joins, and so on. It may miss a loop of joins that different clients make at the same moment.
  */
 export async function sourceInLoop(
   partitions: Partitions,
@@ -33,9 +33,8 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of all joins that publish to a topic, except those of the join `except`. The joins can be
- * in any partition. A join also counts if it may not publish to the topic now, because the topic belongs to another
- * client: it can publish when its client gets the topic back.
+ * Returns the source topics of all joins, in any partition, that publish to a topic, except those of the join `except`.
+ * A join counts even if its client does not own the topic at the moment, because the client can get the topic back.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const found = await partitions.ask(async (redis, keys) => {

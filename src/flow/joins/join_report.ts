@@ -43,8 +43,8 @@ export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
  * An open key of a join. A key is what events have in common, such as the id of an order. It is open until it is
- * complete or expires. `counts` has the number of the key's events that were counted for each source topic. `events`
- * has the ids of the latest of these events.
+ * complete or expires. For each source topic, `counts` has the number of the events with this key that were counted.
+ * `events` has the ids of the latest of these events.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),
@@ -148,7 +148,8 @@ function openKeyOf(
   addedAt: ReadonlyMap<string, string>,
 ): OpenKey {
   const [, , ...all] = decode(record) as Packed;
-  // Leaves out topics that are no longer sources, and counts from before a topic was removed and added again.
+  // Counts of topics that are no longer sources are left out, and counts from before a source was removed and added
+  // again.
   const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt.get(topic))] as const);
   return {
     key,

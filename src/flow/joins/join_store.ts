@@ -31,8 +31,8 @@ export interface Join {
    */
   version: string;
   /**
-   * Batches in the queue whose score is at most this belong to an earlier join of the same name. 0 if no earlier join
-   * left batches.
+   * Only batches with a higher score in the queue are counted. Other batches are from an earlier join of the same name.
+   * 0 if no earlier join left batches.
    */
   countsAfter: number;
 }
@@ -108,9 +108,9 @@ export async function claimTopics(
 }
 
 /**
- * Returns true if one of these topics lives in another partition than the join and takes no events now. It takes none
- * if the outbox there is full for a partition that has subscribers of the topic. Ignores partitions that do not answer:
- * events for them wait in the outbox of the join's partition, and the scripts check the size of that outbox.
+ * True if an outbox is full through which events to one of these topics would have to pass. Looks only at topics that
+ * live in another partition than the join: the scripts check the outbox of the join's own partition. A partition that
+ * does not answer counts as not full, because events for it wait in the outbox of the join's partition.
  */
 export async function areFullElsewhere(
   { token }: Join,
@@ -140,8 +140,8 @@ export interface JoinFigures extends PublishFigures {
 }
 
 /**
- * Adds what a script has done for a join to the metrics. If join keys expired and the join is not permitted to publish
- * events about them, logs the reason.
+ * Adds what a script has done for a join to the metrics. If join keys have expired, and the join is not permitted to
+ * publish events about expired keys, logs the reason.
  */
 export async function noteCounted(
   parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },

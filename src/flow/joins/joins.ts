@@ -31,9 +31,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. In one case, a
-   * refusal leaves a trace: if something changed between the checks and the last step, the client may already be the
-   * publisher of topics in other partitions.
+   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. But if another call
+   * has changed something between the checks and the last step, the client may already have become the publisher of
+   * topics in other partitions.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);
@@ -128,7 +128,7 @@ export class Joins {
   }
 }
 
-/** Returns the text by which listings sort joins. No token and no name contains NUL, which separates the two here. */
+/** Returns the text by which listings sort joins. It separates client and name with NUL, which neither can contain. */
 export function placeOf(token: string): string {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   return `${client}\0${name}`;

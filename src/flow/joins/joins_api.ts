@@ -39,8 +39,8 @@ interface JoinsParts {
  */
 export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
   /**
-   * Resolves with the token of the join that the request names. A viewer names the client by its public name. Finding
-   * the client of this name costs `priceInCalls` calls in the rate limit.
+   * Resolves with the token of the join that the request names. A viewer names the client by its public name, and the
+   * search for this name costs `priceInCalls` calls in the rate limit.
    */
   const meant = async (caller: Caller, name: string, client: string | undefined) => {
     const named = clientNamed(caller, client, 'client', 'your own join is');
@@ -51,8 +51,9 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
     return { token: joinToken(name, token), priceInCalls };
   };
   /**
-   * Removes the stored join if its client was removed during the request, or lost a scope that the join needs. Such a
-   * change ends the joins of the client, but misses a join that is stored after the change.
+   * Removes the stored join if the client was removed, or lost a scope that the join needs, while the request was
+   * handled. Such a change ends all joins that the client has at that moment, but not one that is stored a moment
+   * later.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

@@ -1,5 +1,5 @@
 /**
- * CPU time (ms) that counts as one call against the caller's rate limit, if a request spends it on computing due times.
+ * CPU time (ms) that costs a request one call of the caller's rate limit, if it is spent on computing due times.
  * Computing one due time usually takes 50 µs, but some take a few ms.
  */
 const MS_PER_CALL = 2;

@@ -89,7 +89,7 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // A fixed-time expression has at most one time a day. These are few enough to be counted one by one.
+    // A fixed-time expression has at most one time a day, so it is quick enough to find each single time.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -99,16 +99,16 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // If `atMs` is not after `afterMs`, the clocks show the local time `next` twice, and have already shown it once.
-      // A fixed-time expression fires only the first time, so the search goes on.
+      // If `atMs` is not after `afterMs`, the clocks show the local time `next` twice, and the first time is over. A
+      // fixed-time expression does not fire the second time, so the search goes on.
       if (atMs > afterMs) return atMs;
       local = next;
     }
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // The search begins a day after `beforeMs`. If the clocks went back shortly before `beforeMs`, they had already
-    // shown local times that are later than the local time at `beforeMs`.
+    // The search goes backward from a day after `beforeMs`. From `beforeMs` itself, it would miss a time if the clocks
+    // went back shortly before: they had then already shown later local times than that of `beforeMs`.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -140,10 +140,10 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner returned as the first match from `fromMs` on, or as the last match up to `fromMs`.
-   * croner assumes that the zone always has the offset `offsetMs`. Returns undefined if `atMs` is right. If `atMs` may
-   * be wrong, returns a time between the two at which the zone has another offset. In that case, croner must be asked
-   * again beyond the change of the offset.
+   * Checks `atMs`, the time that croner found when it searched from `fromMs`, forward or backward. croner assumes that
+   * the zone always has the offset `offsetMs`. Returns undefined if `atMs` is right all the same. If `atMs` may be
+   * wrong, returns a time between `fromMs` and `atMs` at which the zone has another offset: croner must then be asked
+   * again, beyond the change of the offset.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
@@ -153,7 +153,8 @@ export class CronTimes implements Times {
       // Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
       // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
       fromMs + dayMs,
-      // If the clocks go back within a day of `atMs`, they may show the same local time nearer to `fromMs`, too.
+      // If the clocks go back within a day of `atMs`, they may show the local time of `atMs` twice. The other of the
+      // two may be nearer to `fromMs`.
       atMs - dayMs,
       // If the zone has another offset at `atMs`, the clocks do not show the local time that croner found.
       atMs,

@@ -20,11 +20,14 @@ import type { TriggerName } from './stored_trigger.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis a few ms. */
 const FIRED_PER_CALL = 100;
-/** A script call gets no further trigger once its triggers have this many due times. */
+/**
+ * Maximum due times for which one script call fires, approximately: the trigger that reaches this number is the last
+ * one of the call.
+ */
 const MAX_TIMES = 200;
 /**
- * Maximum time for computing due times. After this time, the triggers computed so far fire, and the other triggers wait
- * for the next call.
+ * Maximum time for computing due times. After this time, the triggers whose due times are computed fire, and the other
+ * triggers wait for the next call.
  */
 const PLAN_MS = 50;
 /** After computing due times for this long, lets other code of this process run. */
@@ -46,9 +49,9 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * Checks and charges the rates of clients, which the control partition stores. Undefined if this is the control
-   * partition: there, the script charges the clients itself. In other partitions, clients are charged only after their
-   * events are published, so a client can exceed its rate for a moment.
+   * Checks and charges the rates of clients, which the control partition stores. Undefined in the control partition,
+   * where the script charges the clients itself. In other partitions, a client is charged only after its events are
+   * published, so it can exceed its rate for a moment.
    */
   ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -65,9 +68,9 @@ interface DueTriggersParts {
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /** Revisions of definitions whose times cannot be computed, as the log has said in the last hour. */
+  /** Revisions of definitions for which the log has said in the last hour that their times cannot be computed. */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
-  /** Number of calls of `publish` so far. The script uses it to begin with another client in each call. */
+  /** Number of calls of `publish` so far. The script begins with another client in each call, chosen by this number. */
   #turn = 0;
 
   constructor(parts: DueTriggersParts) {

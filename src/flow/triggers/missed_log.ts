@@ -8,8 +8,8 @@ import type { Log } from '../../log.ts';
 const LINE_EVERY_MS = 10_000;
 
 /**
- * Logs how many due times of triggers passed without an event, and why. Writes at most one line in ten seconds, with
- * the sums since the last line.
+ * Logs how many due times of triggers passed without an event, and why: at most one line in ten seconds, with the
+ * numbers since the last line.
  */
 export class MissedLog {
   readonly #log: Log;

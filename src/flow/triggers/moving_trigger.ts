@@ -7,8 +7,9 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * Maximum time between reading a trigger in its old partition and storing it in the new one. Twice the duration of the
- * calls before the reading is added, so that a trigger can also move between slow partitions.
+ * Maximum time between reading a trigger in its old partition and storing it in the new one. If the partitions are
+ * slow, so that the calls before the reading take long, twice their duration is added. Otherwise the trigger could
+ * never move.
  */
 const MAX_AGE_MS = 1000;
 
@@ -28,8 +29,8 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOf(before);
   const home = partitions.ofTopic(topic);
-  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. Later, another call may have moved
-  // the trigger already, and the client may have deleted it since. Accepting it then would bring it back.
+  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. If it accepted a late call, it could
+  // bring back a trigger that another call has moved and the client has then deleted.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await from.command((redis, keys) =>

@@ -5,7 +5,10 @@ import type { Times } from './times.ts';
  * If it is older, the setting `catch_up` decides. That setting is for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
-/** Maximum due times for which a trigger with `catch_up: all` fires. If it missed more, it fires for the newest. */
+/**
+ * Maximum due times for which a trigger with `catch_up: all` fires. If more were missed, it fires for the newest of
+ * them.
+ */
 export const MAX_CAUGHT_UP = 1000;
 /**
  * Maximum due times for which one script call fires a trigger. It must be at least 11, because a trigger that fires
@@ -25,8 +28,8 @@ export interface Plan {
   times: number[];
   missed: number;
   /**
-   * The due time that is stored for the next call. If one script call cannot fire for all due times, this is the first
-   * of those that are left, and already past. Undefined if no time follows.
+   * The due time that is stored for the next call. It is in the past if this call cannot fire for all due times: then
+   * it is the first of the rest. Undefined if no time follows.
    */
   nextMs: number | undefined;
 }
@@ -40,7 +43,7 @@ interface Due {
 }
 
 /**
- * Decides for which due times a trigger fires now. If they are too many for one script call, the next call begins at
+ * Decides for which due times a trigger fires now. If there are too many for one script call, the next call goes on at
  * `nextMs`, which is stored as the due time.
  */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {

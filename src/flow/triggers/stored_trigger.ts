@@ -49,8 +49,8 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
 }
 
 /**
- * Reads the triggers with these names, in this order. The result has undefined in the place of a trigger that does not
- * exist. With `skip` (`Partition.skip`), it also has undefined in the place of one that cannot be read.
+ * Reads the triggers with these names, in this order. In the result, a trigger that does not exist is undefined. With
+ * `skip` (`Partition.skip`), a trigger that cannot be read is undefined too.
  */
 export async function readAll(
   redis: Commands,

@@ -66,7 +66,10 @@ const every = z.strictObject({ every: wholeNumber(MIN_PERIOD_MS, YEAR_MS) });
 const at = z.strictObject({ at: timeAhead });
 export const SCHEDULE = z.union([cron, every, at], { error: ({ input }) => scheduleRule(input) });
 
-/** Returns the rule that a schedule breaks. If a time was sent as a text, such as `5s`, the rule names the unit. */
+/**
+ * Returns the rule that a schedule breaks. If the client sent a duration or a time as a text, such as `5s`, the rule
+ * says that a number of milliseconds is needed.
+ */
 function scheduleRule(schedule: unknown): string {
   const given = (schedule ?? {}) as { every?: unknown; at?: unknown };
   if (typeof given.every === 'string') return `must be ${SHAPES.every}: every is a number of milliseconds`;

@@ -120,8 +120,8 @@ export class Triggers {
   }
 
   /**
-   * Changes a trigger and moves it to the partition of its new topic. If this process dies between the two, a worker
-   * moves the trigger a second later.
+   * Changes a trigger, and then moves it to the partition of its new topic. If this process dies before the move, a
+   * worker moves the trigger a second later.
    */
   async #move(
     from: Partition,
@@ -136,9 +136,9 @@ export class Triggers {
   }
 
   /**
-   * Removes all copies of a trigger but one. If two calls at once gave it topics in two partitions, each partition may
-   * have a copy. After a removal, looks again, because another process may have moved a copy meanwhile. Returns false
-   * if no partition has the trigger any more.
+   * Removes all copies of a trigger but one. A trigger can have copies in two partitions if two calls at the same time
+   * gave it topics in different partitions. Looks again after each removal, because another process may have moved a
+   * copy meanwhile. Returns false if no partition has the trigger any more.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
@@ -155,14 +155,15 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // During the removal, a worker may have moved the trigger to a partition that had already answered.
+      // The removal missed the trigger if a worker moved it meanwhile to a partition that had already answered. So it
+      // is repeated until no partition has the trigger.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }
 
   /**
-   * Returns the names of the triggers of a client, or of all clients, sorted by name, then client. A trigger that two
-   * partitions have, because it is being moved, comes once.
+   * Returns the names of the triggers of a client, or of all clients, sorted by name, then client. A trigger that is
+   * being moved, and is in two partitions, is named once.
    */
   async names(client?: string): Promise<TriggerName[]> {
     const names = await Promise.all(

@@ -77,9 +77,9 @@ export function triggersApi(parts: TriggersParts): Route[] {
   const rules = { maxEventDataBytes: parts.limits.maxEventDataBytes, ...parts.dialect.events };
 
   /**
-   * Resolves with the token of the client whose triggers a call is about. The token is undefined for all clients, and
-   * empty if no client has the public name that a viewer gave. Finding the client of this name costs `priceInCalls`
-   * calls in the rate limit.
+   * Resolves with the token of the client whose triggers a call is about. The token is undefined if the call is about
+   * all clients, and empty if a viewer gave a public name that no client has. Searching for a public name costs
+   * `priceInCalls` calls in the rate limit.
    */
   const asked = async (caller: Caller, { client }: Whose) => {
     const named = clientNamed(caller, client, 'client', 'your own triggers are');
@@ -89,7 +89,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
     return { token, priceInCalls };
   };
 
-  /** Does the same as `asked` for a call about a single trigger, whose client must be named. */
+  /** Like `asked`, for a call about a single trigger: throws bad_parameter if the client is not named. */
   const askedOne = async (caller: Caller, query: Whose) => {
     const { token, priceInCalls } = await asked(caller, query);
     if (token === undefined) throw badParameter('client', 'is missing: say whose, as ?client=token');
@@ -102,7 +102,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
     return { nowMs, stored };
   };
 
-  /** Resolves with the client in whose name a trigger is changed. */
+  /** Resolves with the client whose trigger is changed, for a call by the client itself or by root. */
   const actor = async (caller: ChangingCaller, query: Whose) => {
     const { token } = await askedOne(caller, query);
     return actingClient(clients, caller, token);

@@ -7,9 +7,9 @@ import { badTrigger, type TriggerBody } from './trigger_input.ts';
 import type { Wanted } from './triggers.ts';
 
 /**
- * Returns what to store when a client creates or changes a trigger. If the schedule, `start`, `end` and `offset` stay
- * the same, so does the stored due time, even if it passed while the trigger was paused. If one of these values
- * changes, the due time is the first one after now. Throws bad_trigger if there is none.
+ * Returns what to store when a client creates or changes a trigger. The stored due time is kept if the schedule,
+ * `start`, `end` and `offset` stay the same, even if it passed while the trigger was paused. Otherwise the due time is
+ * the first one after now. Throws bad_trigger if there is none.
  */
 export function wanted(
   body: TriggerBody,

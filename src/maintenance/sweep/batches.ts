@@ -3,7 +3,7 @@ import { packJob } from '../../store/job.ts';
 import type { KeyName } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Names (in LAYOUT, the table of all Redis keys) of the keys that are noted in Seen. */
+/** Names (in LAYOUT, the table of all Redis keys) of the keys that Seen collects. */
 const NOTED = [
   ...(['batches_queued', 'dead_letters_of', 'jobs_waiting', 'jobs_pending', 'topics_owned'] as const),
   ...(['joins_of', 'open_keys', 'open_keys_since', 'triggers_of', 'trigger'] as const),
@@ -14,7 +14,7 @@ type NotedName = (typeof NOTED)[number];
 /** The keys that a sweep finds while it scans all keys. The later parts of the sweep check what the keys name. */
 export class Seen {
   readonly #found = new Map(NOTED.map((name): [NotedName, FoundKey[]] => [name, []]));
-  /** Batches whose job was not found, at most `maxJobs`. Each is checked again before it is repaired. */
+  /** Batches for which the sweep found no job, at most `maxJobs`. Each is checked again before it is repaired. */
   readonly jobless = new Set<string>();
 
   note(found: ReadonlyMap<KeyName, FoundKey[]>): void {

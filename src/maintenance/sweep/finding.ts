@@ -1,6 +1,6 @@
 /**
- * The kinds of findings. The value tells what the `name` of such a finding is: with `bid`, for example, it is the id of
- * a batch. INTERNALS.md describes each repair.
+ * The kinds of findings. The value says how the `name` of such a finding is to be read: with `bid`, for example, it is
+ * the id of a batch. INTERNALS.md describes each repair.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',
@@ -53,8 +53,8 @@ export function isFindingKind(kind: string): kind is FindingKind {
 }
 
 /**
- * An inconsistency that a sweep found and repaired. The sweep cannot repair unreadable data. It only reports such data,
- * so that a person looks at it.
+ * An inconsistency that a sweep found. The sweep has repaired it, except for unreadable data, which a person must look
+ * at.
  */
 export interface Finding {
   kind: FindingKind;

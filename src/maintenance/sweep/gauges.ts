@@ -2,7 +2,10 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** Maximum script calls, of 2,000 batches each, for one subscriber. Gauges of longer queues stay as they are. */
+/**
+ * Maximum script calls for one subscriber, each of which counts 2,000 batches. The gauges of longer queues are not
+ * checked.
+ */
 const MAX_CALLS = 1000;
 
 /** Corrects the gauges of all subscribers that have gauges, batches or dead letters. */

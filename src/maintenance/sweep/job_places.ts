@@ -9,7 +9,7 @@ export interface Place {
   jobs: Buffer[];
   /** The token of the subscriber whose waiting jobs this place has. Empty for any other place. */
   waitingSubscriber: string;
-  /** True if jobs in this list can outlive their batches. The script `acquire` deletes such jobs later. */
+  /** True if jobs in this list can outlive their batches, because the script `acquire` deletes such jobs only later. */
   leftovers: boolean;
 }
 

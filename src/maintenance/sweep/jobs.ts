@@ -55,7 +55,10 @@ export class JobSweep {
     await this.#repairThose(unindexed, { indexed: 0 });
   }
 
-  /** Repairs jobs whose batch is gone. Returns the jobs to check, each with 0 places so far. */
+  /**
+   * Reads the jobs to check from the index of the queue, and repairs those whose batch is gone. Returns each job with
+   * 0, the number of places in which it was found so far.
+   */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
     for await (const jobs of this.#walk.members('jobs_index', this.#q)) {
@@ -70,7 +73,10 @@ export class JobSweep {
     return this.#portions === 1 || crc32(job) % this.#portions === this.#portion;
   }
 
-  /** Counts the places of each job in `known`. Adds jobs that are not in `known` to `unindexed`, if it is given. */
+  /**
+   * Counts, for each job in `known`, the places (lists or sorted sets of jobs) in which it is found. If `unindexed` is
+   * given, collects the other jobs in it.
+   */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waitingTokens)) {
       for (const job of place.jobs.map(textOf)) {
@@ -84,9 +90,8 @@ export class JobSweep {
   }
 
   /**
-   * Takes the jobs of one place (a list or sorted set of jobs). Adds the jobs that are not in `known`, and thus not in
-   * the index, to `unindexed`, which holds at most `maxJobs`. If jobs in this place can outlive their batches
-   * (`leftovers`), skips jobs whose batch is gone.
+   * Adds the jobs of a place that are not in the index (`known`) to `unindexed`, up to `maxJobs` in all. Skips jobs
+   * whose batch is gone in a place where jobs can outlive their batches (`leftovers`), because that is no fault.
    */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
     const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInPortion(job));
@@ -100,9 +105,8 @@ export class JobSweep {
   }
 
   /**
-   * Repairs jobs that seem to be in no place, in several places, or not in the index. First reads the index again,
-   * because it may have changed. If `indexed` is 1, repairs only the jobs that are in the index now. If it is 0,
-   * repairs only the others.
+   * Repairs suspected jobs. First reads the index again, because it may have changed since: repairs only the jobs that
+   * are in the index now if `indexed` is 1, and only those that are not if it is 0.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

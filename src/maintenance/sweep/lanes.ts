@@ -2,8 +2,9 @@ import { bidOf, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about each worker: its lease, its lane and its share (see SHARES). `holding` has the
- * workers that the sweep saw with a job.
+ * Repairs what Redis stores about each worker: its lease, the subscriber for which it works (lane), and the group of
+ * subscribers (share) to which that subscriber belongs (see SHARES). `holding` has the workers that the sweep saw with
+ * a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -28,7 +29,10 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
-/** Restarts the deliveries to subscribers if all their jobs wait, or if the only job that may run (a trial) is gone. */
+/**
+ * Restarts deliveries that have stopped: all jobs of a subscriber wait, or the only job that is allowed to run (the
+ * trial job of a failing subscriber) is gone.
+ */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });
   for await (const tokens of walk.members('subscribers')) await walk.repair('sweep_lanes', { tokens });

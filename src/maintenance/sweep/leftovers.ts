@@ -4,9 +4,9 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Deletes topics that nobody uses, and corrects the list of the topics that each client owns. Adds the counts of
- * removed topics and subscribers to the totals of all removed ones. Earlier releases have left such data, so these
- * repairs are not reported as findings.
+ * Repairs what earlier releases have left behind, so no finding is reported. Deletes topics that nobody uses, and
+ * corrects the list of the topics that each client owns. Adds the counts of removed topics and subscribers to the
+ * totals of all removed ones.
  */
 export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
   const tidy = (topics: Buffer[], owner?: string) =>
@@ -20,9 +20,8 @@ export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
 }
 
 /**
- * Describes a counter of a topic or subscriber to the script `fold`: its topic or subscriber, its field in the hash
- * `counters`, and the field `total`. If the topic or subscriber has been removed, the script adds the count to `total`.
- * Returns undefined for any other counter.
+ * Describes a counter of a topic or subscriber to the script `fold`. If the topic or subscriber has been removed, the
+ * script moves the count from `field` to `total`. Returns undefined for any other counter.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

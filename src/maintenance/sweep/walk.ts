@@ -90,7 +90,8 @@ export class Walk {
       zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
       hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
     };
-    // Redis sends a score after each member of a sorted set, and a value after each field of a hash. Both are skipped.
+    // Redis sends a score after each member of a sorted set, and a value after each field of a hash. The scores and
+    // values are skipped.
     const step = type === 'set' ? 1 : 2;
     for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
   }
@@ -126,8 +127,8 @@ export class Walk {
   }
 
   /**
-   * Runs a script, and calls `note` with its reply. If the script fails at an unreadable key, runs it again, once for
-   * each element of the list in `args`. So only elements with an unreadable key are skipped.
+   * Runs a script, and calls `note` with its reply. If the script fails because a key is unreadable, runs it again for
+   * each element of the list in `args` alone, so that only the elements with an unreadable key are skipped.
    */
   async runForEach<N extends ScriptName>(script: N, args: Arguments<N>, note = (_: Reply<N>) => {}) {
     const reply = await this.skippable(this.run(script, args));
