@@ -12,7 +12,8 @@ import { throwForOperator } from './store/refusal.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /**
- * The report lists tokens shorter than this, because they can be guessed: the token of a Ruby client is its credential.
+ * The report lists tokens that are shorter than this, because they can be guessed. The token of a Ruby client is its
+ * credential.
  */
 const MIN_TOKEN_LENGTH = 16;
 

@@ -6,9 +6,9 @@ const UP_TO_HOST = /^(?:[^:/?#\\]*:)?[\s\p{Cc}/\\]*([^/?#\\]*)/u;
 const LONG_LABEL = /(?:^|\.)(?:%..|[^.%]){64}/;
 
 /**
- * Does the same as `URL.parse`, but returns null for a host with a label of more than 63 characters. Reading such a
- * label takes a time that grows with the square of its length: 23 ms for 5,000 Chinese characters. Texts of visible
- * ASCII without `%` are read fast, so they are not checked.
+ * Does the same as `URL.parse`, but returns null for a host with a label of more than 63 characters. The time for
+ * reading such a label grows with the square of its length: 5,000 Chinese characters take 23 ms. Text of visible ASCII
+ * without `%` is read fast, so it is not checked.
  */
 export function parseUrl(text: string, base?: string): URL | null {
   return hasLongLabel(text) ? null : URL.parse(text, base);

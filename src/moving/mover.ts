@@ -13,7 +13,8 @@ type Command = readonly (string | Buffer | number)[];
 type Writes = Map<Partition, Command[]>;
 
 /**
- * Copies a bus with one partition into several. Copying a key a second time, after a move was cut off, does no harm.
+ * Copies a bus with one partition into a bus with several. After an interrupted move, the next run copies some keys a
+ * second time, which does no harm.
  */
 export class Mover {
   readonly #source: Partition;
@@ -62,7 +63,8 @@ export class Mover {
   }
 
   /**
-   * Returns, for each key, the partitions that get the whole key; undefined if its elements go to different partitions.
+   * For each key, returns the partitions that get the whole key. Returns undefined for a key whose elements are divided
+   * among the partitions.
    */
   #placesOf(readers: readonly KeyReader[]): Promise<(readonly Partition[] | undefined)[]> {
     return Promise.all(
@@ -74,7 +76,8 @@ export class Mover {
   }
 
   /**
-   * Returns commands that delete lists and streams in the target, because a second copy would double their elements.
+   * Returns commands that delete lists and streams in the target before they are copied. Otherwise a second copy would
+   * append all their elements again.
    */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
@@ -86,8 +89,8 @@ export class Mover {
   }
 
   /**
-   * Divides these elements of a key among the partitions. Each partition in `whole` gets all elements. Without `whole`,
-   * each element goes to the partition of its owner, such as a subscriber.
+   * Divides elements of a key among the partitions. If `whole` is given, each partition in `whole` gets all elements.
+   * Otherwise each element goes to the partition of its owner, such as a subscriber.
    */
   async #shares(
     { found }: KeyReader,
@@ -121,9 +124,8 @@ export class Mover {
     if (elements.length === 0) return;
     const key = this.#nameIn(partition, found);
     const commands = writing(type, key, elements);
-    // A key that expires is written in one transaction with the time at which it expires. Without the transaction, the
-    // move could stop before this time is set, and the source's key could expire before the next run. Then the copy
-    // would never expire: a former secret, for example, would stay valid for ever.
+    // The transaction writes a key together with its time of expiry. Without the transaction, a move that stops in
+    // between could leave a copy that never expires, such as a former secret that would stay valid.
     const transaction = [['MULTI'], ...commands, ['PEXPIREAT', key, expiresMs], ['EXEC']];
     for (const command of expiresMs >= 0 ? transaction : commands) add(writes, partition, command);
   }
@@ -146,7 +148,7 @@ export class Mover {
       });
   }
 
-  /** Returns a key of the source, with the prefix of this partition of the target in place of its own. */
+  /** Returns the name of a key in a partition of the target: that partition's prefix replaces the source's prefix. */
   #nameIn({ prefix }: Partition, { key }: FoundKey): string {
     return prefix + key.slice(this.#source.prefix.length);
   }

@@ -30,8 +30,8 @@ export function isWhole(comparison: Comparison): boolean {
 }
 
 /**
- * Returns a table with the numbers of source and target for each kind of data, such as topics. An arrow marks numbers
- * that differ. The line below the table says what to do next.
+ * Returns a table that compares source and target: how many entries of each kind of data, such as topics, each of them
+ * has. An arrow marks numbers that differ. The line below the table says what to do next.
  */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;

@@ -27,13 +27,16 @@ export type Owner =
 type Texts = readonly [first: string, second: string];
 
 type Row =
-  /** The whole key goes to one partition, or to all. The function decides by the variable parts of the key's name. */
+  /**
+   * The whole key goes to the partitions of one owner. The function finds the owner by the variable parts of the key's
+   * name, such as a token.
+   */
   | { whole: (...parts: string[]) => Owner }
   /** Each element goes to the partition of its owner, under the same key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The key has totals of other data. They are computed anew for each partition. */
+  /** The key has totals of other data, which are computed anew for each partition. */
   | { sums: Sums }
-  /** The key is not copied. The text says why. */
+  /** The key is not copied, for the reason that this text gives. */
   | { stays: string };
 
 const ofSubscriber = (subscriber = ''): Owner => ({ subscriber });
@@ -54,7 +57,7 @@ const byBatch: Row = { split: ([bid]) => ofBatch(bid) };
 const byWorker: Row = { split: ([worker], [q]) => (q === 'aux' ? 'nobody' : { worker }) };
 const byCounter: Row = { split: (_, __, field) => ownerOfCounter(field) };
 const byHistory: Row = { whole: (subject = '') => ownerOfHistory(subject) };
-/** Jobs of the queue `aux` are not copied, because processes queue them again at intervals. */
+/** Jobs of the queue `aux` are not copied, because processes queue these jobs again at intervals. */
 const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(bidOf(job))) };
 const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
 
@@ -75,8 +78,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' stands for no batch. Its long value makes Redis store the hash as a hash table, which is faster to
-  // search. So every partition gets this field.
+  // The field '' belongs to no batch. Its long value makes Redis store the hash in a form that is faster to search, so
+  // every partition needs this field.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
@@ -97,8 +100,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The Redis key for an idempotency key has only a digest, which does not show the topic. So every partition gets all
-  // idempotency keys, and the quotas of all clients.
+  // The names of idempotency keys in Redis do not show the topic, only a digest. So every partition gets the
+  // idempotency keys of all topics, and with them each client's quota of such keys.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -167,7 +170,10 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   ruby_watched: passing,
 };
 
-/** The fields of a client that every partition gets. Other fields, such as digests, go to the control partition. */
+/**
+ * The fields of a client that every partition gets. All other fields, such as digests, go only to the control
+ * partition.
+ */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 
 function ownerOfTrigger(member: string): Owner {

@@ -39,7 +39,10 @@ export async function readMove(source: Partition): Promise<StoredMove | undefine
   return { id, to, partitions: Number(partitions), cursor, redisRunId, doneMs };
 }
 
-/** Stores in the source how far the move has come. From then on, no process of the bus starts on the source. */
+/**
+ * Stores in the source how far the move has come. From then on, no process of the bus starts on the source, because
+ * events published there would not reach the target.
+ */
 export async function storeMove(
   source: Partition,
   { doneMs, redisRunId, ...stored }: StoredMove,
@@ -54,8 +57,9 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // If the target has the same prefix in the same Redis, its number of partitions is in a key that this bus reads too.
-  // This bus does not start until that key is deleted. On a cluster, the target must have another prefix.
+  // If source and target have the same Redis and prefix, they share the key with the number of partitions, and this bus
+  // cannot start until that key is deleted. On a cluster, they never share the key, because the target must have
+  // another prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

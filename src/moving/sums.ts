@@ -12,11 +12,14 @@ type Summed = Map<Partition, Map<string, number>>;
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 
-/** The two totals in `delayed:held:{token}`. All other fields are names of topics. */
+/** The two fields of `delayed:held:{token}` that have totals. All its other fields are names of topics. */
 const [EVENTS, BYTES] = [':events', ':bytes'];
 const LOGS_PER_SCAN = 1000;
 
-/** Computes `delayed:held:{token}`: the bytes of one client's delayed events by topic, their sum, and their number. */
+/**
+ * Computes `delayed:held:{token}`, about one client's delayed events: their bytes by topic, all their bytes, and their
+ * number.
+ */
 export const delayedSums: Sums = async (source, partitions, client) => {
   const summed: Summed = new Map();
   const held = await source.command((redis, keys) => redis.hgetall(keys.delayed_held(client)));

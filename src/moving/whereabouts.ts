@@ -5,8 +5,9 @@ import type { Owner } from './rows.ts';
 import { topicOfDefinition } from './sums.ts';
 
 /**
- * Finds the partitions of the target to which data of the source (a bus with one partition) is copied. Data of a topic
- * goes to the topic's home, for example, and data of a subscriber to the subscriber's partition.
+ * Finds the partitions of the target to which data of the source (a bus with one partition) is copied. For example,
+ * data of a topic goes to the partition that is the topic's home, and data of a subscriber to the subscriber's
+ * partition.
  */
 export class Whereabouts {
   readonly #source: Partition;

@@ -30,7 +30,8 @@ export function curlOf(method: string, path: string, operation: Operation): stri
   if (roles.length > 0) parts.push(`-u "${roles.includes('client') ? '$SHOP' : '$ROOT_KEY:'}"`);
   const usual = body === undefined ? 'GET' : 'POST';
   if (method !== usual) parts.push(`-X ${method}`);
-  // The token of the example is unknown on the reader's bus. `$TOKEN` replaces it, outside of the single quotes.
+  // The token in the example exists on no reader's bus. `$TOKEN` replaces it, outside the single quotes, so that the
+  // shell inserts the reader's own token.
   if (body !== undefined) parts.push(`-d '${JSON.stringify(body).replaceAll(SHOP, `'"$TOKEN"'`)}'`);
   return [...parts, `"$BUS${filled}"`].join(' ');
 }

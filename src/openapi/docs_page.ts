@@ -8,7 +8,7 @@ import { type Field, fieldsOf, typeText } from './fields.ts';
 import type { OpenApiDocument, Operation, Parameter, Response } from './openapi.ts';
 import { codesIn } from './problems.ts';
 
-/** The CSS of the page. The header Content-Security-Policy allows it by its hash. */
+/** The CSS of the page. The header Content-Security-Policy allows this CSS by its hash. */
 export const STYLE = readFileSync(join(import.meta.dirname, 'docs.css'), 'utf8');
 
 interface Call {
@@ -18,8 +18,8 @@ interface Call {
 }
 
 /**
- * Makes a page that shows the API to people. Each chapter has its own turn of the event loop, so that other requests
- * are served in between.
+ * Makes a page that shows the API to people. The page is made chapter by chapter, so that other requests are served in
+ * between.
  */
 export async function docsPage(document: OpenApiDocument): Promise<string> {
   const { info, tags, webhooks } = document;
@@ -37,7 +37,8 @@ export async function docsPage(document: OpenApiDocument): Promise<string> {
     shown.push(html`<h2>${name}</h2><p>${prose(description)}</p>${sections}`);
     await nextTurn();
   }
-  // The CSS is a file of this project. It is not escaped, because browsers apply it only if its hash is that of STYLE.
+  // The CSS is a file of this project, so it needs no escaping. Escaping would change its hash, and browsers would then
+  // ignore the CSS.
   const style = new Html(`<style>${STYLE}</style>`);
   return `<!doctype html>${
     html`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${info.title} API</title>${style}</head>

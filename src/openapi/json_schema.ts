@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
-/** A temporary member with the name of a schema, such as `"x-name": "Delivery"`. */
+/**
+ * While a schema is made, this member has the schema's name, such as `"x-name": "Delivery"`. Then `#tidied` removes
+ * this member.
+ */
 const X_NAME = 'x-name';
 
 /**
@@ -20,7 +23,9 @@ export class Schemas {
     return this.#make(schema, 'input');
   }
 
-  /** Returns the JSON Schema of an answer. It permits unknown members too, because later releases may add some. */
+  /**
+   * Returns the JSON Schema of an answer. The schema permits unknown members too, because later releases may add some.
+   */
   output(schema: z.ZodType): JsonSchema {
     return this.#make(schema, 'output');
   }
@@ -28,8 +33,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // zod cannot describe input that a function of the bus checks. With `any`, the JSON Schema permits any such
-      // input, unless the `meta` of the zod schema gives a type.
+      // zod cannot describe input that a function of the bus checks, and would throw. With `any`, the JSON Schema
+      // permits any such input, unless the `meta` of the zod schema gives a type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;
@@ -40,8 +45,8 @@ export class Schemas {
   }
 
   /**
-   * Returns a member of a schema, or undefined if a reader does not need it, as with the limits of JavaScript's
-   * integers. Moves a named schema to `components`, and returns a reference to it.
+   * Tidies a member of a schema for readers. Returns undefined for a member that they do not need, such as a limit of
+   * JavaScript's integers. Moves a named schema to `components`, and returns a reference to it.
    */
   #tidied(key: string, value: unknown, isOutput: boolean): unknown {
     if (key === '$schema' || key === 'readOnly' || key === 'propertyNames') return undefined;

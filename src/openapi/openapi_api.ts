@@ -8,8 +8,8 @@ import { docsPage, STYLE } from './docs_page.ts';
 import { type DocumentOptions, openApiDocument } from './document.ts';
 
 /**
- * Headers of the page `/docs`. The page needs no scripts, no other files and no frames, so the headers forbid them.
- * They allow the inline CSS by its hash.
+ * Headers of the page `/docs`. They forbid scripts, other files and frames, because the page needs none. They allow the
+ * page's own CSS by its hash.
  */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',

@@ -30,7 +30,7 @@ function codesOf({ isHealthCheck, roles, query, body, takesText, errors = [] }: 
     ...(query ? (['bad_query'] as const) : []),
     ...(body || takesText ? WITH_BODY : []),
   ]);
-  // The codes are in the order of ERRORS, so their statuses ascend.
+  // Codes in the order of ERRORS are sorted by status.
   return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => codes.has(code));
 }
 
@@ -62,9 +62,9 @@ const HEADERS: Record<number, Response['headers']> = {
 
 /** Describes the error answers of routes. Answers with the same codes are described once, in `components`. */
 export class ProblemResponses {
-  /** The descriptions of error answers. The name of each is its error codes, joined by dots. */
+  /** The descriptions of error answers. The name of a description is the error codes of the answer, joined by dots. */
   readonly components: Record<string, Response> = {};
-  /** An example of each error that a route can answer, by its code. */
+  /** For each error code that a route can answer, an example of the answer. */
   readonly examples: Record<string, unknown> = {};
 
   /** Returns the error answers of a route, by status. */

@@ -1,6 +1,9 @@
 import type { Parameter, Response } from './openapi.ts';
 
-/** The text and the examples of a route in the documentation. The rest is made from the schemas of the route. */
+/**
+ * The text and the examples of a route in the documentation. The rest of the documentation is made from the schemas of
+ * the route.
+ */
 export interface RouteText {
   summary: string;
   description?: string;

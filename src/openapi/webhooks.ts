@@ -12,7 +12,7 @@ const header = (name: string, required: boolean, description: string, example: s
   example,
 });
 
-/** Describes deliveries: what the bus sends to callbacks, and what follows each answer. */
+/** Describes deliveries: what the bus sends to callbacks, and what the bus does after each kind of answer. */
 export function webhooks(delivered: z.ZodType, schemas: Schemas): OpenApiDocument['webhooks'] {
   return {
     delivery: {

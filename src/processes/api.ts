@@ -68,8 +68,8 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The same partitions on a second connection, over which publications are stored. A script call over it resolves only
-   * when ROUTEMASTER_MIN_REPLICAS replicas have confirmed its writes. Undefined if the setting is 0.
+   * The partitions for publications, on a second connection. A script call on these partitions resolves only when
+   * ROUTEMASTER_MIN_REPLICAS replicas have confirmed its writes. Undefined if the setting is 0.
    */
   confirmed?: Partitions | undefined;
   recorder: Recorder;
@@ -125,7 +125,9 @@ export function buildApi(given: ApiParts) {
   };
 }
 
-/** Makes the objects that the routes need. Each function such as `topicsApi` picks the ones that its routes need. */
+/**
+ * Makes the objects that the routes need. A function that makes routes, such as `topicsApi`, picks those that it needs.
+ */
 function sharedParts({ config, partitions, confirmed = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
@@ -227,7 +229,7 @@ function limitsOf(config: Config, guard: StorageGuard) {
 
 /**
  * Returns a function that counts deliveries for `/pulse/scaling`: those that may begin now or within
- * ROUTEMASTER_SCALING_DEADLINE. It leaves out partitions that cannot be reached.
+ * ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are not counted.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

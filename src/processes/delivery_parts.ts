@@ -31,8 +31,7 @@ export class DeliveryParts {
 
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.#redis = connect(config.redisUrl, log, config.redisTls);
-    // The partitions get no log. With a log, each thread would repeat the main thread's warning that Redis refuses
-    // functions.
+    // No log is given here. Otherwise each thread would repeat the main thread's warning that Redis refuses functions.
     this.partitions = Partitions.on(this.#redis, {
       prefix: config.redisPrefix,
       partitions: config.partitions,

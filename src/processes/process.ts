@@ -10,7 +10,7 @@ import { fixPartitionCount } from '../store/partition_count.ts';
 import { Partitions } from '../store/partitions.ts';
 import { throwForOperator } from '../store/refusal.ts';
 
-/** Maximum time for stopping. After it, the process ends. */
+/** Maximum time for stopping. A process that takes longer exits with 1. */
 const STOP_LIMIT_MS = 24_000;
 
 /**
@@ -47,7 +47,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await refuseMoved(partitions.control);
       await fixPartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // Publishes will need the command WAIT, which the ACL of Redis may forbid. So it is tried now. WAIT for 0
+      // Publishes will need the command WAIT. If the ACL of Redis forbids WAIT, this trial shows it now. WAIT for 0
       // replicas returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       const takenOver = await takenOverAtMs(partitions.control);
@@ -68,9 +68,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 }
 
 /**
- * Returns a second connection to Redis, and partitions on it. Their scripts resolve only when ROUTEMASTER_MIN_REPLICAS
- * replicas have confirmed the writes. Returns undefined if the setting is 0. Waiting for replicas (WAIT) delays all
- * later commands on a connection, so other commands use the first connection.
+ * Returns a second connection to Redis, and partitions that use it. A script call on these partitions resolves only
+ * when ROUTEMASTER_MIN_REPLICAS replicas have confirmed the writes. Other commands use the first connection, because
+ * waiting for replicas (WAIT) delays all later commands on the same connection. Returns undefined if the setting is 0.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

@@ -41,8 +41,8 @@ function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: Qua
   parts.start(() => workers.start());
 }
 
-// A platform may send a signal to all processes. This one ignores it, because the process that started it sends a
-// `stop` order.
+// A platform may send a signal to all processes. A quarantine ignores the signal, because the worker process that
+// started the quarantine sends it a `stop` order.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit());
 process.once('message', (data) => runQuarantine(data as QuarantineData));

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 const WRONG_USAGE = 2;
 
 /**
- * Ends the process with the text that says how to use a command of bin/. `problem` says what the user did wrong. It is
+ * Ends the process with the text that says how to use a command of bin/. `problem` says what the user did wrong;
  * undefined if the user asked for the text. The texts are in src/, because the Docker image lacks bin/.
  */
 export function endWithUsage(command: 'move' | 'takeover', problem?: string): never {
@@ -17,7 +17,7 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
 
 /**
  * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. The
- * configuration requires a root key, which the commands do not use. So a placeholder is given if no key is set.
+ * configuration requires a root key, although the commands do not use it, so a placeholder is set if there is no key.
  * NODE_ENV and RACK_ENV are left out, because production refuses the placeholder.
  */
 export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {

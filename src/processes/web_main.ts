@@ -73,7 +73,8 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // The mode can still change: so far, all calls except health checks were refused or redirected to https.
+    // Changing the mode here surprises no client: until now, all calls except health checks were refused or redirected
+    // to https.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
@@ -81,7 +82,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     recorder.processStarted('web');
     const listener = new Listener(redis, log);
     endPresence = showPresence(listener, partitions.control.keys, 'web');
-    // If Redis fails right now, this warning is left out. The next start of the process logs it.
+    // If Redis fails right now, only this warning is lost, and the next start of the process logs it.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
   // Without Redis, the process listens all the same, and answers that the storage is unavailable.

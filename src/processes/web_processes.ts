@@ -6,8 +6,8 @@ import { BootError } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 
 /**
- * A process that has run for longer than this did not fail at its start. When it dies, the wait for its replacement is
- * short again.
+ * A process that has run for longer than this has started well. When it dies, the wait for its replacement is short
+ * again.
  */
 const STEADY_MS = 10_000;
 
@@ -25,8 +25,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The kernel distributes new connections among the processes. If the primary process distributed them, a connection
-    // that it gave to a process that was just killed would hang.
+    // The kernel distributes new connections among the processes. The primary process should not: a connection would
+    // hang if the primary gave it to a process that was just killed.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
@@ -58,9 +58,9 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too. So all processes end, unless a
-    // process serves requests: in that case the cause may be temporary. During an upgrade, for example, a process of
-    // the former release may find data in a newer layout.
+    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too, and all processes end. But if
+    // another process serves requests, the cause may be temporary: during an upgrade, for example, a process of the
+    // former release may find data in a newer layout.
     if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();

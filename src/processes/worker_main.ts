@@ -27,7 +27,8 @@ const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
 
 await start(async () => {
   const config = readConfig();
-  // Throws if the policy is invalid, so that the process ends at once. Without this, each thread would fail later.
+  // The constructor throws if the policy is invalid, which ends the process at once. Otherwise each thread would fail
+  // later.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);
@@ -68,7 +69,7 @@ await start(async () => {
     const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, oneAtATime, log };
     return new Maintenance(config, parts);
   });
-  // The stop is prepared before the boot, which may have to wait for Redis.
+  // This comes before the boot, so that the process can be stopped while the boot waits for Redis.
   const stopping = onStop(log, async () => {
     const delivering = [...quarantines, ...maintenance].map((each) => each.stop(STOP_GRACE_MS));
     await Promise.all([...delivering, supervisor?.stop(STOP_GRACE_MS)]);

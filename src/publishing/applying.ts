@@ -12,14 +12,14 @@ import { addedBySubscriber, type PublishFigures } from './publication.ts';
 export const MAX_APPLIED_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits until a partition has applied entries, which normally takes milliseconds.
- * Without it, while three of eight Redises hung, events between two healthy ones took 10.7 s at p99.
+ * Without this limit, events between two healthy Redises took 10.7 s (p99) while three of eight Redises hung.
  */
 const PATIENCE_MS = 500;
 
 export interface ApplyingParts {
   /**
-   * The partitions in which entries are applied. With ROUTEMASTER_MIN_REPLICAS, a script call on these resolves only
-   * when replicas have confirmed its writes.
+   * The partitions in which entries are applied. With ROUTEMASTER_MIN_REPLICAS, a script call on these partitions
+   * resolves only when replicas have confirmed its writes.
    */
   confirmed: Partitions;
   figures: PublishFigures;
@@ -38,20 +38,20 @@ interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
   /**
-   * Resolves when the marks of topics without subscribers in this partition have been removed. The partition of a topic
-   * has a mark for each other partition with subscribers of the topic.
+   * Resolves when needless marks have been removed. A mark in a topic's own partition says that another partition has
+   * subscribers of the topic.
    */
   marksRemoved: Promise<void>;
 }
 
 /**
- * Sends outbox entries to the partitions that must apply them. The outbox of a partition has its events for subscribers
- * in other partitions, and its other messages to them. Entries of several outboxes share a script call.
+ * Sends outbox entries to the partitions that must apply them. For example, an entry has events for subscribers in
+ * another partition. Entries from several outboxes share a script call.
  */
 export class Applying {
   readonly #parts: ApplyingParts;
   readonly #batchers: readonly Batcher<Work, Applied>[];
-  /** Indexes of the partitions that have not answered a call for longer than PATIENCE_MS. */
+  /** Indexes of the partitions that have not answered a call within PATIENCE_MS, and still have not answered. */
   readonly #hanging = new Set<number>();
 
   constructor(parts: ApplyingParts) {
@@ -69,8 +69,8 @@ export class Applying {
    * Makes the partition with the index `to` apply entries from the outbox of `home`, and resolves when it has applied
    * all of them. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: sends these entries in a script call of their own. Otherwise entries from other outboxes may be in the
-   *   same call, which fails if one of them cannot be applied.
+   * - `alone`: sends these entries in a script call of their own. Otherwise the call may have entries from other
+   *   outboxes too, and fails if any of these cannot be applied.
    * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Further calls with `inTime` throw at once
    *   until `to` has answered.
    */
@@ -84,8 +84,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // Without `inTime`, the call may be part of deleting a topic. The topic exists until its last mark is removed, so
-      // the call waits for the removal.
+      // A caller that deletes a topic does not set `inTime`. It must wait for this removal, because the topic exists
+      // until its last mark is removed.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -125,13 +125,13 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // `mayBeUnused` has topics that other partitions store, and that seem to have no subscriber in `partition`. This
-    // function does not wait until their marks (see TopicMarks) are corrected: the partition that stores such a topic
-    // may hang, and the outboxes of other partitions must not wait for it.
+    // `mayBeUnused` has topics of other partitions that seem to have no subscriber in `partition`, so their marks (see
+    // TopicMarks) may be needless. Nothing here waits for the removal of these marks: a partition that stores such a
+    // topic may hang, and must not delay the outboxes of other partitions.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {
-      // If Redis was away or full, the next events of the topic cause another try.
+      // If Redis was away or full, nothing is logged, because the next events of the topic cause another try.
       if (isPassing(error)) return;
       const about = { err: error, ...failureOf(error) };
       log.error(about, 'the mark of a topic without subscribers cannot be removed');

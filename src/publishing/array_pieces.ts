@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A piece ends after the element with which it reaches this many characters or commas. Parsing such a piece takes about
- * 1 ms.
+ * A piece ends after the element that brings it to this many characters or commas. Parsing such a piece takes about 1
+ * ms.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -19,9 +19,9 @@ export interface MaxSize {
 /** Consecutive elements of an array as JSON text, without the brackets. */
 interface Piece {
   text: string;
-  /** True if the text is only the beginning of an element, which exceeds the maximum size. */
+  /** True if `text` is only the beginning of an element that exceeds the maximum size. */
   isTooLong: boolean;
-  /** True if the text is too long, and nested more deeply than an event may be. Complete elements are checked later. */
+  /** True if a text that is too long is also nested too deeply. The depth of complete elements is checked later. */
   isTooDeep: boolean;
   isLast: boolean;
 }

@@ -9,18 +9,18 @@ import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
-/** Number of copies that Redis stores in the time that it takes to accept one event. */
+/** Storing this many copies takes Redis as long as accepting one event. */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication. Before there was a limit, 5 MB for 250 subscribers made a Redis with a limit of
- * 256 MB grow to 1.2 GB.
+ * Maximum copies of one publication. Without this limit, a publication of 5 MB for 250 subscribers made a Redis with a
+ * limit of 256 MB grow to 1.2 GB.
  */
 const MAX_OF_PUBLICATION = MAX_COPIES.publication;
-/** Time for which a count of a topic's subscribers is used to check publications. */
+/** Time for which a count of a topic's subscribers is fresh enough for checking a publication. */
 const FRESH_MS = 1000;
 /**
- * Maximum events of a publication that need not wait for a fresh count of its topic's subscribers. A long event counts
- * as several. For 10,000 subscribers (the default maximum), 10 events make only 100,000 copies, half of
+ * A publication with at most this many events need not wait for a fresh count of its topic's subscribers. A long event
+ * counts as several. Even for 10,000 subscribers (the default maximum), 10 events make only 100,000 copies, half of
  * MAX_OF_PUBLICATION.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
@@ -29,7 +29,7 @@ const MAX_TOPICS_REMEMBERED = 10_000;
 /** Limits the copies that one publication makes: events × subscribers of the topic. */
 export class Copies {
   readonly #partitions: Partitions;
-  /** For each topic, its number of subscribers when they were last counted, and when that was. */
+  /** For each topic, its number of subscribers when they were last counted, and the time of that count. */
   readonly #counts = new LRUCache<string, { subscribers: number; atMs: number }>({
     max: MAX_TOPICS_REMEMBERED,
   });
@@ -52,10 +52,10 @@ export class Copies {
   }
 
   /**
-   * Checks how many copies a publication makes. Returns undefined if it may be sent to Redis at once. Otherwise returns
-   * a promise, which rejects with body_too_large if there are too many copies. Two kinds of publications are never
-   * rejected: a single event, because it cannot be divided, and a publication whose idempotency key was used before,
-   * because it is not stored again. `bytes` is the result of `bytesOf`.
+   * Checks how many copies a publication makes. Returns undefined if the publication may be sent to Redis at once.
+   * Otherwise returns a promise, which rejects with body_too_large if there are too many copies. A single event is
+   * never rejected, because it cannot be divided. A publication whose idempotency key was used before is not rejected
+   * either, because it is not stored again. `bytes` is the result of `bytesOf`.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -106,7 +106,7 @@ export class Copies {
   }
 }
 
-/** Returns how many short events Redis stores in the time that it takes to store the events of this publication. */
+/** Returns the number of short events that take Redis as long to store as the events of this publication. */
 function asEvents({ events }: Counted, bytes: number): number {
   return Math.max(events.length, bytes / BYTES_PER_COPY);
 }

@@ -23,15 +23,15 @@ export interface TimedEvent {
   delay?: number;
   text: string;
   /**
-   * Set if the event has no timestamp yet. In this case `text` is the first part of the event, and `rest` the second.
-   * Between them, Redis puts the time at which the event is due.
+   * Set if the event has no timestamp yet. Redis then puts the time at which the event is due between `text` and
+   * `rest`, the two parts of the event.
    */
   rest?: string;
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on its beginning. The first
- * character is `{`, with which no event of an older release begins. The second member is the topic.
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on two things: the text
+ * begins with `{`, which tells it from events of older releases, and its second member is the topic.
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);
@@ -55,8 +55,8 @@ export function timedEvent(
 }
 
 /**
- * Returns the JSON text of an event in two parts, between which the timestamp belongs. Redis sets the timestamps of
- * some events.
+ * Returns the two parts of an event's JSON text, before and after the timestamp. Redis sets the timestamp of some
+ * events.
  */
 export function aroundTimestamp({
   id,

@@ -5,7 +5,7 @@ import type { EventDialect } from '../routing/dialect.ts';
 import { canParseUrl } from '../urls.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
-/** Maximum characters that an error message repeats of the name of an unknown field. */
+/** If an event has an unknown field, the error message shows at most this many characters of the field's name. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 /** The fields of an event that a publisher may send. */
@@ -16,7 +16,7 @@ export const MAX_DELAY_MS = 31_536_000_000;
 export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
-// Matches the ids `.` and `..`. A timed event must not have them: its id is a part of a URL's path, and `fetch`, for
+// Matches the ids `.` and `..`, which a timed event must not have. Its id is a part of a URL's path, and `fetch`, for
 // example, removes such parts.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
@@ -47,8 +47,8 @@ interface EventSource {
 export type ReadEvent = string | TimedEvent;
 
 /**
- * Checks a parsed event, and returns what is stored. Throws bad_event, which names the wrong `field`, and the `index`
- * if it is given.
+ * Checks a parsed event, and returns what is stored. Throws bad_event, which names the wrong `field` and, if `index` is
+ * given, the index of the event.
  */
 export function readEvent(value: unknown, index: number | undefined, source: EventSource): ReadEvent {
   try {
@@ -80,8 +80,8 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
 export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
 
 /**
- * Returns the type, URL and data of a parsed event. Throws BadEvent if one is wrong, or if the event has a field that
- * is not in `fields`, unless the limits allow unknown fields.
+ * Returns the type, URL and data of a parsed event. Throws BadEvent if one of them is wrong, or if the event has a
+ * field that is not in `fields` and `limits` do not allow unknown fields.
  */
 export function readContent(value: unknown, limits: EventLimits, fields: ReadonlySet<string>): EventContent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -125,8 +125,8 @@ function readTimestamp(timestamp: unknown): number | undefined {
 }
 
 /**
- * Returns the time at which an event is to be published; undefined means at once. Does not check whether `at` is more
- * than a year ahead, because a script checks this later, by Redis's clock.
+ * Returns the time at which an event is to be published, or undefined for an event that is published at once. Does not
+ * check whether `at` is more than a year ahead: a script does, by Redis's clock.
  */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;
@@ -148,8 +148,8 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
 }
 
 /**
- * Returns the timestamp that a client of the Ruby Routemaster means. It may send `false` for no timestamp, a number as
- * text, or a number with a fraction, which is cut off.
+ * Returns the timestamp that a client of the Ruby Routemaster means. Such a client may send `false` for no timestamp, a
+ * number as text, or a number with a fraction, which is cut off.
  */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;

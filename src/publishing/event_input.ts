@@ -14,7 +14,7 @@ import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDe
 export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event apart from its data. */
 const ENVELOPE_LENGTH = 16_384;
-/** Number of characters of NDJSON to read, in about a millisecond, before other requests are served. */
+/** Number of characters of NDJSON that are read, in about a millisecond, before other requests are served. */
 const STEP_LENGTH = 16_384;
 
 /** The body of a request to publish. */
@@ -26,20 +26,21 @@ interface EventBody {
   limits: EventLimits;
 }
 
-/** True if `readInSteps` should read this body, because it is long. */
+/** True if a body is so long that `readInSteps` should read it. */
 export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
   return text.length > SHORT_TEXT;
 }
 
 /**
- * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large or bad_event. bad_event names
- * the wrong `field`, and the `index` of the event if the body can have several.
+ * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large or bad_event. A bad_event
+ * names the wrong `field` and, if the body can have several events, the `index` of the event.
  */
 export function readEvents(body: EventBody): ReadEvent[] {
   const max = maxSizeIn(body);
   const { text, isNdjson } = body;
   if (isNdjson) return readAll([...parseLines(text, max)].flat(), [], body);
-  // `max` is for one event. A longer array is parsed in pieces, so that the size of each event is checked.
+  // `max` is the maximum size of one event. An array that is too long for one event is parsed in pieces, so that the
+  // size of each event is checked.
   if (text.length > max.length && isArray(text)) return readAll([...parsePieces(text, max)].flat(), [], body);
   const value = parseBody(text, max);
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
@@ -67,8 +68,8 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 }
 
 /**
- * Returns the maximum size of an event's text. Each delimiter takes a byte of JSON, so an event with more delimiters
- * than the allowed number of bytes is too long.
+ * Returns the maximum size of an event's text. A delimiter takes at least one byte, so an event with more delimiters
+ * than the maximum number of bytes is too long.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {
@@ -89,8 +90,8 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
 }
 
 /**
- * These two expressions find a mistake: several events without an array around them, on separate lines or on one line.
- * The error message then says how to send such events.
+ * Two signs of a mistake: several events without an array around them, on separate lines or on one line. The error
+ * message then says how to send several events.
  */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;
@@ -152,7 +153,7 @@ function* parseLines(text: string, max: MaxSize): Generator<unknown[]> {
   yield values;
 }
 
-/** Does the same as `parseLine`, for a line of a text for which `isPlainJson` is true. */
+/** Does the same as `parseLine`, but faster, for a line of a text for which `isPlainJson` is true. */
 function parsePlainLine(line: string, index: number, max: MaxSize): unknown {
   try {
     return JSON.parse(line);
@@ -174,9 +175,9 @@ function parseLine(line: string, index: number, max: MaxSize): unknown {
 }
 
 /**
- * Throws if JSON text is too long for an event. Throws also if text longer than SHORT_TEXT is nested too deeply, or has
- * too many delimiters (brackets, commas and quotes outside of strings). This is checked before the text is parsed,
- * because parsing takes several times as long.
+ * Throws if JSON text is too long for an event. A text longer than SHORT_TEXT must also not be nested too deeply, or
+ * have too many delimiters (brackets, commas and quotes outside of strings). These checks come before the parsing,
+ * which takes several times as long.
  */
 function refuseHuge(json: string, max: MaxSize, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= max.length) return;

@@ -17,8 +17,9 @@ const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns the digests that identify a publication. `body` is the text as received, because the bus gives parsed events
- * new ids and timestamps in each attempt. NUL separates the texts, because tokens and topics cannot contain it.
+ * Returns the digests that identify a publication. `body` is the text as received: parsed events would differ between
+ * attempts, because the bus gives them new ids and timestamps. A NUL separates the texts, because tokens and topics
+ * cannot contain NUL.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {

@@ -3,14 +3,14 @@ import { BusError } from '../errors.ts';
 const LONGEST_KEY = 255;
 // Matches a string of RFC 9651 (structured fields) that has only visible characters and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// Matches an idempotency key without quotes, as many clients send it: visible characters except `"`, `\`, `,` and `;`.
-// The first two show a broken quoted key. A comma shows that Node has joined several headers of the same name. A
-// semicolon begins parameters in RFC 9651.
+// Matches an idempotency key without quotes, as many clients send it: visible characters except four. A `"` or `\`
+// shows a broken quoted key. A comma shows that Node has joined several headers of the same name. A semicolon begins
+// parameters in RFC 9651.
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**
  * Returns the key in an Idempotency-Key header (draft-ietf-httpapi-idempotency-key-header), with or without quotes;
- * undefined without a header. Throws bad_header if it has no valid key.
+ * undefined without a header. Throws bad_header if the header has no valid key.
  */
 export function readIdempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;

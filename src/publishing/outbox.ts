@@ -14,15 +14,15 @@ const MAX_ENTRIES = 500;
  */
 const READ_EVERY_MS = 20;
 /**
- * An outbox is busy if the entries that were lately read from it have a total weight of BUSY or more. The weight of an
- * entry is 1 when it is read, 0.37 after RECENT_MS, and 0.14 after twice RECENT_MS.
+ * An outbox is busy if about this many entries or more were lately read from it. Older entries count less: an entry
+ * counts as 1 when it is read, as 0.37 after RECENT_MS, and as 0.14 after twice RECENT_MS.
  */
 const BUSY = 5;
 const RECENT_MS = 100;
 
 /**
- * The worker that holds the job of an outbox under the lease `lease`. The worker loses the job after `leaseMs` without
- * a sign of life.
+ * The worker that runs the job of an outbox. `lease` is the number of the worker's lease for this job. The lease
+ * expires after `leaseMs` without a sign of life from the worker.
  */
 interface OutboxHolder {
   worker: string;
@@ -40,24 +40,24 @@ export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
  * The entries that were last read from an outbox: their `count`, their `bytes`, and the number of the `last` one. The
- * next call of the script `read_outbox` removes them.
+ * next call of the script `read_outbox` removes these entries.
  */
 interface LastRead {
   last: number;
   count: number;
   bytes: number;
   /**
-   * The partitions that did not apply their entries in time. These entries are set aside, so that the other partitions
-   * need not wait.
+   * The partitions that did not apply their entries in time. Their entries are set aside, so that other partitions need
+   * not wait for them.
    */
   late: string[];
 }
 
 /**
  * Empties outboxes. An outbox is a list in one partition, its home, of entries that other partitions must apply
- * (lua/publishing/outboxes.lua). If a partition does not apply its entries in time, they are set aside: home moves them
- * to a list for that partition alone. Several processes may send the same entries, because a partition applies each
- * entry once and in order.
+ * (lua/publishing/outboxes.lua). If a partition does not apply its entries in time, the home sets them aside: it moves
+ * them to a list for that partition alone. Several processes may safely send the same entries, because a partition
+ * applies each entry once and in order.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -67,8 +67,8 @@ export class Outbox {
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate maximum bytes of set-aside entries that are sent at a time. It becomes 1 (one entry at a time) if Redis
-   * has no memory for so many bytes, and grows with each success.
+   * Approximate maximum bytes of set-aside entries that are sent at a time. If Redis has no memory for so many bytes,
+   * this becomes 1, which means one entry at a time. It grows again with each success.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -86,7 +86,7 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // `behind` has the partitions for which entries are set aside. Those entries must be applied first. Those for
+      // `behind` has the partitions with older entries that are set aside and must be applied first. The entries for
       // `to` were applied above, but another process may have set aside more entries since.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
@@ -98,7 +98,7 @@ export class Outbox {
 
   /**
    * Makes the other partitions apply the entries in the outbox of `home`, until none is left. `holder` is the worker
-   * with the job of the outbox. The script call that finds the outbox empty also deletes this job.
+   * that runs the job of the outbox. The script call that finds the outbox empty deletes this job too.
    */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
     for (let lastRead: LastRead | undefined; !signal.aborted; ) {
@@ -106,7 +106,7 @@ export class Outbox {
       if (entries.length === 0) return ended ? 'ended' : 'lost';
       const failed = await this.#apply(home, entries, behind);
       lastRead = lastReadOf(entries, [...behind, ...failed.keys()]);
-      // After a full read (MAX_ENTRIES) there is no wait, because the outbox probably has more entries.
+      // If MAX_ENTRIES were read, the outbox probably has more entries, so the next read does not wait.
       if (this.#isBusy(home, entries.length) && entries.length < MAX_ENTRIES)
         await sleep(READ_EVERY_MS - (clock.monotonicMs() % READ_EVERY_MS), signal);
     }
@@ -115,9 +115,9 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. `holder` is the worker with the job for this list of entries. When no entry is left, the result is
-   * `ended` if this job was deleted in the same step. It is `lost` if the worker no longer holds the job, or if there
-   * is no `holder`. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
+   * returns true. `holder` is the worker that runs the job for these entries. MoveEnd explains the results; without
+   * `holder`, the result is `lost` when no entry is left. Throws StorageUnavailable or StorageFull if `to` cannot apply
+   * the entries.
    */
   async emptyAside(
     home: Partition,
@@ -137,8 +137,8 @@ export class Outbox {
         await this.#applying.apply(home, to, entries, { inTime: holder !== undefined, alone: true });
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // Moving one MB takes several MB of memory for a moment, which a full Redis may not have. So the move is tried
-        // again with one entry at a time. If even that fails, the error is thrown.
+        // Applying one MB takes several MB of memory for a moment, which a full Redis may not have. So the entries are
+        // sent again one at a time. If Redis has no memory even for one entry, the error is thrown.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         lastRead = undefined;
@@ -168,9 +168,9 @@ export class Outbox {
   }
 
   /**
-   * Makes each partition apply the entries that are for it. Skips the partitions in `behind`: older entries are set
-   * aside for them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for any other
-   * partition up to PATIENCE_MS. Resolves with the error of each partition that has failed.
+   * Makes each partition apply the entries that are for it. Skips the partitions in `behind`, because older entries are
+   * set aside for them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for any
+   * other partition up to PATIENCE_MS. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,

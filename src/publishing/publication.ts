@@ -19,7 +19,10 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
   events: ReadEvent[];
 }
 
-/** The result of a publication, see lua/publishing/publish.lua. Only `accepted` means that this call has stored it. */
+/**
+ * The result of a publication, see lua/publishing/publish.lua. `accepted` is the only outcome that means that this call
+ * has stored the publication.
+ */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
@@ -41,7 +44,8 @@ export interface Stored {
    */
   outcomes: { outcome: Outcome; subscribers: number }[];
   /**
-   * How many events were added to the queues of subscribers. A subscriber has one entry for each topic of these events.
+   * How many events were added to the queues of subscribers. If a subscriber got events of several topics, it is listed
+   * once for each topic.
    */
   added: [subscriber: string, events: number][];
 }
@@ -102,7 +106,7 @@ export function addedBySubscriber({
   return subscribers === '' ? [] : subscribers.split('\n').map((token) => [token, events]);
 }
 
-/** Counts in the metrics what a script has published. */
+/** Counts in the metrics the events that a script has published. */
 export function countPublished(
   figures: PublishFigures,
   published: readonly ({ topic: string; bytes: number } & Reply<'publish'>['addedByTopic'][number])[],
@@ -115,7 +119,7 @@ export function countPublished(
 
 /**
  * True if two consecutive publications can be sent to Redis as one: both are of the same topic and client, and neither
- * has an idempotency key. Joining them saves a fifth of Redis's CPU under load.
+ * has an idempotency key. Sending them as one saves a fifth of Redis's CPU under load.
  */
 function goAsOne(one: Publication, next: Publication): boolean {
   if (one.topic !== next.topic || one.client !== next.client) return false;

@@ -19,10 +19,10 @@ import { type RefusalLimits, refusal } from './refusals.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /**
- * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further
- * publishes wait as text, which takes less memory. When parsed, 350 KB of tiny events take 12 MB. A process with 128
- * such publishes took 1.5 GB. A higher limit would not store them sooner, because one script call stores 2,000 events,
- * or one publication.
+ * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further ones
+ * wait as text, which takes less memory: 350 KB of tiny events take 12 MB when parsed, and a process with 128 such
+ * publishes took 1.5 GB. A higher limit would not store publishes sooner, because one script call stores only 2,000
+ * events, or one publication.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
@@ -94,7 +94,7 @@ export function publishApi(parts: PublishParts): Route[] {
       },
       /**
        * Publishes the events of a body. Resolves when Redis has stored them. An event with `at` or `delay` is stored
-       * until it is due. All others are stored for all subscribers of the topic.
+       * until it is due. Any other event is stored for all subscribers of the topic.
        */
       handle(call) {
         const limit = isLong(call) ? longPublishes : shortPublishes;
@@ -111,10 +111,10 @@ export function publishApi(parts: PublishParts): Route[] {
     const isNdjson = NDJSON.test(headers['content-type'] ?? '');
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await runSteps(readInSteps(body), client, budget) : readEvents(body);
-    // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
-    // removed, or its scopes narrowed.
+    // The client may have been removed, or its scopes narrowed, since the request arrived: a long publish may have
+    // waited for seconds behind others of its client.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
-    // `admit` has charged the first event, and the bytes.
+    // `admit` has charged the bytes and the first event. The other events are charged here.
     if (rateLimit && events.length > 1) rates = await rateLimit.charge(client, events.length - 1, 0);
     const publication: TimedPublication = { topic, client, events };
     if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);

@@ -12,9 +12,12 @@ import {
   storePublications,
 } from './publication.ts';
 
-/** Maximum events that one script call stores. A longer publication is stored alone. 2,000 block Redis for a few ms. */
+/**
+ * Maximum events that one script call stores. A longer publication is stored alone. Storing 2,000 events blocks Redis
+ * for a few ms.
+ */
 export const MAX_EVENTS_PER_CALL = 2000;
-/** Redis stores this many bytes in the time that one short event takes. A long event counts as several. */
+/** Storing this many bytes takes Redis as long as storing one short event. So a long event counts as several. */
 export const BYTES_PER_EVENT = 1000;
 
 /** A publication with the sum of its events' bytes, which is computed only once. */
@@ -58,8 +61,8 @@ export class Publisher {
    * with another Outcome if this call has stored nothing.
    *
    * Throws body_too_large if the topic has too many subscribers for so many events, and StorageFull if Redis is out of
-   * memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. The events may be
-   * stored then. With an idempotency key, they can safely be published again.
+   * memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. In this case the
+   * events may be stored or not. With an idempotency key, they can safely be published again.
    */
   publish(publication: Publication): Promise<Outcome> {
     const home = this.#partitions.ofTopic(publication.topic);

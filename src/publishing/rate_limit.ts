@@ -22,8 +22,8 @@ export interface RateHeaders {
 }
 
 /**
- * A token bucket of a client: for its events or for its bytes, as `name` says. It will be full again at `fullAtMs`, by
- * the monotonic clock.
+ * A token bucket of a client, which limits its events or its bytes, as `name` says. At `fullAtMs`, by the monotonic
+ * clock, the bucket will be full again.
  */
 interface Bucket {
   name: string;
@@ -84,8 +84,8 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for events that were admitted or published already. Resolves and throws like `admit`, but never
-   * with rate_limited.
+   * Charges a client for events that were admitted or published already. So this method never throws rate_limited, but
+   * otherwise resolves and throws like `admit`.
    */
   charge(client: string, events: number, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events, bytes, isAdmitted: true });

@@ -1,7 +1,7 @@
 import { BusError } from '../errors.ts';
 import type { PublishLimits, TimedOutcome } from './publication.ts';
 
-/** The limits that the errors name. */
+/** The limits whose values error messages state. */
 export interface RefusalLimits extends Pick<PublishLimits, 'idempotencyWindowMs' | 'maxClientKeys'> {
   maxClientDelayed: number;
   maxClientBytes: number;
@@ -9,7 +9,10 @@ export interface RefusalLimits extends Pick<PublishLimits, 'idempotencyWindowMs'
 
 const ADVICE = 'wait until some are published, delete some, or have';
 
-/** Returns the error for a publication that was refused; undefined if it was accepted, now or before (`repeated`). */
+/**
+ * Returns the error for a refused publication. Returns undefined if the publication was accepted, by this call or by an
+ * earlier one (`repeated`).
+ */
 export function refusal(
   { outcome, index = 0 }: TimedOutcome,
   topic: string,
@@ -54,7 +57,9 @@ export function refusal(
   }
 }
 
-/** Returns the error for a publication that was refused because of its topic, or undefined. */
+/**
+ * Returns the error for a publication that was refused because of its topic. Returns undefined for any other outcome.
+ */
 export function topicRefusal(outcome: TimedOutcome['outcome'], topic: string): BusError | undefined {
   if (outcome === 'outbox_full')
     return new BusError(

@@ -18,8 +18,8 @@ export class StorageGuard {
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * The partitions (by index) whose Redis was above the high mark at the last measurement, each with the time (ms)
-   * since which all measurements were above the mark.
+   * For each partition (by index) whose Redis was above the high mark at the last measurement: the time (ms) since
+   * which every measurement was above the mark.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -27,8 +27,8 @@ export class StorageGuard {
   #measuring: Promise<void> | undefined;
 
   /**
-   * Calls `onFull` after each measurement that found a Redis above the high mark, with the partitions of all such
-   * Redises. `onFull` must free memory if the shortage lasts.
+   * `onFull` is called after each measurement that found a Redis above the high mark, with the partitions of all such
+   * Redises. It must free memory if the shortage lasts.
    */
   constructor(
     partitions: Partitions,
@@ -43,8 +43,8 @@ export class StorageGuard {
   }
 
   /**
-   * The lowest memory limit (bytes) of the bus's Redises, as last measured. It is 0 if one of them has no limit, or if
-   * nothing has been measured yet. If the last measurement is old, a new one begins.
+   * The lowest memory limit (bytes) of the bus's Redises, as last measured. It is 0 if a Redis has no limit, or if
+   * nothing has been measured yet. If the last measurement is old, reading this property begins a new one.
    */
   get maxBytes(): number {
     if (!this.#isFresh) this.#measuring ??= this.#measureAll();
@@ -52,8 +52,8 @@ export class StorageGuard {
   }
 
   /**
-   * Throws StorageFull, or returns a promise that rejects with it, if the partition's Redis is too full. Call this, and
-   * await the result, before storing anything there.
+   * Throws StorageFull if the partition's Redis is too full, or returns a promise that rejects with StorageFull. Call
+   * this, and await the result, before storing anything in the partition.
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
@@ -95,7 +95,7 @@ export class StorageGuard {
 
   /**
    * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement. The list is
-   * empty if Redis cannot be reached. Storing will then throw StorageUnavailable anyway.
+   * empty if Redis cannot be reached, because an attempt to store anything will then throw StorageUnavailable.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

@@ -28,8 +28,8 @@ interface TestEventParts {
 }
 
 /**
- * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself.
- * `/subscriber/test` keeps the client's token, which may be a credential, out of the path, because routers log paths.
+ * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. The path
+ * `/subscriber/test` does not contain the client's token, because the token may be a credential, and routers log paths.
  */
 export function testEventApi({ partitions, guard, added }: TestEventParts): Route[] {
   const sending = {

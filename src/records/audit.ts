@@ -25,7 +25,7 @@ interface AuditFilter {
   action?: Action | undefined;
 }
 
-/** The id begins with the time in ms. A missing value is an empty text. */
+/** An entry as Redis has it. The id begins with the time in ms. A field without a value is an empty text. */
 export type StoredEntry = { id: string } & Record<string, string>;
 
 interface AuditParts {
@@ -63,8 +63,8 @@ export class Audit {
 
   /**
    * Returns up to `limit` matching entries that are older than `before`, newest first. `looked` is the number of
-   * searched entries. It is limited to MAX_SEARCHED, so a page may be short although more entries match. `next` is the
-   * `before` of the next page; undefined on the last page.
+   * searched entries. This number is limited to MAX_SEARCHED, so a page may be short although more entries match.
+   * `next` is the `before` of the next page; undefined on the last page.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -83,7 +83,10 @@ export class Audit {
     }
   }
 
-  /** Writes an entry. Entries keep the order in which their calls ended, even if some names take long to look up. */
+  /**
+   * Writes an entry. Entries are written in the order in which their calls ended, even if some names take long to look
+   * up.
+   */
   #write(about: Pick<Entry, 'role' | 'address'> & { action: Action }, ending: Promise<Ended>): void {
     this.#writing = this.#writing.then(async () => {
       const entry = { ...about, ...(await ending) };
@@ -103,7 +106,7 @@ export class Audit {
     return read.map(([id, flat]) => ({ id, ...Object.fromEntries(pairsOf(flat)) }));
   }
 
-  /** Stores an entry in Redis. Never throws. If Redis is away, only the log has the entry. */
+  /** Stores an entry in Redis. Never throws: if Redis is away, the entry is only in the log. */
   async #store(entry: Entry): Promise<void> {
     const maxEntries = this.#parts.config.auditEntries;
     if (maxEntries === 0) return;
@@ -141,7 +144,7 @@ export class AuditedCall {
   }
 
   /**
-   * Sets the target: what the call changes, such as a topic, or a client by its public name. Must be called before the
+   * Sets the target: what the call changes, such as a topic, or a client by its public name. Call this before the
    * change, because a removed client has no public name.
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
@@ -156,12 +159,15 @@ export class AuditedCall {
       );
   }
 
-  /** Settles with the result or the error of the call. Begins to write the entry, but does not wait for the writing. */
+  /**
+   * Settles as the call does, with its result or its error. Begins to write the entry, but does not wait for the
+   * writing.
+   */
   async of(calling: Promise<Answer>): Promise<Answer> {
     try {
       const answer = await calling;
       const { token } = (answer.body ?? {}) as { token?: string };
-      // The token of a new client is known only from the answer.
+      // If the call has made a client, the client's token is known only now, from the answer.
       if (token !== undefined) this.#target = this.#nameOf(token);
       this.#write(this.#ended(answer.status, answer.code));
       return answer;

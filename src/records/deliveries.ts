@@ -18,7 +18,7 @@ export interface DeliveryPlace {
 }
 
 interface Wanted {
-  /** Undefined stands for all subscribers. */
+  /** Tokens of subscribers. Undefined stands for all subscribers. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
   /** Limits the listing to batches whose `placeMs` is at least `sinceMs` and less than `untilMs`. */
@@ -31,16 +31,14 @@ interface DeliveryPage {
   deliveries: Delivery[];
   /** The place after which the next page begins. Undefined on the last page. */
   next: DeliveryPlace | undefined;
-  /**
-   * Number of batches that were looked at for the page, plus the number of indexes and logs that were searched for
-   * them.
-   */
+  /** Number of batches, indexes and delivery logs that were searched for the page. */
   looked: number;
 }
 
 /**
- * Lists, finds and retries batches. Batches that were accepted or dropped are listed and found by their records. With
- * `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
+ * Lists, finds and retries batches. When a batch has been accepted or dropped, only its record in the delivery log is
+ * left, which is listed and found like a batch. With `clients` (tokens of subscribers), a method sees only the batches
+ * of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;
@@ -61,8 +59,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A slice is short if no more batches follow, or if a script call has looked at its maximum of 2,000 batches. In
-      // both cases the page ends. In the second case, filling it could take many more script calls.
+      // A short slice ends the page. Either no more batches follow, or a script call has looked at its maximum of 2,000
+      // batches, and filling the page could take many more calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -79,9 +77,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that has more batches says where it stopped (`nextMs`, `nextId`). The page ends at the newest of
-    // these places. Example: partition 0 stopped at 12:00, and partition 1 at 11:00. The page ends at 12:00, because
-    // partition 0 may have more batches from the hour before, which belong between those of partition 1.
+    // Partitions stop at different places (`nextMs`, `nextId`), and the page must end at the newest of these places.
+    // For example, partition 0 stopped at 12:00, and partition 1 at 11:00. Partition 0 may have more batches from the
+    // hour before 12:00, which belong between those of partition 1. So the page ends at 12:00.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -93,7 +91,7 @@ export class Deliveries {
     };
   }
 
-  /** Returns the batch with this id, if it exists or has a record. `looked` is the number of searched records. */
+  /** Returns the batch with this id, or its record. `looked` is the number of records that were searched. */
   async find(
     id: string,
     clients?: readonly string[],
@@ -128,8 +126,8 @@ export class Deliveries {
   }
 
   /**
-   * Groups subscribers by partition. Without `clients`, returns each partition with an empty list, which scripts take
-   * to mean all subscribers.
+   * Groups subscribers by partition. Without `clients`, returns each partition with an empty list. For scripts, an
+   * empty list stands for all subscribers.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

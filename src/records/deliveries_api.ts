@@ -16,9 +16,9 @@ import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
 
-/** Looking at this many batches counts as one call in the rate limit. It takes Redis a quarter of a ms. */
+/** Looking at this many batches counts as one call in the rate limit, and takes Redis a quarter of a ms. */
 const LOOKED_PER_CALL = 100;
-/** Searching this many records of the delivery log counts as one call in the rate limit. It takes Redis 0.3 ms. */
+/** Searching this many records of the delivery log counts as one call in the rate limit, and takes Redis 0.3 ms. */
 const SEARCHED_PER_CALL = 10_000;
 
 const WHAT = 'batches';
@@ -69,8 +69,8 @@ interface DeliveriesParts extends AskedSubscribersParts {
 }
 
 /**
- * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client sees and tries its
- * own batches. Root sees and tries all batches. Viewers only see them.
+ * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client may do so with its
+ * own batches, and root with all batches. A viewer may only see all batches.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { deliveries } = parts;

@@ -3,7 +3,7 @@ import { ATTEMPT, type AttemptReport } from '../delivering/attempt_report.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 
-/** The states of a batch. docs/api.md says what each means. */
+/** The states of a batch. docs/api.md explains each state. */
 export const STATES = [
   'open',
   'ready',
@@ -51,7 +51,7 @@ type Entry = Reply<'list_deliveries'>['entries'][number];
 /** A record in the delivery log (lua/records/delivery_log.lua). */
 type Record = [
   endedAtUs: number,
-  /** 0 if the batch was closed when it was opened, because its first events filled it. */
+  /** 0 if the first events filled the batch, so that it was closed when it was opened. */
   closedAtMs: number,
   openedAtMs: number,
   events: number,
@@ -85,8 +85,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // The first attempt began at `first` if it has failed, and at `began` if it is still running. Neither is known if,
-  // for example, a Ruby Routemaster made the attempt.
+  // The first attempt began at `first` if it has failed, and at `began` if it is still running. For an attempt by a
+  // Ruby Routemaster, for example, neither time is known.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

@@ -4,8 +4,8 @@ import type { Commands } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * A call of a JobPlace stops after it has asked this many workers or subscribers for their jobs, and returns the jobs
- * found so far. 1,000 take Redis about a millisecond.
+ * Maximum workers or subscribers that one call of a JobPlace asks for their jobs. The call then returns the jobs found
+ * so far. Asking 1,000 takes Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
 /** Number of workers or subscribers that one SSCAN reads. One call of a JobPlace may send several SSCAN commands. */
@@ -21,20 +21,25 @@ export interface FoundJob {
   sinceMs?: number;
 }
 
-/** How far a JobPlace has read. For a list it is the number of jobs that have been read. */
+/**
+ * Where a JobPlace stopped reading, so that the next call can continue there. For a list of jobs, for example, the
+ * position is the number of jobs that have been read.
+ */
 export type Position = readonly string[];
 
-/** The next call continues after `end`, which is undefined if no job follows. */
+/**
+ * The jobs that one call of a JobPlace has read. `end` is where the next call continues; undefined if no job follows.
+ */
 interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** Number of workers (for held jobs) or subscribers (for waiting jobs) that were asked for their jobs. */
+  /** Number of workers (for pending jobs) or subscribers (for waiting jobs) that were asked for their jobs. */
   looked?: number;
 }
 
 /**
- * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It continues after
- * the position `after`. It may return fewer jobs although more follow (see MAX_LOOKED_THROUGH).
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. The function
+ * continues after the position `after`. It may return fewer jobs although more follow (see MAX_LOOKED_THROUGH).
  */
 export type JobPlace = (
   redis: Commands,
@@ -47,13 +52,12 @@ export type JobPlace = (
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-/** Returns the functions that together read all jobs of a queue with this state. */
+/** Returns the functions that together read all jobs that a queue has in this state. */
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // Jobs enter this list at the left and leave it at the right. If a job enters between two pages that are read from
-  // the left, the later page repeats one job. Reading from the right would be worse: if a job left, the later page
-  // would miss one.
+  // Jobs enter this list at the left and leave it at the right. Reading from the left shows a job twice if another job
+  // enters between two pages. Reading from the right would miss a job if another job leaves, which is worse.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -79,9 +83,9 @@ function scheduledJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads the waiting jobs of all subscribers, one subscriber after the other. A position has the SSCAN cursor in the set
- * of subscribers, and the last subscriber that was read (see `scanNames`). If only some jobs of this subscriber were
- * read, the position also says which job was the last one (see `sorted`).
+ * Reads the waiting jobs of all subscribers, one subscriber after the other. A position has the cursor of the SSCAN
+ * over all subscribers, and the last subscriber that was read (see `scanNames`). If this subscriber has more jobs, the
+ * position also has the last of its jobs that was read (see `sorted`).
  */
 const waitingJobs: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -108,8 +112,8 @@ const waitingJobs: JobPlace = async (redis, keys, after, max) => {
 };
 
 /**
- * Reads the jobs that workers hold, one worker after the other. A position has the SSCAN cursor in the set of workers,
- * and the last worker that was read (see `scanNames`).
+ * Reads the jobs that workers hold, one worker after the other. A position has the cursor of the SSCAN over all
+ * workers, and the last worker that was read (see `scanNames`).
  */
 function heldJobs(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
@@ -129,7 +133,7 @@ function heldJobs(q: QueueName): JobPlace {
       for (const [index, [lease, held]] of (await Promise.all(found)).entries()) {
         if (held.length > 0 && jobs.length === max) return { jobs, looked, end: [cursor, last] };
         last = workers[index] as string;
-        // The number of a lease is the time (µs) at which it was given.
+        // The number of a lease is the time (µs) at which the worker got the job.
         const since = lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
         for (const packed of held) jobs.push({ packed, worker: last, ...since });
       }
@@ -141,9 +145,9 @@ function heldJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. A listing can stop between two of
- * these names, and continue later: it stores `cursor` and the last name that it used, repeats the SSCAN, and skips the
- * names up to that one.
+ * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. Because they are sorted, a listing
+ * that stopped between two names can continue: it repeats the SSCAN from the same cursor, and skips all names up to the
+ * last one that it used.
  */
 async function scanNames(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -157,8 +161,8 @@ interface Entry {
 }
 
 /**
- * Reads jobs from a sorted set. A position has the score of the last job that was read. Because several jobs may have
- * the same score, it also has the job itself (as Base64).
+ * Reads jobs from a sorted set. A position has the score of the last job that was read and, because several jobs may
+ * have the same score, the job itself (as Base64).
  */
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];
@@ -179,9 +183,9 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank (the index in the sorted set) at which the next read begins: behind the last job that was read.
- * `lastHasMoved` is true if that job is gone or has another score now. In this case the read begins at the first job
- * with the old score or a higher one.
+ * Returns the rank (the index in the sorted set) at which the next read begins: behind the last job that was read. If
+ * that job is gone or has another score now, `lastHasMoved` is true, and the read begins at the first job that has at
+ * least the old score.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

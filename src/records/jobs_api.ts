@@ -35,7 +35,7 @@ export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
       query: QUERY,
       answers: { 200: z.array(JOB) },
       async handle({ caller, path, query: { limit, cursor, ...filter } }) {
-        // The cursor is encrypted for its path and filter, so it cannot be used in another listing.
+        // The cursor is encrypted for this path and filter, so that it cannot be used in another listing.
         const listing = `${path} ${filter.queue} ${filter.state}`;
         const place = cursor && (await pages.open(listing, 'cursor', cursor));
         const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);

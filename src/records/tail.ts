@@ -6,7 +6,7 @@ import { NAMED } from '../routing/schemas.ts';
 import type { Partition } from '../store/partition.ts';
 import { msOf } from '../store/replies.ts';
 
-/** Used instead of a topic's name if somebody watches all topics. No topic has this name. */
+/** Stands for all topics where the name of a watched topic is expected. No topic has this name. */
 const ALL_TOPICS = '*';
 /** Time for which a topic is watched after somebody has last asked for its events. */
 const WATCH_MS = 15_000;
@@ -17,12 +17,15 @@ const KEPT = 100;
 const MAX_EVENT_BYTES = 2000;
 /** Interval at which a process asks Redis which topics are watched, and sends Redis the events of these topics. */
 const INTERVAL_MS = 1000;
-/** Maximum events of a watched topic that a process notes in one interval. Further events are only counted. */
+/**
+ * Maximum events of a watched topic that a process notes in one interval. Further events in the interval are only
+ * counted.
+ */
 const MAX_NOTED = 25;
 
 /**
- * An accepted event as `/tail` shows it. Redis and this process have the publisher's token in the field `client`; the
- * public name replaces it when the event is shown.
+ * An accepted event as `/tail` shows it. In Redis and in this process, `client` is the publisher's token. The public
+ * name replaces the token when the event is shown.
  */
 export const TAIL_ENTRY = z
   .object({
@@ -51,7 +54,7 @@ type Noted = Omit<TailEntry, 'event' | 'at'> & { text: string; atMs: number };
 /** The events of one watched topic in one interval, MAX_NOTED at most. */
 class Notes {
   readonly noted: Noted[] = [];
-  /** Number of events that came after the last one in `noted`, and had no room there. */
+  /** Number of events since the last one in `noted` that were not noted, because MAX_NOTED were noted already. */
   skipped: number;
 
   constructor(skipped = 0) {
@@ -116,7 +119,10 @@ export class Tail {
     return entries.map((entry) => parseOwnJson(entry) as TailEntry);
   }
 
-  /** Sends Redis the events of watched topics that were noted in the last second. If that fails, they are not shown. */
+  /**
+   * Sends Redis the events of watched topics that were noted in the last second. If Redis fails, these events are never
+   * shown.
+   */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
     const before = this.#notes;
@@ -148,8 +154,8 @@ export class Tail {
 
 /**
  * Returns the events of one interval for a watched topic, or for ALL_TOPICS. If nobody watched the topic when the
- * interval began, `notes` has no entry for it. Its events are then picked from the entry ALL_TOPICS. Their `skipped`
- * becomes 0, because that entry counts the skipped events of all topics together.
+ * interval began, the topic has no entry in `notes`, and its events are taken from the entry ALL_TOPICS. Their
+ * `skipped` is set to 0, because that entry counts the skipped events of all topics together.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../errors.ts';
 
-/** The rules by which the bus answers its callers. docs/migrating.md explains those of the compatibility mode. */
+/** The rules by which the bus answers its callers. docs/migrating.md explains the rules of the compatibility mode. */
 export interface Dialect {
   /** The status of an accepted publish. */
   published: 200 | 204;
@@ -13,13 +13,13 @@ export interface Dialect {
   /** True if a new client gets a secret when its request has neither a `token` nor the field `secret`. */
   makesSecrets: boolean;
   /**
-   * True if calls that the Ruby Routemaster has too ignore unknown query parameters (see routing/query.ts). Other calls
-   * refuse them.
+   * True if calls that also exist in the Ruby Routemaster ignore unknown query parameters (see routing/query.ts). All
+   * other calls refuse unknown parameters.
    */
   ignoresUnknownParameters: boolean;
-  /** True if `GET /subscriptions` shows a client all subscribers, and not only itself. */
+  /** True if `GET /subscriptions` shows a client all subscribers. Otherwise it shows a client only itself. */
   listsOthers: boolean;
-  /** True if a subscriber's `max` (events per batch) above 10,000 is lowered to 10,000, and not refused. */
+  /** True if a subscriber's `max` (events per batch) above 10,000 is lowered to 10,000. Otherwise it is refused. */
   cutsMax: boolean;
   events: EventDialect;
 }
@@ -27,11 +27,9 @@ export interface Dialect {
 /** Rules for the fields of an event. */
 export interface EventDialect {
   maxUrlLength: number;
-  /** True if unknown fields of an event are dropped, and not refused. */
+  /** True if unknown fields of an event are dropped. Otherwise an event with such fields is refused. */
   ignoresUnknownFields: boolean;
-  /**
-   * True if these timestamps are accepted too: strings of digits, numbers with a fraction, and false (no timestamp).
-   */
+  /** True if a timestamp may also be a string of digits, a number with a fraction, or false (no timestamp). */
   loosensTimestamps: boolean;
 }
 

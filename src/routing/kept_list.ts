@@ -4,7 +4,7 @@ import { clock } from '../clock.ts';
 const LIST_KEPT_MS = 10_000;
 
 interface Source<T> {
-  /** Resolves with the present number of entries. A kept list of another length is outdated. */
+  /** Resolves with the present number of entries. A kept list that has another number of entries is outdated. */
   count: () => Promise<number>;
   /** Resolves with all entries, in any order. */
   read: () => Promise<T[]>;
@@ -13,9 +13,9 @@ interface Source<T> {
 }
 
 /**
- * A sorted list that this process keeps. It is read again after ten seconds, after `forget`, or if Redis has another
- * number of entries. Within the ten seconds it can miss a change that another process has made without changing the
- * number of entries, such as a new name.
+ * A sorted list that this process keeps in memory. The list is read again after ten seconds, after `forget`, or if
+ * Redis has another number of entries. So if another process changes an entry, such as a name, but not the number of
+ * entries, the change can be missing for up to ten seconds.
  */
 export class KeptList<T> {
   readonly #source: Source<T>;
@@ -32,13 +32,14 @@ export class KeptList<T> {
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // The list is outdated. If another call has already begun to read it again, this call shares that reading.
+      // The list is outdated. If another call has already begun to read the list again, this call waits for the same
+      // reading.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();
   }
 
-  /** Makes the next call of `sorted` read the list again. To be called when this process has changed what is listed. */
+  /** Makes the next call of `sorted` read the list again. Call this when this process has changed an entry. */
   forget(): void {
     this.#kept = undefined;
     this.#untilMs = 0;

@@ -9,7 +9,8 @@ type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /**
  * Returns an answer that lists all entries, as `show` converts them. A long list is converted and sent in pieces, so
- * that other requests can be handled in between. `page` has the `Link` header and the cost of one page of a listing.
+ * that other requests can be handled in between. If `all` is only one page of a listing, `page` gives the `Link` header
+ * and the cost of the page.
  */
 export async function listed<T, Shown>(
   all: readonly T[],

@@ -30,7 +30,7 @@ export const TIME = z
 
 /**
  * The schema of a query parameter that says where a page begins. Callers copy its value from the `Link` header of the
- * page before. It is encrypted, because it may contain a secret token.
+ * page before. The value is encrypted, because it may contain a secret token.
  */
 export const PLACE = z
   .string(PLACE_RULE)
@@ -60,7 +60,7 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** How many calls the entries cost in the caller's rate limit. The request itself costs one more. */
+  /** How many calls the entries of the page cost in the caller's rate limit. The request itself costs one more. */
   priceInCalls: number;
 }
 
@@ -115,8 +115,8 @@ export class Pages {
   }
 
   /**
-   * Decrypts the place that `seal` has encrypted for this `path`. Throws bad_query if `text` is no such place. `name`
-   * is the query parameter that has the value `text`.
+   * Decrypts the place that `seal` has encrypted for this `path`. Throws bad_query for any other `text`. `name` is the
+   * query parameter that has the value `text`.
    */
   async open(path: string, name: string, text: string): Promise<string> {
     const bytes = Buffer.from(text, 'base64url');

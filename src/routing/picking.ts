@@ -1,17 +1,17 @@
 /**
- * Number of entries that count as one call in the caller's rate limit. Every entry that a route reads counts, even if
- * it is not shown: reading 10,000 names takes 7 ms. `pickPage` counts only the entries that it gets. So a route should
- * pass all that it has read, and select by `matches`. If a route leaves some out beforehand, it must add their cost
- * itself. test/routing/listing_costs.test.ts checks this.
+ * Reading this many entries counts as one call in the caller's rate limit, even if the entries are not shown: reading
+ * 10,000 names takes 7 ms. `pickPage` counts the entries that it gets. So a route should pass all entries that it has
+ * read, and select by `matches`. If a route leaves out entries beforehand, it must add their cost itself.
+ * test/routing/listing_costs.test.ts checks this.
  */
 export const ENTRIES_PER_CALL = 1000;
 
 interface Picking<T, Rank> {
-  /** True for entries to list; by default all are. */
+  /** True for an entry that is to be listed. By default all entries are listed. */
   matches?: (entry: T) => boolean;
   /**
-   * Returns the rank of an entry: the value by which it is sorted. A page consists of ranks, so a rank must also
-   * identify its entry, for example by a token.
+   * Returns the rank of an entry: the value by which entries are sorted. A page consists of ranks without entries, so a
+   * rank must also identify its entry, for example by a token.
    */
   rankOf: (entry: T) => Rank;
   /** True for a rank that comes after the last rank of the previous page. */
@@ -21,9 +21,8 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Returns a page of `all`, a list in any order. The page has the ranks of the entries, not the entries. `last` is the
- * last rank on the page, or undefined if no page follows. `priceInCalls` is what reading `all` costs in the caller's
- * rate limit.
+ * Returns a page of `all`, a list in any order. The page has only the ranks of its entries. `last` is the last rank on
+ * the page, or undefined if no page follows. `priceInCalls` is what reading `all` costs in the caller's rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;
@@ -39,8 +38,8 @@ export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) 
 }
 
 /**
- * Returns the first `count` entries of a list, sorted by `compare`. The rest is not sorted, so ten thousand entries
- * take only a millisecond.
+ * Returns the first `count` entries of a list, sorted by `compare`. The other entries are not sorted, so even ten
+ * thousand take only a millisecond.
  */
 function pickFirst<T>(all: Iterable<T>, count: number, compare: (one: T, other: T) => number): T[] {
   const first: T[] = [];

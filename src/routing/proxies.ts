@@ -10,8 +10,9 @@ const HOST = /^([a-z\d]([a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])(:\d{1,5})?$/i;
 const WITH_PORT = /^(?:\[([^\]]+)\]|([\d.]+))(?::\d+)?$/;
 
 /**
- * The routers (proxies) in front of this process. Each one appends the address of its caller to `X-Forwarded-For`. So
- * with n routers, the last n entries can be trusted. The caller may have written the entries before them.
+ * The routers (proxies) in front of this process. Each router appends the address of its own caller to
+ * `X-Forwarded-For`. So with n routers, the last n entries of this header can be trusted. Earlier entries cannot,
+ * because the caller may have written them.
  */
 export class Proxies {
   readonly #count: number;
@@ -21,8 +22,8 @@ export class Proxies {
   }
 
   /**
-   * Returns the IP address of the caller: what the outermost router has written to `X-Forwarded-For`. Without routers,
-   * or if that is no IP address, returns the address of the connection.
+   * Returns the IP address of the caller, which the outermost router has written to `X-Forwarded-For`. Returns the
+   * address of the connection if there are no routers, or if the header has no IP address there.
    */
   addressOf(request: IncomingMessage): string {
     const written = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';
@@ -32,8 +33,8 @@ export class Proxies {
   }
 
   /**
-   * True if the caller used https. The router that ends TLS writes `X-Forwarded-Proto`, and only its entry counts,
-   * because the caller may have sent others.
+   * True if the caller used https. The router that ends TLS says so in `X-Forwarded-Proto`. Only that router's entry
+   * counts, because the caller may have sent others.
    */
   cameByHttps(request: IncomingMessage): boolean {
     return this.#writtenByRouter(request.headers['x-forwarded-proto']) === 'https';
@@ -56,8 +57,8 @@ export class Proxies {
   #writtenByRouter(header: string | string[] | undefined): string | undefined {
     if (header === undefined || this.#count === 0) return undefined;
     const entries = String(header).split(',');
-    // A router that replaces the header, instead of appending to it, leaves fewer entries than there are routers. The
-    // first entry is used then.
+    // A router may replace the header instead of appending to it. There are then fewer entries than routers, and the
+    // first entry is used.
     return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
 }
@@ -68,12 +69,12 @@ function withoutMapping(address: string): string {
 }
 
 /**
- * Returns the text under which requests from an address are counted. For an IPv6 address this is its first half,
- * because one user has at least 2^64 addresses with the same first half.
+ * Returns the text under which requests from an address are counted. For an IPv6 address, this text is the first half
+ * of the address, because one user has at least 2^64 addresses with the same first half.
  */
 export function sourceOf(address: string): string {
   if (isIP(address) !== 6) return address;
-  // ipaddr.js cannot read the zone of some addresses, such as `fe80::1%br-lan`. So the zone is cut off.
+  // The zone is cut off, because ipaddr.js cannot read some zones, such as that of `fe80::1%br-lan`.
   const parsed = ipaddr.process(address.replace(/%.*/, ''));
   if (parsed instanceof ipaddr.IPv4) return parsed.toString();
   return parsed.parts

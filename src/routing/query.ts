@@ -7,7 +7,8 @@ import type { Route, Wording } from './route.ts';
 
 /**
  * Calls that the Ruby Routemaster has too, or that its clients make. These clients may send unknown query parameters,
- * because the Ruby Routemaster ignored them. Health checks are not listed, because they need no credentials.
+ * because the Ruby Routemaster ignored them. Health checks are not listed, because a route without credentials accepts
+ * unknown parameters anyway.
  */
 const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
   ...['GET /api_tokens', 'POST /api_tokens', 'DELETE /api_tokens/:token'],
@@ -17,19 +18,19 @@ const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
   ...['GET /pulse', 'GET /pulse/scaling'],
 ]);
 
-/** Declares the query parameters of a route by the schema of each. All others are refused. */
+/** Declares the query parameters of a route by the schema of each. All other parameters are refused. */
 export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
   return { schema: z.strictObject(shape), wording: wordingFor(Object.keys(shape)) };
 }
 
 const NO_PARAMETERS = parameters({});
 
-/** The rule in the error for a text parameter that occurs twice in a query. Its value is then a list. */
+/** What the error says about a text parameter that occurs twice in a query, because its value is then a list. */
 export const ONCE = 'must be given once';
 
 /**
- * Returns the schema of a parameter that names a client. `what` are the client's things that a call is about, such as
- * `triggers`.
+ * Returns the schema of a parameter that says whose things a call is about. `what` is the word for these things, such
+ * as `triggers`.
  */
 export const whose = (what: string) =>
   z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
@@ -40,9 +41,10 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the client that a call is about. For a client, this is the caller itself, and the parameter `field` is
- * refused. Root and viewers name a client in this parameter, so its value `given` is returned. It is undefined if they
- * leave the parameter out. `advicePart` is a part of the error message, such as `your own triggers are`.
+ * Returns the client that a call is about. A client's call is always about the client itself, and must not have the
+ * parameter `field`. In a call of root or a viewer, this parameter names the client: its value `given` is returned,
+ * which is undefined if the parameter is missing. `advicePart` is a part of the error message, such as `your own
+ * triggers are`.
  */
 export function clientNamed(
   caller: Caller,

@@ -9,7 +9,7 @@ export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
 /** Maximum bytes in the body of any request except a publish, unless its route sets `maxBodyBytes`. */
 export const MAX_BODY_BYTES = 128 * 1024;
 
-/** The roles that may call a route. With ANYONE, it needs no credentials. */
+/** The roles that may call a route. A route for ANYONE needs no credentials. */
 export const ANYONE = [] as const;
 export const CLIENTS = ['client'] as const;
 export const ROOT = ['root'] as const;
@@ -20,12 +20,13 @@ export const ALL = ['client', ...WATCHERS] as const;
 
 /**
  * The words of an error answer (RFC 9457) about input that does not match its schema: the error code and the `detail`.
- * `whole` is the `detail` if no field can be named, or if the function that describes the field is missing.
+ * `whole` is the `detail` if the error names no field, or if the function that would make a better `detail` (`field` or
+ * `unknown`) is missing.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
-  /** Returns the `detail` about one wrong field. */
+  /** Returns the `detail` about a field that breaks a rule. */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
 }
@@ -48,13 +49,13 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   /** The request itself, for the few handlers that need more of it. */
   request: IncomingMessage;
   /**
-   * The secret text that a form must send back, so that no page of another site can send the form. It is empty if there
-   * is no session.
+   * The secret text that a form must send back, so that no page of another site can send the form. The text is empty if
+   * there is no session.
    */
   formToken: string;
   /**
    * Tells the audit what the call changes, if the path and the query do not show it, as with forms. `name` is the name
-   * of the changed thing, or describes the act. `client` is the token of its client.
+   * of what is changed, or describes the change. `client` is the token of the client that the change concerns.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
 }
@@ -66,14 +67,16 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
-  /** How many calls this answer costs in the client's rate limit. CallLimits also counts the length of each answer. */
+  /**
+   * How many calls this answer costs in the client's rate limit. CallLimits adds a cost for the length of the answer.
+   */
   priceInCalls?: number | undefined;
-  /** For the audit: the code of the error that the body shows to a person. */
+  /** The code of the error that the body shows to a person. The audit records this code. */
   code?: ErrorCode | undefined;
   body?: unknown;
 }
 
-/** What the error page of a route shows or needs. */
+/** The failed call for which a route makes an error page. */
 export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
   caller: Caller | undefined;
   method: string | undefined;
@@ -85,8 +88,8 @@ export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
 type Answers = Record<number, z.ZodType | null>;
 
 /**
- * The compiler demands `priceInCalls` from every listing, so that no route forgets to count entries that it does not
- * show.
+ * Makes the compiler demand `priceInCalls` for every answer that is a list. Otherwise a route could forget to count the
+ * entries that it has read but does not show.
  */
 type Cost<Schema> = Schema extends z.ZodArray
   ? { priceInCalls: number }
@@ -105,7 +108,7 @@ type AnswerTo<A extends Answers> = {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 interface Row<R extends Role, Params, Query, Body, A extends Answers> {
-  /** True for a route that is served over plain http too, and while Redis is not ready. */
+  /** True for a route that is also served over plain http, and while Redis is not ready. */
   isHealthCheck?: true;
   params?: Input<Params>;
   /** The query parameters, made by `parameters` (routing/query.ts). Absent if there are none. */
@@ -116,37 +119,40 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   maxBodyBytes?: number;
   /** True if the handler itself parses the text of the body. */
   takesText?: true;
-  /** Describes the text of the body in the documentation, but does not check it. */
+  /** The schema of the text of the body, for the documentation only. It does not check the text. */
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. Other sites may link to it. Any other request that a page of another site makes is
-   * refused.
+   * limit of its IP address. Other sites may link to the route. Any request that another site's page makes in another
+   * way than by a link is refused.
    */
   isPublic?: true;
   /**
-   * Makes the page that shows an error. Present if the route is a page of the console, whose caller has a session
-   * instead of credentials.
+   * Makes the page that shows an error. Set for the pages of the console, whose callers have a session instead of
+   * credentials.
    */
   page?: (error: BusError, call: FailedCall) => Answer;
   /** The schema of a form's fields, without `form_token`, which has already been checked. */
   form?: Input<Body>;
   answers: A;
-  /** The name under which the audit records the call. Every change has one, except publishing, login and logout. */
+  /**
+   * The name under which the audit records the call. Every route that changes something has such a name, except
+   * publishing, login and logout.
+   */
   action?: Action;
-  /** The codes of errors that this route can cause, besides those of every route. */
+  /** The codes of errors that this route can cause, besides the errors that every route can cause. */
   errors?: readonly ErrorCode[];
   /** Called before the body is read. Throws for a call that can be refused without reading the body. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
   /**
    * Called with the body, for checks that may take a while, such as resolving a host name. Throws for a call that is to
-   * be refused. The credentials are checked again afterwards.
+   * be refused. Because of the delay, the credentials are checked again afterwards.
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing. Before any other call that changes something is handled, its credentials are checked again in
-   * Redis. The credentials of a publish are checked again only in the cache of clients, and only if the body took long
-   * to read.
+   * True for publishing. CallLimits does not limit publishes. Before any other change, the credentials are checked a
+   * second time, in Redis. Before a publish, they are checked again only in the cache of clients, and only if the body
+   * took long to read.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -158,8 +164,8 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   /** The roles that may make the call. Anybody may if the list is empty. */
   roles: readonly Role[];
   /**
-   * Marks the route of requests that match no other route. Each counts in the rate limit of its IP address, because its
-   * credentials are not checked.
+   * Marks the route of requests that match no other route. Each such request counts in the rate limit of its IP
+   * address, because its credentials are not checked.
    */
   isUnknown?: true;
 }

@@ -8,20 +8,21 @@ import type { Connection } from './master.ts';
 import { RedisCluster } from './redis_cluster.ts';
 import { addressOf, usesTls } from './redis_url.ts';
 
-/** Maximum time that a command waits for its reply. Then the connection is closed. */
+/** Maximum time that a command waits for its reply before the connection is closed. */
 const SILENCE_MS = 5000;
 const MAX_WAIT_MS = 2000;
 /**
  * Limits for a Redis with replicas (a cluster, or behind sentinels): the maximum wait before connecting again, and the
- * maximum time to connect or to ask a sentinel. They are short, because a new master may soon be ready, and a dead host
- * never answers.
+ * maximum time to connect or to ask a sentinel. Both limits are short, because a new master may soon be ready, and a
+ * dead host never answers.
  */
 const REPLICATED_MAX_WAIT_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
 /** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
-// ioredis's RedisOptions allows undefined for `replyMapping`, but its constructors do not. So that option is left out.
+// `replyMapping` is left out, because ioredis's RedisOptions allows undefined for it, but ioredis's constructors do
+// not.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -37,10 +38,9 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
     ...(usesTls(url) && { tls: encryption }),
     // Without this option, ioredis would send its name to Redis, by a command that the ACL would have to permit.
     disableClientInfo: true,
-    // A command whose reply was lost must not be sent again, because Redis may have applied it already.
+    // A command whose reply was lost must not be sent again, because Redis may have applied the command already.
     autoResendUnfulfilledCommands: false,
-    // This must not be null. Otherwise, in ioredis 6, commands that are pending when the connection is cut would never
-    // settle.
+    // With null, commands that are pending when the connection is cut would never settle in ioredis 6.
     maxRetriesPerRequest: 0,
     reconnectOnError: reconnectFromReplica(log),
     socketTimeout: SILENCE_MS,
@@ -69,9 +69,11 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error & { command?: { name: string } }) => {
-    // If Redis refuses SELECT, ioredis would use database 0, which may have another bus. So ioredis must reconnect.
+    // If Redis refuses SELECT, ioredis would go on in database 0, which may have another bus. A new connection prevents
+    // this.
     if (error.command?.name === 'select') redis.disconnect(true);
-    // This process itself closed a connection that was not ready yet, and ioredis reports that. It needs no warning.
+    // ioredis reports this error if the process itself closes a connection that is not ready yet. That needs no
+    // warning.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: messageOf(error) }, 'Redis cannot be reached; trying again');
     away = true;
@@ -99,7 +101,10 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
   };
 }
 
-/** Connects to Redis, or to the masters of a cluster. A cut connection is made again; until then commands fail. */
+/**
+ * Connects to Redis, or to the masters of a cluster. If a connection is cut, a new one is made, and commands fail until
+ * then.
+ */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   const { nodes, ...credentials } = addressOf(url);
   if (!nodes) return connectOne(url, log, tls);

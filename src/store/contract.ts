@@ -92,7 +92,10 @@ export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape]
 
 type Write = (value: never, into: ScriptArgument[]) => void;
 
-/** Returns a function that appends a value to the arguments of a script. A list is written as its length and items. */
+/**
+ * Returns a function that appends a value to the arguments of a script. A list is written as its length, followed by
+ * its items.
+ */
 export function writerOf(shape: Shape): Write {
   if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));

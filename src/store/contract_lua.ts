@@ -50,7 +50,7 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // Adding a field to a table later takes Redis half a microsecond, so the table is created with all its fields.
+  // The table is created with all its fields, because adding a field later takes Redis half a microsecond.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -82,8 +82,8 @@ function readList(shape: Shape, target: string): string[] {
 }
 
 /**
- * Returns lines of Lua that set `target` to an iterator over a list of objects. It returns the same table for every
- * object, with new values, so a script must not keep the table.
+ * Returns lines of Lua that set `target` to an iterator over a list of objects. The iterator returns the same table for
+ * every object, with new values, so a script must not keep the table.
  */
 function readEach(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);

@@ -8,7 +8,10 @@ import { publishingContracts } from './contracts/publishing.ts';
 import { recordsContracts } from './contracts/records.ts';
 import { subscribingContracts } from './contracts/subscribing.ts';
 
-/** For every script in `lua/`, the types of its arguments and reply. The comment at the script's head explains them. */
+/**
+ * For every script in `lua/`, the types of its arguments and reply. The comment at the head of a script says what each
+ * of them means.
+ */
 export const contracts = {
   ...authenticationContracts,
   ...deliveringContracts,

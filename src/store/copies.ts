@@ -7,8 +7,8 @@ export const BYTES_PER_COPY = 400;
 /**
  * Maximum copies of one publication, or of one script call for an outbox, a join or triggers. 100,000 copies block
  * Redis for 25 to 30 ms, and take 40 MB at most. The maximum also bounds the memory of a script, because Redis does not
- * interrupt a script when memory runs out. A call that reaches its maximum leaves the remaining events or outbox
- * entries to a later call. A publication is not divided in this way, but refused.
+ * interrupt a script when memory runs out. A publication with more copies is refused. Any other call that reaches its
+ * maximum leaves the remaining events or outbox entries to a later call.
  */
 export const MAX_COPIES = {
   /** The maximum for one publication. A publication that makes more copies is refused, unless it is a single event. */

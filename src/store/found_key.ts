@@ -1,13 +1,16 @@
 import { fixedText, type KeyName, LAYOUT } from './keys.ts';
 
-/** A key that was found in Redis: its name in the layout, and the variable parts of the key. */
+/** A key that was found in Redis, with its name in LAYOUT, and the parts of the key that vary, such as a token. */
 export interface FoundKey {
   key: string;
   name: KeyName;
   parts: string[];
 }
 
-/** Regular expressions for some variable parts. Others may have any characters: the token of a join has colons. */
+/**
+ * Regular expressions for some variable parts of keys. All other parts may have any characters: the token of a join,
+ * for example, has colons.
+ */
 const PART_SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 
 const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {

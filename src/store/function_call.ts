@@ -3,14 +3,15 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * A command text that is longer than this is converted to bytes in parts. V8 gives each string of more than 128 KiB its
- * own memory, and converting 240 KB at once took twice as long.
+ * A command text that is longer than this is converted to bytes in parts, because V8 gives each string of more than 128
+ * KiB its own memory: converting 240 KB at once took twice as long.
  */
 const PART_LENGTH = 65_536;
 
 /**
- * `FCALL` for a function with one key. Its reply has Buffers in place of texts. All arguments are joined to one string,
- * which is converted to bytes at once, or in parts if it is long. ioredis would convert or copy them one by one.
+ * `FCALL` for a function with one key. The reply has Buffers in place of texts. ioredis would convert or copy the
+ * arguments one by one. Here all arguments are joined to one string, which is converted to bytes at once, or in parts
+ * if it is long.
  */
 export class FunctionCall extends Command {
   readonly #name: string;

@@ -11,8 +11,8 @@ export interface FunctionLibrary {
 export const LIBRARIES = 'routemaster_';
 
 /**
- * Makes a library with a function for each script. Its name contains a digest of its code, so that two releases can use
- * the same Redis.
+ * Makes a library with a function for each script. The library's name contains a digest of its code, so that two
+ * releases can use the same Redis.
  */
 export function functionLibrary(scripts: readonly ScriptSource[]): FunctionLibrary {
   const before = preamble(scripts);

@@ -6,13 +6,13 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** After Redis has refused functions, calls run the scripts by EVALSHA for this time. */
+/** After Redis has refused functions, the same scripts are run by EVALSHA for this time. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
 /**
- * Matches the error of a Redis that does not know FCALL, or whose ACL forbids FCALL. If the ACL forbids a command
- * inside the function instead, the error has another text.
+ * Matches the error of a Redis that does not know FCALL, or whose ACL forbids FCALL. An ACL that forbids a command
+ * inside the function causes another error.
  */
 const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
@@ -41,7 +41,7 @@ export class Functions {
 
   /**
    * `key` is the one key that each FCALL names. A cluster finds the master by this key, and the function finds the
-   * prefix of the partition in it.
+   * prefix of the partition in this key.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
@@ -78,7 +78,10 @@ export class Functions {
     return reply;
   }
 
-  /** Loads the library. Returns true if Redis now has it, and false if Redis refuses it. A repeat is harmless. */
+  /**
+   * Loads the library. Resolves with true if Redis now has the library, and with false if Redis refuses it. Loading it
+   * again does no harm.
+   */
   load(redis: Redis): Promise<boolean> {
     this.#loading ??= this.#load(redis).finally(() => {
       this.#loading = undefined;
@@ -87,8 +90,8 @@ export class Functions {
   }
 
   /**
-   * Removes the libraries of other releases, if Redis permits that. A process of such a release that is still running
-   * loads its library again.
+   * Removes the libraries of other releases, if Redis permits that. If a process of another release is still running,
+   * it loads its library again.
    */
   async removeOthers(redis: Redis): Promise<void> {
     try {

@@ -8,12 +8,12 @@ export type QueueName = (typeof QUEUES)[number];
 /**
  * The names of the shares. A share limits how many workers all subscribers of one kind may hold together: `slow` is for
  * slow or new subscribers, `failing` for failing ones, and `joins` for joins. The script `acquire` and the listing of
- * jobs go through the shares in this order. Scripts get the names as the module `store/shares`.
+ * jobs go through the shares in this order. Scripts get the names in the module `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
 
-/** A job: a name with arguments. Redis stores a job in packed form, and finds it in its queue by this form. */
+/** A job: a name with arguments. Redis stores a job in packed form, and finds the job in its queue by this form. */
 export interface Job {
   name: string;
   args: unknown[];

@@ -106,14 +106,16 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * Each script call declares a single key: the prefix of the partition, followed by this text. On a cluster that key
+ * Each script call declares a single key: the prefix of the partition, followed by this text. In a cluster, this key
  * leads the call to the partition's master. The key must never exist. While a cluster moves the partition to another
- * master, key by key, the old master answers ASK for a missing key, so the script does not begin. If the key existed,
- * the script would begin, and fail half-way at the first key that has been moved.
+ * master, key by key, the old master refuses a call whose key is missing (ASK). If the key existed, a script would
+ * begin, and fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 
-/** Every channel. All begin with `wake`: the ACL in docs/operating.md lets the bus listen only to such channels. */
+/**
+ * Every channel. All begin with `wake`, because the ACL in docs/operating.md lets the bus listen only to such channels.
+ */
 export const CHANNELS = {
   wake: { pattern: 'wake:{kind}' },
   processes: { pattern: 'wake:processes:{type}' },

@@ -5,12 +5,12 @@ import type { Log } from '../log.ts';
 import { type Connection, isForbidden, Master } from './master.ts';
 import { hashTag } from './tags.ts';
 
-/** Interval of pings. Without them, a connection that was cut silently would look like one without messages. */
+/** Interval of pings. Without pings, a connection that was cut silently would look like one without messages. */
 const PING_EVERY_MS = 30_000;
 /**
- * Wait before listening again. It stays short, because a new master may take over at any moment, and its announcements
- * are lost until this process listens. All partitions wait equally long, so those of one master share the next
- * connection.
+ * Wait before listening again after a loss. This wait never grows, because a new master may take over at any moment,
+ * and its announcements are lost until this process listens. All partitions wait equally long, so that the partitions
+ * on one master share the next connection.
  */
 const LISTEN_AGAIN_MS = 100;
 
@@ -22,15 +22,15 @@ interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
   /**
-   * Called each time Redis has confirmed that it now sends the messages on these channels. Earlier messages may be
-   * lost, so a listener that depends on every message must look in Redis now.
+   * Called each time Redis has confirmed that from now on it sends the messages on these channels. Earlier messages may
+   * be lost, so a listener that depends on every message must look in Redis now.
    */
   listens(): void;
 }
 
 /**
  * Listens to channels, over connections of its own: one to the only Redis or, in a cluster, one to each master that has
- * the slot of a channel. A lost connection is made again.
+ * the slot of a channel. If a connection is lost, a new one is made.
  */
 export class Listener {
   readonly #connection: Connection;
@@ -54,7 +54,10 @@ export class Listener {
     }, PING_EVERY_MS);
   }
 
-  /** Begins to listen. Returns a function that stops it. When no audience is left, the connections are closed. */
+  /**
+   * Begins to listen. Returns a function that ends the listening of this audience. When no audience is left, the
+   * connections are closed.
+   */
   listen(audience: Audience): () => void {
     const ending = new AbortController();
     this.#audiences.add(audience);
@@ -68,7 +71,10 @@ export class Listener {
     };
   }
 
-  /** Listens to the channels of `audience` until `signal` is aborted, wherever their slot moves. */
+  /**
+   * Listens to the channels of `audience` until `signal` is aborted. If a cluster moves the channels to another master,
+   * goes on listening there.
+   */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const master = new Master(this.#connection, audience.channels[0] ?? '');
     const backoff = new Backoff();
@@ -77,8 +83,8 @@ export class Listener {
         await listenOn(this.#connectionTo(master), audience);
         backoff.reset();
       } catch (error) {
-        // Other errors are ignored, because the loop tries again. The master cannot be reached, is not known yet, or
-        // has changed.
+        // Any other error is temporary: the master cannot be reached, is not known yet, or has changed. So the loop
+        // tries again.
         if (isForbidden(error)) {
           this.#report(error, audience);
           await backoff.wait(signal);
@@ -133,8 +139,8 @@ export function isSharded([first = '']: readonly string[]): boolean {
 }
 
 /**
- * Listens until the connection has ended, or the slot has moved to another master. Rejects if it cannot begin, because
- * the connection fails or the ACL forbids the channels.
+ * Listens until the connection has ended, or the slot has moved to another master. Rejects if listening cannot begin,
+ * because the connection fails or the ACL forbids the channels.
  */
 async function listenOn(redis: Redis, audience: Audience): Promise<void> {
   const { promise: lost, resolve } = Promise.withResolvers<void>();
@@ -144,7 +150,8 @@ async function listenOn(redis: Redis, audience: Audience): Promise<void> {
     audience.listens();
     await lost;
   } finally {
-    // Other tries may use the same connection, and handlers of ended tries would pile up on it.
+    // The handlers are removed, because other tries may use the same connection. Otherwise handlers of ended tries
+    // would pile up on it.
     for (const event of ['end', 'moved']) redis.off(event, resolve);
   }
 }

@@ -6,10 +6,16 @@ import { slotOfKey } from './tags.ts';
 /** The connection of a process to one Redis, or its connections to the masters of a cluster. */
 export type Connection = Redis | RedisCluster;
 
-/** Maximum attempts of a call whose slot moves. All together take about a second. */
+/**
+ * Maximum attempts of a call while the slot of its key moves to another master. All attempts together take about a
+ * second.
+ */
 const MAX_TRIES = 10;
 
-/** The first words of temporary errors of Redis. Such an error is thrown as StorageUnavailable. */
+/**
+ * The first words of temporary errors of Redis. Such an error is thrown as StorageUnavailable, after which a caller can
+ * try again.
+ */
 const PASSING_WORDS = new Set([
   'LOADING',
   'BUSY',
@@ -25,7 +31,10 @@ const PASSING_WORDS = new Set([
   // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',
 ]);
-/** Matches the error of a command that the ACL forbids. Inside a script, the error in Redis 7.0 has no NOPERM. */
+/**
+ * Matches the error of a command that the ACL forbids. In Redis 7.0, the error lacks NOPERM if a script calls the
+ * command.
+ */
 const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 /** Matches the error of WAIT if Redis has just become a replica. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
@@ -35,7 +44,10 @@ const NO_MASTER = /^ERR WAIT cannot be used with replica/;
  */
 const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 
-/** How often each connection has become ready since it got a Master. When this grows, Redis may have lost data. */
+/**
+ * For each connection, how many times it has become ready since its first Master was made. When this number grows,
+ * Redis may have failed and lost data.
+ */
 const made = new WeakMap<Redis, { count: number }>();
 
 /** The Redis that has a key: on a cluster, the present master of the key's slot. */
@@ -44,7 +56,7 @@ export class Master {
   readonly #slot: number;
   /** The name of this Redis in errors. */
   readonly name: string;
-  /** True after the ACL forbade a command of a script that is called again and again (`Partition.runPermitted`). */
+  /** True after the ACL forbade a command of a script that is repeated until it succeeds (`Partition.runPermitted`). */
   wasForbidden = false;
 
   constructor(connection: Connection, key: string, name = 'Redis') {
@@ -86,17 +98,22 @@ export class Master {
     return new StorageForbidden(cause, this.name, this.address ?? this.name);
   }
 
-  /** Returns the Redis that has `key`, which need not be in a partition. On a cluster this may be another master. */
+  /**
+   * Returns the Redis that has `key`. On a cluster this may be another master than this one, because `key` need not be
+   * in a partition.
+   */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);
   }
 
   /**
    * Calls `act` with the connection to the master, and returns its result. If the key's slot has moved to another
-   * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all. Throws StorageFull if Redis
-   * is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable if Redis is not ready or
-   * cannot be reached. Any error that is not a reply of Redis becomes StorageUnavailable, except mistakes of the bus
-   * itself (MISTAKES), which are thrown unchanged. Other error replies are thrown without their `command`.
+   * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all.
+   *
+   * Throws StorageFull if Redis is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable
+   * if Redis is not ready or cannot be reached. Throws other error replies without their `command`. An error that is
+   * not a reply of Redis becomes StorageUnavailable, except for mistakes of the bus itself (MISTAKES), which are thrown
+   * unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -117,8 +134,7 @@ export class Master {
       new StorageUnavailable(cause, `${this.name} ${what}`, this.address ?? this.name);
     if (error instanceof StorageUnavailable || MISTAKES.some((each) => error instanceof each)) return error;
     if (!(error instanceof ReplyError)) return unavailable(error);
-    // ioredis adds the command to the error. It is removed here, because errors are logged, and a command may have
-    // secrets.
+    // ioredis adds the command to the error, but a command may have secrets, and errors are logged.
     delete (error as { command?: unknown }).command;
     const { message } = error as Error;
     if (isForbidden(error)) return this.forbids(error);

@@ -7,7 +7,7 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Time for which a Redis must store more than its high mark before the bus refuses publishes and drops data. A shorter
+ * A Redis must store more than its high mark for this time before the bus refuses publishes and drops data. A shorter
  * excess may be an error of measurement: Redis measures the buffers of its connections only once a second, and until
  * then a buffered reply of 255 MB looks like stored data.
  */
@@ -39,8 +39,8 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 const MEASURE_EVERY_MS = 5;
 
 /**
- * Waits until Redis has freed the memory of dropped data. Resolves with true if Redis still stores more than `target`
- * bytes then. Resolves with false as soon as it stores no more than that, or `signal` is aborted.
+ * Waits until Redis has freed the memory of dropped data. Resolves with true if Redis then still stores more than
+ * `target` bytes. Resolves with false as soon as Redis stores at most `target` bytes, or `signal` is aborted.
  */
 export async function staysAbove(
   target: number,
@@ -57,7 +57,10 @@ export async function staysAbove(
   return false;
 }
 
-/** Reads the memory of the fullest Redis. `missing` has the partitions that cannot be reached. Throws if none can. */
+/**
+ * Reads the memory of the fullest Redis. `missing` has the partitions that cannot be reached. Throws if no partition
+ * can be reached.
+ */
 export async function readFullestMemory(
   partitions: Partitions,
   limits: MemoryLimits,
@@ -95,8 +98,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of Redis's memory are buffers. INFO counts the buffers for replicas and the AOF in two ways:
- * in fields of their own, and in `mem_not_counted_for_evict`, which may include more. The larger number is used.
+ * Returns how many bytes of Redis's memory are buffers. INFO reports the buffers for replicas and the AOF twice: in
+ * fields of their own, and in `mem_not_counted_for_evict`, which may include more. The larger number is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -120,8 +123,9 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the high mark and the low mark, as the Ruby Routemaster had them. At the high mark `minFree` bytes are free,
- * and at the low mark twice as many. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 % of `max`.
+ * Returns the high mark and the low mark, with the same rules as the Ruby Routemaster. At the high mark `minFree` bytes
+ * are free, and at the low mark twice as many. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 %
+ * of `max`.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

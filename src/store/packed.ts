@@ -1,4 +1,7 @@
-/** Bytes as text, one character a byte (Latin-1). Sending it takes a third of the CPU that a Buffer takes. */
+/**
+ * Bytes as text, one character a byte (Latin-1). Sending such a text takes a third of the CPU that sending a Buffer
+ * takes.
+ */
 export class Packed {
   readonly text: string;
 

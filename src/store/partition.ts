@@ -24,8 +24,8 @@ interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
   /**
-   * Returns the script and its modules as one text, and its digest, for EVALSHA and EVAL. It is a function because
-   * making them takes a third of a millisecond, and they are needed only if Redis refuses functions.
+   * Returns the script and its modules as one text, and its digest, for EVALSHA and EVAL. Both are made only when Redis
+   * refuses functions, because making them takes a third of a millisecond.
    */
   standalone: () => { lua: string; sha: string };
 }
@@ -37,8 +37,8 @@ export interface PartitionOptions {
   /** True if the bus has several partitions. Errors then name the partition. */
   hasOthers?: boolean;
   /**
-   * The log gets one warning if Redis refuses functions, for example because an ACL forbids FCALL. Scripts then run by
-   * EVALSHA, which takes Redis longer. The log also gets the patterns of the keys that `skip` has skipped.
+   * The log gets one warning if Redis refuses functions, for example because an ACL forbids FCALL. Scripts are then run
+   * by EVALSHA, which takes Redis longer. The log also gets the patterns of the keys that `skip` has skipped.
    */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves. */
@@ -59,7 +59,6 @@ export class Partition {
   readonly prefix: string;
   /** The position of this partition in `Partitions.all`. */
   readonly index: number;
-  /** True if the bus has other partitions. */
   readonly hasOthers: boolean;
   readonly keys: Keyspace;
   /** The Redis that has the partition. */
@@ -89,8 +88,8 @@ export class Partition {
   }
 
   /**
-   * Number of times that this process has connected to Redis. When it grows, Redis may have failed and lost data. So a
-   * caller that keeps data of Redis in memory must then read the data again.
+   * Number of times that this process has connected to Redis. When this number grows, Redis may have failed and lost
+   * data. So code that keeps data of Redis in memory must then read the data again.
    */
   get connections(): number {
     return this.master.connections;
@@ -108,9 +107,9 @@ export class Partition {
   }
 
   /**
-   * Does the same as `run`, for a script that is called again and again until it succeeds. If the ACL of Redis forbids
-   * a command of such a script, the script has already made some of its changes, such as storing events. So this method
-   * does not run the script again, but throws StorageForbidden until the ACL permits all commands.
+   * Does the same as `run`, for a script that is repeated until it succeeds. If the ACL of Redis forbids a command of
+   * the script, each run would repeat the changes that come before that command, such as storing events. So after such
+   * an error, this method does not run the script, but throws StorageForbidden until the ACL permits all commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) await this.confirmPermitted();
@@ -142,9 +141,9 @@ export class Partition {
   }
 
   /**
-   * Handles an error of a command that reads a key. If another program has written the key, with a type that the bus
-   * does not use for it, returns undefined, so that a listing can show everything else. Logs only the pattern of the
-   * key, because the key itself may have a credential. Throws any other error.
+   * Handles an error of a command that reads a key. Returns undefined if another program has written the key, with a
+   * type that the bus does not use for it. So a listing can leave out this key and show everything else. Logs only the
+   * pattern of the key, because the key itself may have a credential. Throws any other error.
    */
   readonly skip = (error: unknown): undefined => {
     if (!isWrongType(error)) throw error;

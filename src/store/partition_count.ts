@@ -8,8 +8,8 @@ import type { Partition } from './partition.ts';
 export const COUNT_KEY = 'partitions';
 
 /**
- * Checks that the bus in this Redis has as many partitions as configured. If keys need hash tags (with several
- * partitions, or on a cluster), the first boot stores the number. Throws BootError if a person must act.
+ * Checks that the bus in this Redis has as many partitions as configured. The first boot stores the number if keys need
+ * hash tags, because there are several partitions or a cluster. Throws BootError if a person must act.
  */
 export async function fixPartitionCount(
   { master }: Partition,
@@ -25,7 +25,7 @@ export async function fixPartitionCount(
   const read = () => holder.call((redis) => redis.get(key));
   if (hasTags && (await read()) === null) {
     await refuseBesideOne(master, prefix);
-    // Another process may store the number at the same moment. NX makes the first one win.
+    // Another process may store its number at the same moment. With NX, the number that comes first stays.
     await holder.call((redis) => redis.set(key, wanted, 'NX'));
   }
   const stored = await read();
@@ -42,7 +42,7 @@ export async function fixPartitionCount(
 
 /**
  * Throws BootError if this Redis has the data of a bus whose keys have no hash tags: one with a single partition, or a
- * Ruby Routemaster. A bus with hash tags has other keys, so it would never deliver that data.
+ * Ruby Routemaster. A bus whose keys have hash tags would not find that data, and never deliver it.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

@@ -72,14 +72,16 @@ export class Partitions {
   }
 
   /**
-   * Returns the partition that has a subscriber. A join is stored in the partition of its client, because scripts check
-   * a new join against the client's other joins.
+   * Returns the partition that has a subscriber. A join is a subscriber too. It is stored in the partition of its
+   * client, because scripts check a new join against the client's other joins.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));
   }
 
-  /** Returns a list with the partition of a subscriber. If `token` is undefined, returns all partitions. */
+  /**
+   * Returns a list with the one partition that has this subscriber. If `token` is undefined, returns all partitions.
+   */
   holding(token: string | undefined): readonly Partition[] {
     return token === undefined ? this.all : [this.ofSubscriber(token)];
   }

@@ -4,20 +4,21 @@ import { isSharded, type Listener } from './listener.ts';
 import type { Partition } from './partition.ts';
 import { msOf } from './replies.ts';
 
-/** For each type of process, how many are alive. */
+/** For each type of process, the number of living processes. */
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**
  * Makes this process count as alive until the returned function is called. The process listens to a channel on which
- * nothing is sent, and `countProcesses` counts the listeners. A killed process no longer listens.
+ * nothing is ever sent, and `countProcesses` counts the listeners. A killed process no longer listens, so it is no
+ * longer counted.
  */
 export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
   return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });
 }
 
 /**
- * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, as an ACL that was written for
- * an older release does. Throws StorageUnavailable.
+ * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, as an ACL for an older release
+ * does. Throws StorageUnavailable.
  */
 export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
   const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));
@@ -44,7 +45,7 @@ export interface LivingWorkers {
   silentMs: number;
 }
 
-/** Finds the workers, also those of a Ruby Routemaster, that gave a sign of life within the last `leaseMs`. */
+/** Finds the workers that gave a sign of life within the last `leaseMs`, including workers of a Ruby Routemaster. */
 export async function livingWorkers(partition: Partition, leaseMs: number): Promise<LivingWorkers> {
   const [time, heard] = await partition.command((redis, keys) =>
     Promise.all([redis.time(), redis.hvals(keys.workers())]),

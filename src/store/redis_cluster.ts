@@ -10,9 +10,10 @@ const NO_ADDRESSES =
   'the cluster names no address for any slot: assign the slots, and set cluster-announce-ip if there is only one node';
 
 /**
- * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster finds out which master has which slots,
- * but sends no commands: it would repeat a command whose reply was lost, although Redis may have applied it. Besides,
- * pipelines, transactions, WAIT and commands without a key must go to the master of a certain partition.
+ * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster only finds out which master has which
+ * slots. It sends no commands, because it would repeat a command whose reply was lost, although Redis may have applied
+ * the command. Besides, pipelines, transactions, WAIT and commands without a key must go to the master of a certain
+ * partition.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -23,7 +24,7 @@ export class RedisCluster {
   #refreshing: Promise<void> | undefined;
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** `cluster` must be new, so that none of its events is missed. */
+  /** `cluster` must be new. Otherwise some of its events would already be over. */
   constructor(cluster: Cluster, log: Log) {
     this.#cluster = cluster;
     this.#log = log;
@@ -40,7 +41,10 @@ export class RedisCluster {
     });
   }
 
-  /** Returns the connection to the master of a slot. If none is known, asks for the masters again, and throws. */
+  /**
+   * Returns the connection to the master of a slot. If the master is unknown, begins to ask for the masters again, and
+   * throws.
+   */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
     if (redis) return redis;
@@ -58,7 +62,7 @@ export class RedisCluster {
     return this.#connections;
   }
 
-  /** Asks which master has which slots, at most once in REFRESH_MS. Resolves also if no node answers. */
+  /** Asks which master has which slots, at most once in REFRESH_MS. Resolves even if no node answers. */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;
@@ -79,8 +83,8 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // If the refresh failed, no known node answers. Then all connections are made anew, to the nodes in the URL, whose
-    // host names may have other addresses now.
+    // The refresh fails if no known node answers. All connections are then made anew, beginning with the nodes in the
+    // URL, whose host names may have other addresses now.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 
@@ -96,8 +100,8 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. The process then makes a new connection to it, so `connections` grows, and code that keeps data
-   * of Redis in memory reads the data again.
+   * may have lost data. Because of the closing, the process then makes a new connection, `connections` grows, and code
+   * that keeps data of Redis in memory reads the data again.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

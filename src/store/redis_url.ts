@@ -29,18 +29,19 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 
 /**
  * Reads the URL of Redis: `redis://`, `unix:///path/of/the.sock`, `redis+sentinel://` or `redis+cluster://`, with
- * `rediss` for TLS. Throws BootError for any other. That error has no secret parts of the URL.
+ * `rediss` for TLS. Throws BootError for any other URL, without the URL's secret parts.
  */
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
   if (/^rediss?\+cluster:/i.test(url)) return inCluster(url);
-  // `URL` ends the host at / ? or #, even in a password. It reads `redis://user:12/34@host` as host `user`, port 12.
+  // `URL` takes / ? or # for the end of the host, even inside a password: it reads `redis://user:12/34@host` as host
+  // `user`, port 12.
   if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
     refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
   // `URL` cannot parse `unix://user@/path`, which has a user but no host. Without this check, the error would only say
-  // that it is no URL.
+  // that the text is no URL.
   if (/^unix:\/\/[^/]*@/i.test(url)) refuseBesideSocket();
-  // `new URL` is not used, because its error has the whole text, with the password.
+  // `new URL` is not used, because its error has the whole text, including the password.
   const parsed = URL.parse(url);
   if (parsed === null) throw new BootError(`ROUTEMASTER_REDIS_URL is not a URL: write ${EXAMPLES}`);
   if (parsed.protocol === 'unix:') return atSocket(parsed);

@@ -3,12 +3,14 @@ import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Master } from './master.ts';
 
-/** Maximum time that WAIT waits. After 5 s without a reply, connection.ts would close the connection. */
+/**
+ * Maximum time that WAIT waits. It is less than the 5 s without a reply after which connection.ts closes a connection.
+ */
 const WAIT_MS = 1000;
 
 /** The state of the command WAIT on one connection. All partitions that use the connection share this object. */
 interface Waits {
-  /** The next call of WAIT. It is not sent yet, and will confirm all commands that are sent before it. */
+  /** The next WAIT, which has not been sent yet. It will confirm all commands that are sent before it. */
   next: Promise<number> | undefined;
   /** Resolves when the last WAIT that was sent has ended, even if it failed. */
   ended: Promise<unknown>;
@@ -37,10 +39,10 @@ export class Replicas {
   }
 
   /**
-   * Waits until enough replicas have everything that Redis has written so far, on any connection. Then resolves with
-   * the reply to `sent`, the last command on this connection. A repeated publish, for example, writes nothing itself,
-   * but waits for the writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few
-   * replicas confirm, although Redis has run the command.
+   * Resolves with the reply to `sent`, the last command on this connection, when enough replicas have everything that
+   * Redis has written so far, on any connection. So a repeated publish, which writes nothing itself, waits for the
+   * writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm,
+   * although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. If an earlier WAIT is
@@ -50,8 +52,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when enough replicas have all earlier writes of the connection. Throws StorageUnavailable if too few have
-   * them within WAIT_MS, and any error of Redis unchanged.
+   * Resolves when enough replicas have all earlier writes of the connection. Throws StorageUnavailable if too few
+   * replicas confirm within WAIT_MS, and any error of Redis unchanged.
    */
   async confirm(redis: Redis): Promise<void> {
     const waits = waitsFor(redis);
@@ -65,8 +67,8 @@ export class Replicas {
 
   /**
    * Waits until the previous WAIT has ended. Then sends one WAIT for all commands that have been sent by then. If each
-   * partition sent its own WAIT, Redis would run these in turn: without replicas, publishes to 16 partitions waited for
-   * half a minute.
+   * partition sent its own WAIT, Redis would run one after the other: when there were no replicas, publishes to 16
+   * partitions waited for half a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

@@ -5,8 +5,8 @@ interface Commands {
 
 /**
  * Sends the commands and returns their replies. Throws the error of the first command that failed, because the error of
- * EXEC does not say why. If `skip` is given, such as `Partition.skip`, calls it for each failed command instead, and
- * returns its result as the reply to that command.
+ * EXEC does not say what failed. With `skip`, such as `Partition.skip`, a failed command throws nothing: the reply to
+ * the command becomes the result of `skip` for its error.
  */
 export async function replies(
   commands: Commands,

@@ -33,14 +33,14 @@ const MADE = {
 };
 
 /**
- * Commands that scripts use, but that are left out of the module `store/commands`. The script `try_commands` tries the
- * commands in that module, and no process starts if the ACL of Redis forbids one of them. The commands here are left
- * out for these reasons:
+ * Commands of scripts that the script `try_commands` does not try. It tries all others, which are in the module
+ * `store/commands`, and no process starts if the ACL of Redis forbids one of them. The commands here are left out for
+ * these reasons:
  *
  * - XADD, SPUBLISH: the bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
  * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries this
  *   subcommand.
- * - TIME: every script begins with it, so it needs no trial.
+ * - TIME: every script begins with TIME, so it needs no trial.
  */
 const UNLISTED = new Set(['XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
 
@@ -68,7 +68,6 @@ interface LuaFile {
   isScript: boolean;
   /** The flags in the first line of a script. */
   flags: string[];
-  /** The names of the modules that the file includes. */
   includes: string[];
 }
 
@@ -181,9 +180,9 @@ function keysIn(files: readonly { text: string }[]): string[] {
 }
 
 /**
- * Returns the source of the Lua function `keys_of`. It takes KEYS[1], the only key of a script call, which is the
- * prefix of a partition followed by DECLARED_KEY. It returns the table `keys` with the functions that make the keys of
- * that partition, such as `keys.batch(bid)`.
+ * Returns the source of the Lua function `keys_of`. The function takes KEYS[1], the only key of a script call, which is
+ * the prefix of a partition followed by DECLARED_KEY. The function returns the table `keys`, which has the functions
+ * that make the keys of that partition, such as `keys.batch(bid)`.
  */
 function keyspaces(names: readonly string[]): string {
   return [
@@ -223,8 +222,8 @@ function commandsIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the commands of Redis in Lua code: all words in capitals that are the first argument of a function, whichever
- * it is, such as `redis.call('GET', ...)`. Words that `find` looks for are no commands.
+ * Returns the commands of Redis in Lua code: each word in capitals that is the first argument of a function, such as
+ * `redis.call('GET', ...)`. Words that `find` looks for do not count.
  */
 export function commandsOf(lua: string): string[] {
   return [...withoutComments(lua).matchAll(/(?<!:find)\(\s*'([A-Z]{2,})'/g)].map(([, name = '']) => name);

@@ -2,9 +2,9 @@
 const SLOTS = 16_384;
 
 /**
- * Returns the hash tags of `count` partitions: short texts, in the order of their slots, which are spread evenly over a
- * cluster. With the tags `0`, `1` and `2` instead, the second of three masters would get two partitions and the first
- * none. The same count must always give the same tags, because keys contain them.
+ * Returns the hash tags of `count` partitions: short texts, in the order of their slots. Their slots are spread evenly
+ * over a cluster. With the tags `0`, `1` and `2` instead, the second of three masters would get two partitions and the
+ * first none. The same count must always give the same tags, because keys contain them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;

@@ -17,8 +17,8 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses. `at` is the position of an IPv4 address (its first
- * byte). `mask` is a number with which the bytes of that address are XORed.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. `at` is the position of the first byte of an IPv4
+ * address. If there is a `mask`, each byte of that address is XORed with it.
  */
 const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -27,7 +27,7 @@ const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][]
   [network('64:ff9b::/96'), [{ at: 12 }]],
   // 6to4 (RFC 3056).
   [network('2002::/16'), [{ at: 2 }]],
-  // Teredo (RFC 4380): the IPv4 address of the Teredo server, then the inverted one of the Teredo client.
+  // Teredo (RFC 4380): the IPv4 address of the Teredo server, then that of the Teredo client with all bits inverted.
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
@@ -69,9 +69,8 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address. Routers of ISATAP tunnels send to this IPv4 address. Other
-   * routers send to the whole address, which `#classOf` classifies as well. Returns `public` if the address is not
-   * ISATAP.
+   * Classifies the IPv4 address inside an ISATAP address, to which routers of ISATAP tunnels send. Other routers send
+   * to the whole IPv6 address, which `#classOf` classifies. Returns `public` if the address is not ISATAP.
    */
   #classOfIsatap(address: ipaddr.IPv6): AddressClass {
     const bytes = Buffer.from(address.toByteArray());
@@ -100,7 +99,7 @@ function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
   const maxBits = isIP(address) === 6 ? 128 : 32;
   const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // `isIP` refuses 10.1, which ipaddr.js would read as 10.0.0.1. In a setting, 10.1 is probably a mistake.
+  // `isIP` refuses 10.1, although ipaddr.js would read it as 10.0.0.1: in a setting, 10.1 is probably a mistake.
   if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,

@@ -14,7 +14,7 @@ export interface AskedSubscribersParts {
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
 
-/** The query parameters that select subscribers. `what` is the word for the listed things, such as `batches`. */
+/** The query parameters that select subscribers. `what` is the word for what is listed, such as `batches`. */
 export const askedFields = (what: string) => ({
   subscriber: whose(what),
   join: z.string(ONCE).regex(TOPIC_NAME, JOIN_RULE).optional().describe('Of one join, by its name.'),
@@ -25,7 +25,7 @@ interface Asked {
   join?: string | undefined;
 }
 
-/** Returns the tokens of a client and its joins or, if `join` is given, only the token of this join. */
+/** Returns the tokens of a client and of its joins. If `join` is given, returns only the token of this join. */
 export async function subscribersOf(
   { joinsOf }: Pick<AskedSubscribersParts, 'joinsOf'>,
   client: string,
@@ -38,10 +38,10 @@ export async function subscribersOf(
  * Returns the subscribers that the parameters of a call select, and the cost of finding them.
  * - `tokens`: the tokens of the subscribers. Undefined stands for all subscribers. The list is empty if nobody has the
  *   given public name.
- * - `priceInCalls`: how many calls the search counts as in the rate limit. It is 0 unless a viewer gives a public name,
- *   because only then all subscribers may have to be searched.
- * Throws bad_query if a client gives `subscriber`, or if root or a viewer gives `join` alone. `what` is the word for
- * the listed things in the message.
+ * - `priceInCalls`: how many calls the search counts as in the rate limit. It is more than 0 only if a viewer gives a
+ *   public name, because all subscribers may have to be searched for that name.
+ * Throws bad_query if a client gives `subscriber`, or if root or a viewer gives `join` without `subscriber`. `what` is
+ * the word for what is listed in the error message.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,
@@ -59,7 +59,8 @@ export async function subscribersAsked(
 
 /**
  * Returns the entries of a listing as the caller may see them. If the subscriber of an entry is a join, `subscriber`
- * becomes the token of its client, and `join` its name. A token that the caller may not see becomes a public name.
+ * becomes the token of the join's client, and `join` becomes the join's name. A token that the caller may not see
+ * becomes a public name.
  */
 export async function withOwners<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedSubscribersParts, 'publicNames'>,

@@ -64,8 +64,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Checks a callback. Returns undefined if it is acceptable, and otherwise the reason, as advice to the subscriber. A
-   * host name that cannot be resolved now is acceptable, because each connection is checked again.
+   * Checks a callback. Returns undefined if the callback is acceptable, and otherwise the reason, as advice to the
+   * subscriber. A host name that cannot be resolved now is acceptable, because each connection is checked again.
    */
   async refusal(callback: string): Promise<string | undefined> {
     if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;
@@ -86,7 +86,10 @@ export class CallbackPolicy {
     return this.#ports.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(', ');
   }
 
-  /** Returns why the port, the IP address or the protocol of a URL is refused, or undefined. Looks up no host name. */
+  /**
+   * Returns why the port, the IP address or the protocol of a URL is refused, or undefined if they are acceptable. A
+   * host name is not looked up.
+   */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last)) {
@@ -105,8 +108,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns those addresses of a host to which the bus may connect. Throws CallbackRefused if all its addresses are
-   * refused, and another error if the name cannot be resolved or has no address.
+   * Returns those addresses of a host to which the bus may connect. Throws CallbackRefused if there are none, and
+   * another error if the name cannot be resolved or has no address.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);

@@ -6,13 +6,15 @@ export interface DropNotice {
   fromMs: number;
   /** Time at which the newest of the dropped batches was created. */
   toMs: number;
-  /** Number of dropped events by topic. The empty topic counts events whose topic is unreadable. */
+  /** Number of dropped events by topic. The events whose topic is unreadable are counted under an empty name. */
   topics: Record<string, number>;
 }
 
 const TOPIC_PREFIX = 'topic:';
 
-/** Maximum topics in the header. A name has up to 64 characters, and many receivers accept 8 KB of headers. */
+/**
+ * Maximum topics in the header. A topic's name has up to 64 characters, and many receivers accept only 8 KB of headers.
+ */
 const MAX_TOPICS = 50;
 
 /** Reads a hash that lua/delivering/drop_notices.lua has written. Returns null if nothing was dropped. */

@@ -2,7 +2,7 @@ import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Standing, Standings } from '../metrics/standings.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
-/** The states of a subscriber. The one that most urgently needs the attention of an operator comes first. */
+/** The states of a subscriber. The state that most urgently needs the attention of an operator comes first. */
 export const SUBSCRIBER_STATES = ['failing', 'paused', 'recovering', 'healthy'] as const;
 export type SubscriberState = (typeof SUBSCRIBER_STATES)[number];
 
@@ -13,8 +13,9 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 }
 
 /**
- * The ways to sort subscribers. Each function returns the value to sort by, and the smallest value comes first. Equal
- * subscribers are sorted by token, so `name` gives every subscriber the same value.
+ * The ways to sort subscribers. Each function returns the value to sort by, and the smallest value comes first.
+ * Subscribers with the same value are sorted by token. `name` sorts only by token, so it gives every subscriber the
+ * same value.
  */
 const VALUES = {
   name: () => 0,
@@ -57,7 +58,10 @@ export function placeOf({ value, token }: Ranked): string {
   return `${value} ${token}`;
 }
 
-/** Returns the standing for a subscriber that the last sample does not have yet: an empty queue, a healthy callback. */
+/**
+ * Returns the standing of a new subscriber, which the last sample does not have yet: an empty queue, a healthy
+ * callback.
+ */
 export function unknownStanding(token: string): Standing {
   return {
     token,
@@ -73,7 +77,7 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
-/** Returns the fraction of the recently attempted events that was accepted; undefined if none was attempted. */
+/** Returns the fraction of the recently attempted events that was accepted. Returns undefined if none was attempted. */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }
@@ -82,11 +86,11 @@ const MAX_FORECAST_MS = 30 * 86_400_000;
 
 /**
  * Returns the time (ms) in which a queue will be empty if it keeps shrinking at the present rate. Returns undefined if
- * deliveries do not shrink the queue, or if that takes longer than a month.
+ * deliveries do not shrink the queue, or if emptying it would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // A queue without deliveries shrinks only because batches become dead letters or are dropped, so there is no
-  // forecast.
+  // There is no forecast for a queue without deliveries: it shrinks only because batches become dead letters or are
+  // dropped.
   return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
 }
 
@@ -97,7 +101,7 @@ function soon(ms: number): number | undefined {
 /**
  * Returns the field `lately` of a report, from the last sample. `rate` is how many events are delivered a second, and
  * `success` the fraction of the attempted events that was accepted. `drained_at` forecasts when the queue will be
- * empty. If events wait without such a forecast, `dropped_at` forecasts when memory will be so full that data is
+ * empty. If the queue has events but no such forecast, `dropped_at` forecasts when memory will be so full that data is
  * dropped.
  */
 export function latelyOf(

@@ -35,16 +35,16 @@ interface SortedCall {
 }
 
 /**
- * Returns a function that lists subscribers in pages, sorted by token or by the figures of the last sample. Reports are
- * read only for the subscribers on the page. So a page costs little more with 10,000 subscribers than with a few.
+ * Returns a function that lists subscribers in pages, sorted by token or by the figures of the last sample. Only the
+ * reports of the subscribers on the page are read, so a page costs little more with 10,000 subscribers than with a few.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscriptions, standings, pages } = parts;
 
   /**
    * Resolves with the standings of all subscribers, as they were last sampled. If the number of subscribers has changed
-   * since then, new ones are added, with the figures of an empty queue. If one came and another one left, the number is
-   * the same, so the new one is missing for some seconds.
+   * since the sample, new subscribers are added, as if their queues were empty. If one subscriber came while another
+   * one left, the number is the same, and the new one is missing for some seconds.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
@@ -68,11 +68,11 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     return { reports, page: { entries: reports, headers, priceInCalls } };
   };
 
-  /** Resolves with the reports of those subscribers that still exist, in this order, with the field `lately`. */
+  /** Resolves with the reports of those subscribers that still exist, in the given order, with the field `lately`. */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));
-    // The map has only the subscribers of this page, because a map of 10,000 subscribers would take 3 ms.
+    // The map has only the subscribers of this page, because making a map of 10,000 subscribers would take 3 ms.
     const own = new Map(
       known?.subscribers.filter(({ token }) => reports.has(token)).map((each) => [each.token, each]),
     );

@@ -13,7 +13,7 @@ import { pairsOf } from '../store/replies.ts';
 import { splitCallback } from './callback_url.ts';
 import { readDropNotice } from './drop_notice.ts';
 
-/** Defaults for the settings of a subscriber, and the operator's maximum of `max_in_flight`. */
+/** Defaults for the settings of a subscriber, and the maximum of `max_in_flight` that the operator has set. */
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
 
 const ms = z.int();
@@ -81,7 +81,7 @@ export const SUBSCRIBER_REPORT = z
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
-/** A list of Redis as cjson writes it. An empty list becomes an empty object. */
+/** A list in the JSON of cjson in Redis, which writes an empty list as an empty object. */
 type List<Item> = Item[] | Record<string, never>;
 
 /**
@@ -147,7 +147,7 @@ function listIn<Item>(list: List<Item>): Item[] {
   return Array.isArray(list) ? list : [];
 }
 
-/** Returns the scheme of the newest signing key, which comes first. */
+/** Returns the scheme of the newest signing key. The newest key comes first in `signing`. */
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';

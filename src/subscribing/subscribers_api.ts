@@ -26,7 +26,7 @@ import { sortedListing } from './sorted_listing.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
 import type { Subscriptions } from './subscription.ts';
 
-/** Maximum characters of the text by which subscribers are searched for. */
+/** Maximum characters of the text by which subscribers are searched. */
 const MAX_NAME = 100;
 
 const OTHERS_REPORT = SUBSCRIBER_REPORT.pick({

@@ -19,7 +19,8 @@ const DROPPED_AT_ONCE = 500;
 const SIGNING_OVERLAP_MS = 86_400_000;
 
 /**
- * The settings that a client asks for. An undefined setting keeps its value or, for a new subscriber, gets its default.
+ * The settings that a client asks for. If a setting is undefined, it keeps its value or, for a new subscriber, gets its
+ * default.
  */
 export interface Subscription {
   topics: string[];
@@ -46,7 +47,9 @@ export class Subscriptions {
   readonly #marks: TopicMarks;
   readonly #outbox: Flushing | undefined;
 
-  /** Several partitions need an `outbox`: it moves waiting events before a subscription begins or ends. */
+  /**
+   * A bus with several partitions needs an `outbox`, which moves waiting events before a subscription begins or ends.
+   */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#marks = new TopicMarks(partitions);
@@ -97,7 +100,7 @@ export class Subscriptions {
 
   /**
    * Returns those topics that the subscriber leaves (`isLeft`) and that other partitions store. First moves all
-   * accepted events of these topics to the queue of the subscriber. Otherwise these events would be lost.
+   * accepted events of these topics to the queue of the subscriber, because they would otherwise be lost.
    */
   async #flushLeftTopics(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -111,7 +114,7 @@ export class Subscriptions {
 
   /**
    * Moves the events that joins of `partition` have published so far to the partitions `homes`. Otherwise an event
-   * could arrive after the removal of its join, and create a deleted topic again for a client that may be gone.
+   * could arrive after the removal of its join. It could create a deleted topic again, for a client that may be gone.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
     for (const home of homes) if (home !== partition) await this.#outbox?.flush(partition, home);
@@ -138,17 +141,17 @@ export class Subscriptions {
     const topics = await this.#flushLeftTopics(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
-    // Flushing comes before the removal. If it fails because one of these partitions is away, the join still exists,
-    // and a repeated call finds the topics to which the join publishes.
+    // Events are moved before the removal too. If a partition in `homes` is away, this fails while the join still
+    // exists. So a repeated call still finds the topics to which the join publishes.
     await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // If the subscriber is not found, something else has removed it, such as the removal of its client, or an earlier
-    // call that was cut off here. If the subscriber was a join, the topics to which it has published are now unknown,
-    // so all partitions are flushed.
+    // If something else has removed the subscriber, such as the removal of its client, or an earlier call that was cut
+    // off here, the topics to which it may have published as a join are unknown. So its events are moved to all
+    // partitions.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.

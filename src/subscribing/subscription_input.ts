@@ -15,13 +15,16 @@ const MIN_AGE_MS = 1000;
 const MAX_AGE_MS = 365 * 86_400_000;
 
 /**
- * Matches the field `uuid`: the user name that deliveries carry in Basic authentication, which need not be a UUID. It
+ * Matches the field `uuid`: the user name that deliveries carry in Basic authentication. It need not be a UUID, but
  * cannot contain a colon or control characters (RFC 7617).
  */
 export const UUID = /^[^:\p{Cc}]{0,255}$/u;
 const UUID_RULE = 'at most 255 characters, no colon and no control characters';
 
-/** The `signing_secret` by which a subscriber asks the bus for a new key pair. The subscriber gets the public key. */
+/**
+ * The value of `signing_secret` with which a subscriber asks the bus for a new key pair. The subscriber gets the public
+ * key.
+ */
 export const ED25519 = 'ed25519';
 
 const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;

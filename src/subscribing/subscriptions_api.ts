@@ -22,7 +22,10 @@ import { TOPIC_PARAMS } from './topics_api.ts';
 /** Maximum bytes of a topic in the body: a name of up to 64 characters, quotes, a comma and some white space. */
 const BYTES_PER_TOPIC = 128;
 
-/** A request to subscribe costs one more call for each 100 topics: a thousand take Redis some 5 ms. */
+/**
+ * In the rate limit, a request to subscribe counts as one more call for each 100 topics. A thousand topics take Redis
+ * about 5 ms.
+ */
 const TOPICS_PER_CALL = 100;
 
 const SIGNING_KEY = z.union([z.object({ signing_secret: z.string() }), z.object({ public_key: z.string() })]);
@@ -44,9 +47,9 @@ export function subscriptionsApi({
   policy,
 }: SubscriptionsParts): Route[] {
   /**
-   * Removes the subscriber again if its client was removed during the request, and ends the subscriptions that new
-   * scopes of the client do not permit. If the client is removed only after this check, that removal finds the
-   * subscriber: it deletes the client first, and then its subscribers.
+   * Removes the subscriber again if its client was removed during the request. Ends subscriptions that new scopes of
+   * the client do not permit. A client that is removed after this check takes the subscriber with it, because a removal
+   * deletes first the client, and then its subscribers.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -119,7 +122,10 @@ function badCallback(rule: string): BusError {
   return new BusError('bad_callback', `callback: ${rule}`, { members: { field: 'callback' } });
 }
 
-/** Returns the key that a request asks for and, if the bus makes it, the answer with its secret or its public key. */
+/**
+ * Returns the key that a request asks for. If the bus makes this key, also returns the answer with its secret or its
+ * public key.
+ */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };
   if (asked === true) {

@@ -32,11 +32,11 @@ export const TOPIC = z
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
 
-/** Each partition lists about this many subscribers of a topic, because a topic can have thousands. */
+/** A list of a topic's subscribers has about this many of each partition, because a topic can have thousands. */
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {
-  /** Number of subscribers and joins. */
+  /** Number of subscribers of the topic, including joins. */
   count: number;
   tokens: string[];
 }
@@ -49,7 +49,10 @@ export class Topics {
   readonly #outbox: Flushing | undefined;
   readonly #list: KeptList<string>;
 
-  /** Several partitions need an `outbox`: it passes on the waiting events of a removed topic, and then the removal. */
+  /**
+   * A bus with several partitions needs an `outbox`. When a topic is removed, the outbox passes on its waiting events,
+   * and then the removal.
+   */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#outbox = outbox;
@@ -91,7 +94,10 @@ export class Topics {
     return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /** Lists the subscribers among `candidates` or, without these, about NAMED_SUBSCRIBERS in each partition. */
+  /**
+   * Lists the subscribers of a topic: those among `candidates` or, without `candidates`, about NAMED_SUBSCRIBERS of
+   * each partition.
+   */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await this.#partitions.ask(
       async (redis, keys) => {
@@ -108,7 +114,9 @@ export class Topics {
     return { count: sumOf(parts.map((part) => part.count)), tokens };
   }
 
-  /** Returns the partition that stores a topic (its home), and the other partitions that have subscribers of it. */
+  /**
+   * Returns the partition that stores a topic (its home), and the other partitions that have subscribers of this topic.
+   */
   async #withSubscribers(name: string): Promise<Partition[]> {
     const { all } = this.#partitions;
     const home = this.#partitions.ofTopic(name);
@@ -173,7 +181,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   });
 }
 
-/** `values` are those of STORED_FIELDS in the hash of the topic. */
+/** `values` are the values of STORED_FIELDS, from the hash of the topic. */
 function topicOf(name: string, values: readonly (string | null)[], delayed: number): Topic {
   const hash = namedFields(STORED_FIELDS, values);
   return {

@@ -14,11 +14,12 @@ export interface Flushing {
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes the marks of topics. A mark is a note in the partition that stores a topic, its home. For example,
- * it says that partition 3 has subscribers of the topic, so that the home passes on events to partition 3.
+ * Sets and removes the marks of topics. A mark is a note in the partition that stores a topic, its home. For example, a
+ * mark says that partition 3 has subscribers of the topic, so that the home passes on events to partition 3.
  *
  * A missing mark would lose events, so a mark is set before the first subscription. A needless mark only slows
- * publishing a little. It is removed if a count finds no subscribers in partition 3, unless it was set again meanwhile.
+ * publishing a little. The mark for partition 3 is removed if a count finds no subscribers there, unless the mark was
+ * set again meanwhile.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -27,7 +28,7 @@ export class TopicMarks {
     this.#partitions = partitions;
   }
 
-  /** Returns the given topics that another partition than `partition` stores. */
+  /** Returns those of the given topics that are not stored in `partition`. */
   foreign(partition: Partition, topics: readonly string[]): string[] {
     return topics.filter((topic) => this.#partitions.ofTopic(topic) !== partition);
   }
@@ -38,8 +39,8 @@ export class TopicMarks {
    * created topics.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the partitions
-   * whose outboxes must be flushed before subscribing. Such an outbox may still have the order to end all subscriptions
-   * to a removed topic. If the topic has been created again since, the order would end the new subscription too.
+   * whose outboxes must be flushed before subscribing. Such an outbox may still say that a removed topic loses all its
+   * subscriptions. If the topic has been created again since, the new subscription would be lost too.
    */
   async reserve(
     partition: Partition,
@@ -56,7 +57,7 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // Earlier passes of this loop have set marks in other partitions. `refresh` removes these marks again.
+        // Earlier rounds of this loop have set marks in other partitions. `refresh` removes these marks again.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -66,8 +67,8 @@ export class TopicMarks {
   }
 
   /**
-   * Counts the subscribers that these topics have in `partition`, and corrects their marks. A topic without publisher
-   * and subscribers is deleted with its last mark.
+   * Counts the subscribers that these topics have in `partition`, and corrects the marks of these topics. A topic that
+   * has no publisher and no subscribers is deleted with its last mark.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -79,13 +80,12 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // Marks without subscribers in `partition` are removed below. A subscriber may come just after the count, and set its
-  // mark again with a new time. `unmark_topics` keeps this mark, because its time differs from the one that is read
-  // here before the count.
+  // A mark without subscribers is removed below only if it still has the time that is read here, before the count. A
+  // subscriber that comes just after the count sets the mark again, with a new time, and so keeps it.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Correct marks are set again to give them a new time. Another process may have counted just before the first
-  // subscriber came. It would remove a mark that still had the old time.
+  // A correct mark is set again to give it a new time. Otherwise another process, which counted just before the first
+  // subscriber came, would find the old time and remove the mark.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -107,7 +107,9 @@ interface Mark {
   markedUs: string;
 }
 
-/** Returns, for each topic of the partition `home`, its mark for the partition with this index, or undefined. */
+/**
+ * For each topic of the partition `home`, returns its mark for the partition with the index `partition`, or undefined.
+ */
 async function readMarks(
   home: Partition,
   topics: readonly string[],

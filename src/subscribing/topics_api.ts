@@ -47,7 +47,7 @@ const PUBLISHER: Input<{ client: string }> = {
 interface TopicsParts {
   topics: Topics;
   limits: GiveLimits & RefusalLimits;
-  /** Resolves with the tokens of a client's joins, which it sees among the subscribers of a topic. */
+  /** Resolves with the tokens of a client's joins. A client sees its joins among the subscribers of a topic. */
   joinsOf: (client: string) => Promise<string[]>;
   pages: Pages;
   publicNames: PublicNames;
@@ -68,9 +68,10 @@ export function topicsApi({
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
-   * Throws unless the client's present scopes let it publish to the topic. Owning the topic is not enough: a client
-   * keeps its topics when its scopes are narrowed, so that no other client gets them with their subscribers. The scopes
-   * are read from Redis, because the cache may be a second old, and a deletion cannot be undone.
+   * Throws unless the client's present scopes let it publish to the topic. Owning the topic is not enough. A client
+   * keeps its topics when its scopes are narrowed: otherwise another client could get these topics with their
+   * subscribers. The scopes are read from Redis, because the cache may be a second old, and a deletion cannot be
+   * undone.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);

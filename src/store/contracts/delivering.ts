@@ -2,7 +2,9 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/** A job that a worker holds under a lease. If the lease has expired, a script with these arguments changes nothing. */
+/**
+ * A job that a worker holds under a lease. A script that gets these fields changes nothing if the lease has expired.
+ */
 export const heldJob = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
 /** The maximum number of records that the delivery log keeps. With 0 the log is off. */
@@ -12,8 +14,8 @@ const deliveryLog = 'number';
  * A finished job:
  *
  * - `bid`: the UID of the batch that the job has delivered, or undefined for any other job.
- * - `job`: the packed job. Usually missing if there is a `bid`, from which the script can make the job. Given for a job
- *   that a Ruby Routemaster has packed, because its bytes may differ.
+ * - `job`: the packed job. Usually undefined if there is a `bid`, because the script can make the job from the `bid`.
+ *   But a job that a Ruby Routemaster has packed is given, because its bytes may differ.
  * - `heal`: the health points that the subscriber gains.
  * - `record`: what the delivery log keeps of an accepted batch. Undefined if the log is off, or if the batch was not
  *   sent, because its subscriber had left.
@@ -47,8 +49,9 @@ const client = 'text?';
 
 /**
  * The arguments of one script call of a bulk, which is the retry or purge of many dead letters. The call looks at up to
- * `max` letters. A bulk for certain subscribers has a list of their tokens, and `token` is the one at the index
- * `listIndex`. In a bulk for all subscribers, `token` is undefined and `listIndex` is 0.
+ * `max` dead letters. If the bulk is for certain subscribers, it has a list of their tokens, and the call is for
+ * `token`, which is at the index `listIndex` of this list. If the bulk is for all subscribers, `token` is undefined and
+ * `listIndex` is 0.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
@@ -56,15 +59,15 @@ const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?
  *
  * - `lost`: nothing has changed, because another worker has finished this subscriber, or the bulk has ended, was
  *   cancelled, or was replaced by another one;
- * - `going`: the subscriber (or all of them together, in a bulk for all) has more dead letters;
+ * - `going`: the subscriber has more dead letters (in a bulk for all subscribers: some subscriber has more);
  * - `next`: the next call is for the next subscriber in the list;
  * - `over`: no dead letters are left to look at.
  */
 const bulkState = 'lost|going|next|over';
 
 /**
- * Fields of a subscriber's hash that a delivery needs. The reply of the script `acquire` has their values in this
- * order. Scripts get the names as the module `store/delivery_fields`.
+ * Fields of a subscriber's hash that a delivery needs. The reply of the script `acquire` has the values of these fields
+ * in the same order. Scripts get the field names in the module `store/delivery_fields`.
  */
 export const DELIVERY_FIELDS = [
   'callback',

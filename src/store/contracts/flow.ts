@@ -3,10 +3,10 @@ import { heldJob, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
- * The arguments of scripts that publish for a join: to `thenTopic` when a key is complete, and to `expiryTopic`, if
- * there is one, when a key is still incomplete after `withinMs`. `thenHome` and `expiryHome` are the indexes of these
- * topics' partitions. They are undefined for topics in the join's own partition. `version` is the time (µs) at which
- * the join was last put.
+ * The arguments of scripts that publish for a join. When a key is complete, the join publishes to `thenTopic`. When a
+ * key is still incomplete after `withinMs`, the join publishes to `expiryTopic`, if there is one. `thenHome` and
+ * `expiryHome` are the indexes of these topics' partitions, or undefined for the join's own partition. `version` is the
+ * time (µs) at which the join was last put.
  */
 const join = {
   token: 'text',

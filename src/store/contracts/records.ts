@@ -4,9 +4,9 @@ import type { Contract } from '../contract.ts';
 const clients = ['text'] as const;
 
 /**
- * The entries of a listing of batches, sorted by `placeMs` (list_deliveries.lua) and `id`. `record` is what the
- * delivery log keeps of a batch that has ended. The fields after it describe a batch that still exists. `firstAttempt`
- * and `lastAttempts` are JSON.
+ * The entries of a listing of batches, sorted by `placeMs` (list_deliveries.lua) and `id`. A batch that was accepted or
+ * dropped has a `record`, which is what the delivery log keeps of it. Any other batch has the fields after `record`
+ * instead. `firstAttempt` and `lastAttempts` are JSON.
  */
 const entries = [
   {
