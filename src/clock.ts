@@ -16,7 +16,7 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await timers.setTimeout(ms, undefined, { signal }).catch(() => {});
 }
 
-/** Settles as `work` does. If `work` takes longer than `ms`, resolves with undefined. */
+/** Resolves or rejects as `work` does. If `work` takes longer than `ms`, resolves with undefined. */
 export function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   const over = new AbortController();
   const late = sleep(ms, over.signal).then(() => undefined);

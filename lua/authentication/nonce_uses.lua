@@ -2,14 +2,14 @@
 --[[
 nonce_uses: consume Digest nonce uses. A nonce use is one `nc` count of a nonce, and is valid only once.
 
-Returns `consumed` for each use that this call consumed. A use is `repeated` if it was consumed before, or if
-its count is too high or too far ahead of the stored bits. A nonce has one bit for each count, so counts may
-arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of its hour:
-this Redis may have forgotten the uses of that nonce.
+Returns `consumed` for each use that this call consumed. A use is `repeated` if it was consumed before, or if its count
+is too high: above the maximum, or too far above the last stored bit. A nonce has one bit for each count, so counts may
+arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of its hour: this Redis
+may have forgotten the uses of that nonce.
 
-The bits of a nonce are kept for `kept_ms` from its first use. A use is `expired` if the nonce is more than `ahead_ms`
-ahead of Redis's clock, or so old that its bits may be gone: older than `kept_ms` minus `ahead_ms`. Callers check the
-age too, but after a leap of Redis's clock they may have a wrong time.
+The bits of a nonce are kept for `kept_ms` from its first use. A use is `expired` if, by Redis's clock, the nonce is
+from more than `ahead_ms` in the future, or so old that its bits may be gone: older than `kept_ms` minus `ahead_ms`.
+Callers check the age too, but after a leap of Redis's clock they may have a wrong time.
 
 The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no step
 is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded such a

@@ -2,8 +2,9 @@
 --[[
 remove_client: delete a client with its secret and its triggers. Returns true if there was such a client.
 
-Next, the caller removes the client's subscriber and joins. If this is cut off, the removal can be repeated, although
-the client no longer exists. The client still owns its topics until root deletes them or gives them to another client.
+Next, the caller removes the client's subscriber and joins. If this is interrupted, the removal can be repeated,
+although the client no longer exists. The client still owns its topics until root deletes them or gives them to another
+client.
 ]]
 local triggers = include('flow/triggers/triggers')
 

@@ -4,21 +4,23 @@ acquire: finish the jobs that workers have done, and assign ready jobs, the olde
 gets at most one job.
 
 Finished jobs are deleted first, with the batches that they delivered, so that a worker gets its next job from the same
-call. An accepted batch adds health points to its subscriber and ends the subscriber's trial; if the delivery took long,
-the subscriber becomes slow. Nothing changes for a job that its worker does not hold under the given lease. When a
-delivery is assigned, the same call also closes its batch to new events and counts the attempt.
+call. An accepted batch adds health points to its subscriber, and lets a subscriber that was failing or new have more
+than one delivery in flight. If the delivery took long, the subscriber becomes slow. Nothing changes for a job that its
+worker does not hold under the given lease. When a delivery is assigned, the same call also closes its batch to new
+events and counts the attempt.
 
 If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job again. The worker
 keeps its lease unless the lease has expired: if this call was delayed, the worker may be running the job already.
 
 The first attempt at a batch carries no more than max_events and max_bytes of its subscriber, but at least one event. A
-larger batch is cut in two: the worker gets the first events as a new batch, and the batch with the other events is
-ready again.
+larger batch is split: the worker gets the first events as a new batch, and the batch with the other events is ready
+again.
 
-`kind` is the kind of the workers. Spare workers (`spare`) begin a second delivery of a lane only if other lanes leave
-enough workers. A `quarantine` is one worker in a process of its own. Only a quarantine gets the jobs of suspects, and
-it gets no other jobs. If a lane has no room for a delivery, the job waits until a delivery of the lane ends
-(waiting.lua). If a share has no room, the job waits in its lane or for the share (lanes.lua).
+`kind` is the kind of the workers. Spare workers (`spare`) begin a second delivery to a subscriber only if the other
+subscribers leave enough workers. A `quarantine` is one worker in a process of its own. It gets the jobs of batches that
+may have killed workers, and no others. If a subscriber may have no more deliveries in flight, its job waits until one
+of them ends (waiting.lua). The job of a slow, new or failing subscriber or of a join may also wait because all
+subscribers of this kind together use as many workers as they may (their share, lanes.lua).
 
 The first item of the reply is MessagePack, because Node decodes it faster than separate values:
 
@@ -76,10 +78,10 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply: three numbers for each finished job. The first is 1 if the worker held the
--- job. The second is the number of events in the batch, or 0 if the worker did not hold the job (false in `removed`).
--- The third is 1 if the worker did not hold the job and the batch is gone. Perhaps an earlier call, whose reply was
--- lost, deleted this batch.
+-- Returns the field `acks` of the reply: three numbers for each finished job. The first is 1 if the job was still the
+-- worker's own. If it was not (false in `removed`), the second is 0, and otherwise the number of events in the batch.
+-- The third is 1 if the job was not the worker's own and the batch is gone, perhaps because an earlier call, whose
+-- reply was lost, deleted it.
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do
@@ -109,7 +111,8 @@ return function(call, args)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
   -- Wakes other workers if finished deliveries have made waiting jobs instant, and this call leaves some of these jobs
-  -- to other workers. A quarantine leaves all of them, because it takes only suspects.
+  -- to other workers. A quarantine leaves all of them, because it takes only the jobs of batches that may have killed
+  -- workers.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

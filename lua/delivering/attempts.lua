@@ -1,16 +1,17 @@
 --[[
-Attempts: the history of the failed attempts at a batch, each as JSON. If a worker died while it held the batch, the
-history has a note of the death.
+Attempts: the history of the failed attempts at a batch, each as JSON. If a worker died while it was delivering the
+batch, the history has a note of the death.
 ]]
 local attempts = {}
 
 -- Maximum failed attempts in the history of a batch.
 local MAX_KEPT = 20
--- Text that marks the death of a worker in the history of a batch. No answer of a subscriber can contain this text,
--- because JSON escapes the quotes in an answer.
+-- Text by which the death of a worker is found in the history of a batch. No answer of a subscriber can contain this
+-- text, because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
--- A batch is a suspect after this number of worker deaths, because its delivery may be what kills workers. A single
--- death says little: when a process is killed, a death is noted at every batch that it was delivering.
+-- A batch that was being delivered when this number of workers died is a suspect: its delivery may be what kills
+-- workers. A single death says little: when a process is killed, a death is noted at every batch that it was
+-- delivering.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)
@@ -23,8 +24,8 @@ function attempts.note(call, bid, attempt)
   end
 end
 
--- Notes the death of a worker in the history of the batch that it held. Must be called before the worker's lease is
--- deleted, because the number of the lease is the time at which the attempt began.
+-- Notes the death of a worker in the history of the batch that it was delivering. Must be called before the worker's
+-- lease is deleted, because the number of the lease is the time at which the attempt began.
 function attempts.note_death(call, bid, worker)
   local at_us = tonumber(redis.call('HGET', call.keys.leases(), worker)) or call.now_us
   local at_ms = math.floor(at_us / 1000)
@@ -32,7 +33,7 @@ function attempts.note_death(call, bid, worker)
   attempts.note(call, bid, string.format(text, at_ms, math.max(0, call.now_ms - at_ms), DEATH))
 end
 
--- Returns true if at least two workers died while they held the batch.
+-- Returns true if at least two workers died while they were delivering the batch.
 function attempts.is_suspect(call, bid)
   local deaths = 0
   for _, attempt in ipairs(redis.call('LRANGE', call.keys.attempts(bid), 0, -1)) do

@@ -20,7 +20,7 @@ choosing.START = batches.HEADER + 10
 -- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
 --   popped            instant jobs, taken from their list. Up to `workers` are taken at a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share: how many jobs waited for room in it at the start, less those taken since
+--   waiting_by_share  by share (lanes.lua): how many jobs waited because it was full, less those taken since
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if it is certain that the batch of the tried job has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
@@ -36,8 +36,9 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- Adopts the stray `bid` (maintenance/ruby.lua) as a batch of this bus, and returns the first items of its list.
--- Returns nothing if there is no such stray, or it cannot be adopted.
+-- A process of the old Ruby Routemaster may have stored the batch `bid` after this bus took over its Redis. If so,
+-- makes it a batch of this bus (maintenance/ruby.lua), and returns the first items of its Redis list. Returns nothing
+-- if there is no such batch, or it cannot become a batch of this bus.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
@@ -55,8 +56,8 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. If a share has room now, a job that waits for this room
--- comes before the instant jobs.
+-- Returns the next job to try, or nothing if none is left. A share limits the workers of all slow subscribers, for
+-- example. A job that waited because its share was full comes before the instant jobs if the share now has room.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -74,9 +75,9 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- If a batch is a suspect (jobs.lua), makes its job wait for a quarantine and returns true. Returns false for any other
--- batch, and if a quarantine itself is choosing. The history of the batch decides, not its number of attempts: a dead
--- letter that is retried starts at 0 attempts, but keeps its history.
+-- If a batch may have killed workers (a suspect, see jobs.lua), makes its job wait for a quarantine process and returns
+-- true. Returns false for any other batch, and if a quarantine itself is choosing. The history of the batch decides,
+-- not its number of attempts: a dead letter that is retried starts at 0 attempts, but keeps its history.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end

@@ -1,8 +1,8 @@
 --[[
 Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered.
 
-The deliveries that one script call finishes belong to few subscribers. So the changes to subscribers and lanes are
-collected first, and written once for each subscriber and lane.
+The deliveries that one script call finishes belong to few subscribers. So the changes to subscribers, and to the
+numbers of their deliveries in flight, are collected first, and written once for each subscriber.
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')
@@ -78,9 +78,9 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
   return events
 end
 
--- Updates a subscriber that has accepted these batches. Returns a true value if the subscriber was on trial until now:
--- it was failing, or had never accepted a batch. `may_have_notice` is false if none of the batches carried a drop
--- notice.
+-- Updates a subscriber that has accepted these batches. Returns a true value if only one job of the subscriber could
+-- run until now, because it was failing or had never accepted a batch, for example. `may_have_notice` is false if none
+-- of the batches carried a drop notice.
 local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -116,9 +116,9 @@ local function delete_lists(call, collected)
 end
 
 -- Makes waiting jobs of a subscriber instant, after `ended` of its deliveries have ended. Usually makes two jobs
--- instant for each ended delivery, so that 4 deliveries at a time become 8, then 16. If the subscriber was on trial
--- until now (`recovered`), fills its limit on deliveries in flight at once. Never exceeds this limit. Otherwise workers
--- would take jobs only to put them back.
+-- instant for each ended delivery, so that 4 deliveries at a time become 8, then 16. If only one job of the subscriber
+-- could run until now (`recovered`), makes as many instant as may be in flight. Never makes more instant: workers would
+-- take the jobs only to put them back.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

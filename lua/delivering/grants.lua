@@ -136,7 +136,8 @@ function grants.take_back(call, given, worker)
   given.token_of[worker] = nil
   lanes.leave(call, worker)
   -- `lanes.leave` does nothing if the delivery began in this script call, because deliveries are stored only at the end
-  -- of the call (`store`). But such a worker may already count in a share. `leave_shares` removes it there.
+  -- of the call (`store`). But the worker may already count among the workers of all slow subscribers, for example (a
+  -- share). `leave_shares` removes it there.
   lanes.leave_shares(call, { worker })
 end
 

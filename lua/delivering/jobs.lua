@@ -1,11 +1,11 @@
 --[[
 Jobs: the changes of a job's state that several scripts make.
 
-A function that gives workers or the scheduler something to do marks in `call.wakes` whom to wake. When the script ends,
+A function that gives workers or the scheduler something to do notes in `call.wakes` whom to wake. When the script ends,
 the announcement that wakes them is published.
 
-A suspect is a batch that at least two workers held when they died. Only a quarantine, a process that delivers suspects
-one at a time, takes their jobs.
+A *suspect* is a batch that at least two workers were delivering when they died: it may have killed them. Only a
+*quarantine*, a process that delivers suspects one at a time, takes their jobs.
 ]]
 local jobs = {}
 
@@ -41,14 +41,15 @@ function jobs.put(call, q, job)
   return true
 end
 
--- Makes a job instant after a worker has held it, so that any worker may take it. The job comes before all other
--- instant jobs.
+-- Makes a job instant after a worker has given it back or died, so that any worker may take it. The job comes before
+-- all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true
 end
 
--- Adds the job of a suspect to the list from which a quarantine takes jobs, behind the jobs of other suspects.
+-- Adds the job of a suspect, which is a batch that may have killed workers, to the list of these jobs. A quarantine
+-- process takes them, the oldest entry first.
 function jobs.make_suspect(call, job)
   redis.call('RPUSH', call.keys.jobs_suspect(), job)
   call.wakes.suspect = true

@@ -1,7 +1,6 @@
 --[[
 Lane entry: decides whether a delivery may begin now. If not, decides where its job waits. A subscriber that fails, is
-slow or new, or is a join may have a *trial job*: the single job by which it is tried next. Its other jobs wait
-meanwhile.
+slow or new, or is a join may have a *trial job*: the only one of its jobs that may run next. Its other jobs wait.
 ]]
 local jobs = include('delivering/jobs')
 local join_tokens = include('flow/joins/join_tokens')
@@ -16,9 +15,9 @@ function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns a table about the lane of a subscriber. It has the fields of the subscriber's hash that decide whether a
--- delivery may begin, and how large it may be. `in_flight` is the number of the subscriber's deliveries in flight,
--- including those that this script call has begun but not yet stored.
+-- Returns a table about a subscriber and its deliveries in flight (its lane). It has the fields of the subscriber's
+-- hash that decide whether a delivery may begin, and how large it may be. `in_flight` is the number of the subscriber's
+-- deliveries in flight, including those that this script call has begun but not yet stored.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -36,7 +35,8 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores the trial job of a subscriber in the field `probe` of its hash. If `job` is false, removes the field.
+-- Stores, in the field `probe` of a subscriber's hash, the only job of the subscriber that may run next. Without such a
+-- job (`job` is false), removes the field.
 local function set_trial_job(call, lane, job)
   lane.trial_job = job
   if job then
@@ -46,30 +46,31 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. If this job was the trial job, the subscriber no longer
--- has one. Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. If this job was the only one that could run next
+-- (`trial_job`), the subscriber has no such job any more. Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end
   return false
 end
 
--- Makes a job of an `ordered` subscriber wait, because older batches of the subscriber come first. Returns false,
+-- Makes a job of an `ordered` subscriber wait, because the subscriber must accept older batches first. Returns false,
 -- because no delivery begins.
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
-  -- No waiting job becomes instant while the subscriber has a trial job. `make_wait` has just removed the trial job, so
-  -- the job of the oldest batch can become instant now.
+  -- While the subscriber had this job as its `trial_job`, no waiting job could become instant. Now the job of the
+  -- oldest batch can.
   if was_trial_job then waiting.make_instant(call, lane.token, 1) end
   return false
 end
 
--- If a share has room, or the worker is a quarantine, counts the worker in the share and returns true. Otherwise
--- returns false, and the job waits:
+-- `share` names the part of the workers that all subscribers like this one may use together. If this part is not used
+-- up, or the worker is a quarantine, counts the worker in it and returns true. Otherwise returns false, and the job
+-- waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
---   - Otherwise it waits in a list until the share has room. It becomes the trial job, so each subscriber has at most
---     one job in the list.
+--   - Otherwise it waits in a list until another worker of this part is free. It becomes the subscriber's `trial_job`,
+--     and all other jobs of the subscriber wait for it. So each subscriber has at most one job in the list.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -83,9 +84,9 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber that has deliveries in flight, and is not on trial, may have another one. A quarantine
--- may always begin a delivery. Otherwise the job of a suspect could wait, come back to an ordinary worker, and be
--- passed to the quarantine again and again.
+-- Returns true if a subscriber that has deliveries in flight may have another one. A quarantine, which is the process
+-- for batches that may have killed workers, may always begin a delivery. If it had to wait, the job would come back to
+-- an ordinary worker, which would pass it to the quarantine again, and so on.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
@@ -112,8 +113,8 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- Only a failing, slow or new subscriber, or a join, has a `share`. While such a subscriber has a trial job, its
-  -- other jobs wait.
+  -- Only a failing, slow or new subscriber, or a join, has a `share`. While such a subscriber has a `trial_job` (the
+  -- only job that may run next), its other jobs wait.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

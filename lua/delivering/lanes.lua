@@ -1,20 +1,22 @@
 --[[
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane may hold up to a quarter of the workers with its deliveries in flight, but always at least one. A subscriber that
-fails, or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none before
-`throttled_until`. A spare worker may begin a delivery only if the lane then holds at most a quarter of the workers that
-no other lane holds, or only this worker. So even if many lanes hang at once, some workers are left.
+A lane is what a subscriber has in flight: its deliveries, and the workers that make them. A lane may hold up to a
+quarter of the workers, but always at least one. A subscriber that fails, or has never accepted a batch, is *on trial*:
+its lane has at most one delivery in flight, and none before `throttled_until`. A spare worker may begin a delivery only
+if the lane then holds at most a quarter of the workers that no other lane holds, or only this worker. So even if many
+lanes hang at once, some workers are left.
 
-A share limits the workers that all subscribers of one kind may hold together: half of the workers for all that are slow
-or have never accepted a batch, a quarter for all that fail, and a sixteenth for all joins. So of eight workers or more,
-the shares leave at least an eighth free, unless deliveries become late. The last quarter of the slow share is kept for
-lanes without a delivery in flight. If a share has no room for a job, the job may wait in `shares:jobs:{share}`, where
-each lane has at most one job.
+A *share* is the part of the workers that all subscribers of one kind may hold together: half of the workers for all
+that are slow or have never accepted a batch (`slow`), a quarter for all that fail (`failing`), and a sixteenth for all
+joins (`joins`). So of eight workers or more, the shares leave at least an eighth free, unless deliveries become late.
+The last quarter of the share `slow` is kept for lanes without a delivery in flight. If a share is full, a job may wait
+for it in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 
--- The names of the shares (SHARES in src/store/job.ts), in the order in which acquire goes through them.
+-- The names of the shares (`slow`, `failing` and `joins`), in the order in which acquire looks for jobs that wait for
+-- them. They come from SHARES in src/store/job.ts.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
@@ -24,7 +26,8 @@ local PART_OF_LANE = 1 / 4
 local MAX_BYTES = 67108864
 local PART_KEPT_OF_SLOW = 1 / 4
 
--- Returns the Redis keys of all shares, as several return values. The function `key` makes the key of one share.
+-- Returns a key for each of the three shares, as several return values. `key` is the function that makes the key for
+-- the name of a share.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
@@ -37,8 +40,9 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many subscribers have exactly one worker in the slow share. They are counted once in a script call;
--- `enter_share` (lane_entry.lua) adds the subscribers that enter the share later in the call.
+-- Returns how many subscribers have exactly one of the workers that count in the share `slow` (workers that deliver to
+-- slow or new subscribers). They are counted once in a script call; `enter_share` (lane_entry.lua) adds those that come
+-- later in the call.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -47,8 +51,9 @@ local function single_workers(call)
     if token then
       counts[token] = (counts[token] or 0) + 1
     else
-      -- The worker got its delivery in this script call, so `lanes_held` does not name its subscriber yet. The
-      -- subscriber counts as one with a single worker.
+      -- `lanes_held` tells to which subscriber a worker delivers, but is written only at the end of a script call. So
+      -- it has no entry yet for a worker that got its delivery in this call. Such a worker counts as the only one of
+      -- its subscriber.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -58,13 +63,14 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share; 0 or less means none. `holds_some` is true if the next delivery's
--- subscriber already has deliveries in flight.
+-- Returns how many more workers the subscribers of a share (all slow ones, for example) may use together; 0 or less
+-- means none. `holds_some` is true if the subscriber that wants a worker already has deliveries in flight.
 --
--- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight. Otherwise they would
--- wait for subscribers that hang. But late deliveries enter even a full share (late.lua), and can fill the quarter. So
--- there is a second rule: a subscriber without a delivery in flight may enter while fewer than `kept` subscribers have
--- exactly one worker in the share. Example: of 64 workers, the slow share has 32, and 8 are kept.
+-- The last quarter of the share `slow` (`kept`) is for subscribers without a delivery in flight. Otherwise they would
+-- wait for subscribers that hang. But a late delivery counts in this share even if it is full (late.lua), so the
+-- quarter can fill up. Therefore a subscriber without a delivery in flight may use one more worker while fewer than
+-- `kept` subscribers have exactly one worker of the share. Example: of 64 workers, the share `slow` has 32, and 8 are
+-- kept.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -74,7 +80,7 @@ function lanes.share_room(call, share, holds_some)
   return room > 0 and room or math.max(room, kept > 0 and kept - single_workers(call) or 0)
 end
 
--- Returns how many deliveries a subscriber may have in flight, if it is not on trial (failing or new). It is the
+-- Returns how many deliveries a subscriber may have in flight, unless it fails or has never accepted a batch. It is the
 -- smallest of these numbers, but at least 1:
 --   - what the subscriber has set (`own_limit`), or `args.lane_limit` if `own_limit` is false
 --   - `args.lane_limit_max`
@@ -99,8 +105,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns, for each share, the number of jobs that wait because the share is full. Usually no job waits, and the table
--- is empty.
+-- A share limits the workers that deliver to one kind of subscribers, such as the slow ones. Returns, for each share,
+-- how many jobs wait because it is full. Usually no job waits, and the table is empty.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -108,9 +114,10 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only suspects, and other
--- workers take only other jobs. `waiting` is an earlier result of `lanes.share_jobs`, if there is one. Jobs that have
--- begun to wait since then are not in it. They cannot be taken now anyway, because their share is full.
+-- Returns how many jobs of a queue a worker of this `kind` can take now. Only a `quarantine` takes the jobs of batches
+-- that may have killed workers, and it takes no others. `waiting` is an earlier result of `lanes.share_jobs`, if there
+-- is one. It lacks the jobs that have begun to wait since. But these cannot be taken now anyway, because their share is
+-- full.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
@@ -121,8 +128,8 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker with a late delivery in the slow share, even if the share is full. Does nothing if the worker already
--- counts in a share.
+-- Counts a worker with a late delivery among the workers of all slow subscribers (the share `slow`), even if there are
+-- as many as these may use. Does nothing if the worker already counts in a share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -130,10 +137,11 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Removes workers from the shares. Returns how many of them were in a share.
+-- Removes `workers` from all shares. A share is a limited set of workers, such as those that deliver to slow or new
+-- subscribers. Returns how many of `workers` were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- One command finds out whether all shares are empty, as they usually are.
+  -- Usually no worker counts in any share. One command finds this out.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
@@ -149,8 +157,9 @@ function lanes.subscribers_of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Ends the deliveries of these workers: they leave lanes and shares. `tokens` has, for each worker, the token of its
--- subscriber, or false. Returns, by token, how many deliveries of each subscriber have ended.
+-- Ends the deliveries of these workers: they no longer count among the workers of their subscriber (its lane), or of
+-- all slow subscribers, for example (a share). `tokens` has, for each worker, the token of its subscriber, or false.
+-- Returns, by token, how many deliveries of each subscriber have ended.
 function lanes.leave_all(call, workers, tokens)
   local ended = {}
   for _, token in ipairs(tokens) do

@@ -24,8 +24,8 @@ local function late_deliveries(call, slow_ms)
   return found
 end
 
--- Marks the subscribers of late deliveries as slow. The workers of these deliveries then count in the slow share,
--- unless they count in another one.
+-- Stores that the subscribers of late deliveries are slow. From now on, the workers of these deliveries count among
+-- those of all slow subscribers (the share `slow`), unless they count in another share.
 function late.notice(call, slow_ms)
   -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if a lease was
   -- given in the present interval, the search of this interval is done.

@@ -2,14 +2,16 @@
 Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
 
 The number of a lease is the time (µs) at which it was given, or one more than the newest number, if that is higher. If
-Redis's clock is set back, the numbers are ahead of it, and the key `leases:ahead` says by how much (µs) the newest one
-was ahead when it was given. From then on the numbers grow at half the pace of the clock, so they still tell roughly how
-old a lease is, and the clock catches up with them. The key expires when it has.
+Redis's clock is set back, the numbers are later than the time that it shows: they are *ahead* of it. The key
+`leases:ahead` says by how much (µs) the newest one was ahead when it was given. From then on the numbers grow at half
+the pace of the clock, so they still tell roughly how old a lease is, and the clock catches up with them. The key
+expires when it has.
 ]]
 local leases = {}
 
--- If the newest number is ahead of the clock by more than this (µs), the clock was set back. Smaller leads are normal:
--- a call that gives several leases draws higher and higher numbers, and clocks get small corrections.
+-- Numbers of leases are times. If the newest number is later than the clock of Redis by more than this (µs), the clock
+-- was set back. Smaller differences are normal: a call that gives several leases draws higher and higher numbers, and
+-- clocks get small corrections.
 local MAX_AHEAD_US = 1000000
 
 -- Returns the number of the newest lease, or 0 if no lease has been given yet.
@@ -18,8 +20,8 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Returns how far (µs) the next number must be ahead of the clock. `newest_us` is how far the newest number is ahead of
--- it.
+-- Returns by how much (µs) the number of the next lease must be later than the clock of Redis. `newest_us` is the same
+-- for the newest number so far.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
@@ -29,7 +31,8 @@ local function ahead_now(call, newest_us)
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
--- Returns the present time (µs) for the numbers of leases. It is ahead of Redis's clock if that clock was set back.
+-- Returns the present time (µs) for the numbers of leases. It is later than Redis's clock shows if that clock was set
+-- back.
 function leases.now(call)
   call.leases_ahead = call.leases_ahead or ahead_now(call, leases.last(call) - call.now_us)
   return call.now_us + call.leases_ahead

@@ -6,10 +6,10 @@ one command. An entry is the UID of the batch, followed by the maximum number of
 are the defaults, the number is left out. As in the Ruby Routemaster, the UID is also in `batches:current:{token}`,
 except after a takeover (opening.lua).
 
-The hash `batches:room` has, for an open batch whose bytes are counted, the UID of the batch and its room in bytes:
-max_bytes minus the length of the body that delivers its events. If a subscriber's field is missing, or has the UID of
-another batch, no bytes of its open batch were counted. Small events are not counted (`needs_no_count`), because
-counting them made a publish to 500 subscribers 1.7 times as expensive.
+The hash `batches:room` has, for an open batch whose bytes are counted, the UID of the batch and its room: the number of
+bytes that still fit into it, which is max_bytes minus the length of the body that delivers its events. If a
+subscriber's field is missing, or has the UID of another batch, no bytes of its open batch were counted. Small events
+are not counted (`needs_no_count`), because counting them made a publish to 500 subscribers 1.7 times as expensive.
 
 The hash `batches:closed` has, by UID, the time (ms) at which each batch or dead letter was closed. A batch without a
 field is still open, or counts as closed since its creation, for example because its first events filled it, or because
@@ -24,8 +24,8 @@ local UID_LENGTH = 20
 -- Events count as small if a full batch of them has at most this part of max_bytes.
 local SMALL_PART = 1 / 8
 
--- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1: if a batch had no
--- room for an event, publish would open another batch for it, and so on for ever.
+-- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1: if no event fitted
+-- into a batch, publish would open another batch for it, and so on for ever.
 function open_batches.max_events(setting)
   return math.max(1, tonumber(setting) or defaults.max_events)
 end
@@ -56,8 +56,8 @@ function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   return open_batches.bytes_of(slice, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
--- Returns two values for a new batch: its entry in `batches:room`, and its room in bytes. `bytes` is the size of its
--- events, each with the comma or `]` after it. The `[` takes one more byte.
+-- Returns two values for a new batch: its entry in `batches:room`, and the number of bytes that still fit into it.
+-- `bytes` is the size of its events, each with the comma or `]` after it. The `[` takes one more byte.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
@@ -70,9 +70,9 @@ function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the room of open batches. For each batch, the three lists have its subscriber,
--- its entry in `batches:open`, and its new events. Returns the room that is left, by token. Leaves out a batch if its
--- bytes were never counted, and its new events are too small to be counted.
+-- Subtracts the bytes of new events from the number of bytes that still fit into each open batch. For each batch, the
+-- three lists have its subscriber, its entry in `batches:open`, and its new events. Returns the bytes that are left, by
+-- token. Leaves out a batch if its bytes were never counted, and its new events are too small to be counted.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}

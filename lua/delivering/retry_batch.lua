@@ -1,23 +1,25 @@
 #!lua flags=allow-oom
 --[[
-retry_batch: try a batch at once although it waits for its deadline, its next attempt or its lane. If `clients` is not
-empty, finds only batches of these subscribers. If the batch's subscriber is held back after failures, the job of the
-batch becomes the trial job.
+retry_batch: try a batch at once although it waits for its deadline, for its next attempt, or until another delivery to
+its subscriber ends. If `clients` is not empty, finds only batches of these subscribers. If no delivery to the
+subscriber may begin for a while after failures, the job of this batch becomes the one by which the subscriber is tried
+(its trial job, lane_entry.lua).
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused.
 `delivery_not_waiting` means that a worker holds the job of the batch, or that the job is in a list from which workers
-take jobs: the instant jobs, the jobs of suspects, or the jobs that wait for room in a share, possibly for long.
+take jobs: the instant jobs, the jobs of batches that may have killed workers, or the jobs that wait because all slow
+subscribers, for example, already use as many workers as they may (possibly for long).
 
-In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. If the lane
-has no room, the batch must still wait.
+If the subscriber is ordered, its oldest batch is tried instead, because the subscriber must accept that batch first. If
+the subscriber has as many deliveries in flight as it may, the batch must still wait.
 ]]
 local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- Lets a subscriber that is held back after failures be tried now, with `job` as its trial job. An earlier trial job
--- that is scheduled becomes a waiting job. An earlier trial job in any other state stays the trial job, instead of
--- `job`.
+-- After failures, no delivery to a subscriber begins before `throttled_until`. If that is so for this subscriber, lets
+-- it be tried now, with `job` as its trial job (the only one that may run next). An earlier trial job that is scheduled
+-- becomes a waiting job. An earlier trial job in any other state stays the trial job, instead of `job`.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -3,7 +3,7 @@
 run_job: make a scheduled job instant, behind the other instant jobs. Returns `job_not_found` if the queue does not
 have the job, and `job_not_scheduled` if the job is in another state; nothing changes then.
 
-If the job is a delivery that the lane of its subscriber does not admit yet, the job still waits for the lane when a
+If the job is a delivery, and its subscriber has as many deliveries in flight as it may, the job must still wait when a
 worker tries to take it.
 ]]
 local jobs = include('delivering/jobs')

@@ -33,7 +33,7 @@ end
 -- Stores the effects of accepted batches on their subscriber. Adds `events` to its number of sent events, and `heal` to
 -- its health points, which are 100 at most. If the last delivery took longer than `slow_ms`, the subscriber becomes
 -- slow. Otherwise it stops being slow, unless another delivery to it is late. Returns whether the subscriber still
--- exists, and a true value if these batches have ended its trial.
+-- exists, and a true value if only one of its jobs could run until now, because it was failing or new, for example.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -51,8 +51,9 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Makes the trial job of a subscriber an ordinary job. If it is scheduled for later, it becomes instant. If it waits
--- for room in a share, it goes on waiting. Returns true if the job was scheduled.
+-- A subscriber's trial job is its only job that may run next. Makes it an ordinary job, so that others can run too. If
+-- the job is scheduled for later, it becomes instant. If it waits because all slow subscribers, for example, use as
+-- many workers as they may, it goes on waiting. Returns true if the job was scheduled.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

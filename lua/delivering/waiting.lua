@@ -1,5 +1,5 @@
 --[[
-Waiting jobs: jobs that may not enter their lane yet. Workers do not take jobs from here.
+Waiting jobs: jobs whose subscriber may not have another delivery in flight now. Workers do not take jobs from here.
 ]]
 local jobs = include('delivering/jobs')
 local waiting = {}
@@ -21,8 +21,8 @@ end
 
 -- Makes at most `max` waiting jobs of a subscriber instant, those that have waited longest first. They go behind all
 -- other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, only the job of its oldest batch
--- becomes instant, whatever `max` is. No job becomes instant while the subscriber is paused, or has a trial job, which
--- is tried before all others. Returns true if a job became instant.
+-- becomes instant, whatever `max` is. No job becomes instant while the subscriber is paused, or has a trial job
+-- (`probe`), which is the only one that may run next. Returns true if a job became instant.
 function waiting.make_instant(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

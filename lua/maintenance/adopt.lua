@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 --[[
-adopt: store the version of the data layout, and delete the aux jobs of the Ruby Routemaster.
+adopt: store the version of the data layout, and delete those jobs of the Ruby Routemaster that deliver no batch (its
+queue `aux`).
 
 If the Redis has a client or a subscriber that the Ruby Routemaster made, this is a takeover of a Ruby Routemaster's
 Redis, and the key `taken_over` gets the time. If there is none, data without a version comes from this bus, whose
 processes still ran when Redis lost its data.
 
 If a version is stored already, the call changes nothing and returns false. So if several processes boot at the same
-time, only one of them deletes aux jobs. Later aux jobs belong to this bus and must stay.
+time, only one of them deletes jobs. Later jobs in the queue `aux` belong to this bus and must stay.
 ]]
 -- Returns true if a client or a subscriber comes from the Ruby Routemaster, which never stores when a client was made
 -- or when a subscriber subscribed. A client of the Ruby Routemaster usually has no hash. But if this bus was in use

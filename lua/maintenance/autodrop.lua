@@ -2,16 +2,16 @@
 --[[
 autodrop: free memory by deleting the oldest dead letters, and then the oldest batches with their jobs.
 
-Each of `cuts` names a subscriber, or none for all subscribers together, and the maximum of dead letters and batches to
-delete. For each cut, the reply says how many were `deleted`. `is_spent` is true if nothing else of the subscriber can
-be deleted. Batches that workers are delivering now are skipped. Every dropped event is counted for its subscriber: in
-the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted by topic before it is deleted,
-which takes several script calls for a large batch. Until the last of these calls deletes the batch, it stays unchanged
-and can be delivered.
+Each entry of `cuts` names a subscriber, or none for all subscribers together, and the maximum of dead letters and
+batches to delete. For each entry, the reply says how many were `deleted`. `is_spent` is true if nothing else of the
+subscriber can be deleted. Batches that workers are delivering now are skipped. Every dropped event is counted for its
+subscriber: in the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted by topic before
+it is deleted, which takes several script calls for a large batch. Until the last of these calls deletes the batch, it
+stays unchanged and can be delivered.
 
 `drops` has one entry for each subscriber with dropped events: `queued` of these events were in batches, the others in
 dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its end. The caller
-passes them to the next call, with the same first cut.
+passes them to the next call, whose first entry of `cuts` must be the same.
 ]]
 local dead_letters = include('delivering/dead_letters/dead_letters')
 local delivery_log = include('records/delivery_log')

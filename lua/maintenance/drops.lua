@@ -55,8 +55,8 @@ function drops.add(call, collection, bid, token, about)
 end
 
 -- Updates what is stored about a subscriber's jobs after some of its batches were dropped. Removes the jobs of these
--- batches from the waiting jobs. If a dropped job is the subscriber's trial job, deletes the field `probe`, which names
--- the trial job. If the field stayed, no other job of the subscriber could run.
+-- batches from the waiting jobs. If a dropped job is the only one of the subscriber that may run next (named by the
+-- field `probe`), deletes the field. If the field stayed, no other job of the subscriber could run.
 --
 -- Usually one waiting job becomes instant when a delivery ends. A dropped job never becomes a delivery that ends. So
 -- for each dropped job that was not waiting itself, one waiting job becomes instant here. Otherwise some jobs might

@@ -2,7 +2,7 @@
 Ruby: what the processes of a Ruby Routemaster leave in this Redis.
 
 After this bus has taken over the Redis of a Ruby Routemaster, a Ruby process may still store a batch under a key of the
-Ruby layout. Such a batch is a *stray*. Adopting the stray makes it a batch of this bus. Its events are in the gauges
+Ruby layout. Such a batch is a *stray*. Adopting a stray makes it a batch of this bus. Its events are in the gauges
 already, because Ruby processes count what they store.
 ]]
 local batches = include('delivering/batches')
@@ -60,9 +60,10 @@ local function add_header(call, bid)
   return uid, token, now
 end
 
--- Makes a batch of the Ruby Routemaster a closed batch of this bus, with a job. The takeover adopts all batches that it
--- finds in `batches:index`. Acquire and sweeps adopt strays, and batches that the takeover missed. Returns true, or
--- false if the batch cannot be adopted, or nothing if there is no such batch.
+-- Makes a batch of the Ruby Routemaster a closed batch of this bus, with a job. The takeover does this for all batches
+-- that it finds in `batches:index`. Acquire and sweeps do it for batches that the takeover missed, or that a Ruby
+-- process stored after the takeover. Returns true, or false if it is impossible for this batch, or nothing if there is
+-- no such batch.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end

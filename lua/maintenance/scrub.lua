@@ -2,8 +2,8 @@
 --[[
 scrub: return the jobs of dead workers to their queues, and delete what is recorded of these workers.
 
-A worker is dead if it has not given a sign of life for longer than `lease_ms`. The job of a dead worker becomes
-instant, ahead of the other instant jobs, and the history of the job's batch notes the death. `workers` is the number of
+A worker is dead if it has not given a sign of life for longer than `lease_ms`. The job of a dead worker becomes instant
+and comes before the other instant jobs, and the history of the job's batch notes the death. `workers` is the number of
 dead workers. `jobs` has the number of returned jobs for each queue.
 ]]
 local attempts = include('delivering/attempts')
@@ -22,8 +22,8 @@ local function dead_workers(call, lease_ms)
   return dead
 end
 
--- Gives the jobs of a dead worker back to the queue, and removes the worker from its lane (the workers that deliver to
--- one subscriber). Returns how many jobs the worker held.
+-- Gives the jobs of a dead worker back to the queue, and no longer counts the worker among those that deliver to its
+-- subscriber (its lane). Returns how many jobs the worker had.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane_token = q == 'main' and lanes.leave(call, worker)
@@ -39,9 +39,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's job is instant again, and takes the free place in the lane. So no waiting job needs to become
-  -- instant (maximum 0). But if the subscriber is `ordered`, `make_instant` ignores the maximum, and makes sure that
-  -- the oldest batch comes first.
+  -- The dead worker's job is instant again, so no waiting job needs to become instant in its place (maximum 0). But if
+  -- the subscriber is `ordered`, `make_instant` ignores the maximum, and makes sure that the oldest batch comes first.
   if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

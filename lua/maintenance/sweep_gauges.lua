@@ -5,7 +5,7 @@ or from its dead letters.
 
 A long queue needs several script calls. Each script call counts some slices of the queue's index. A slice is about 200
 batches between two scores. INTERNALS.md says why the sum is exact although the queue changes meanwhile. If acquire has
-cut a batch in two meanwhile (`cuts` in the hash of the subscriber), all slices are counted again.
+split a batch meanwhile (`cuts` in the hash of the subscriber), all slices are counted again.
 
 `counted` has the slices counted so far: the score at which each ends, the number of its batches (`members`), and the
 number of their events. If all slices are counted, `finished` is true in the reply, and the findings name the

@@ -3,20 +3,20 @@
 sweep_jobs: check jobs of a queue that seemed wrong to the caller (`suspects`), and repair them. Returns the findings.
 
 A batch has a delivery job for as long as the batch exists. Every job is in the index of its queue, and in exactly one
-state. Correct jobs stay unchanged. The job of a dropped batch may remain in the instant list, in the list of a share or
-in `jobs:suspect`: acquire removes it there. The script searches the instant list for each of the jobs. So if that list
-is long, the caller passes only a few jobs at a time.
+state. Correct jobs stay unchanged. The job of a dropped batch may remain in the instant list, in `shares:jobs:{share}`
+or in `jobs:suspect`: acquire removes it there. The script searches the instant list for each of the jobs. So if that
+list is long, the caller passes only a few jobs at a time.
 
-`job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs.
-`lane_token` is the subscriber in whose lane the caller saw the job wait; it is missing if the caller did not see the
-job wait. `ruby_workers` is the number of living workers of the Ruby Routemaster, if there are any.
+`job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs. If the
+caller saw the job among the waiting jobs of a subscriber, `lane_token` is this subscriber. `ruby_workers` is the number
+of living workers of the Ruby Routemaster, if there are any.
 ]]
 local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 
--- Returns the workers that hold each job: `holders[job][worker]` is the number of copies of the job in the worker's
--- list. A number above 1 means that the list is damaged.
+-- Returns the workers that have each job: `holders[job][worker]` tells how often the job is in the worker's list. A
+-- number above 1 means that the list is damaged.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -46,8 +46,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes needless copies of a job from a list that has `times` copies. If earlier lists had copies (`copies_found`),
--- removes all. If not, one stays. Returns the number of copies found so far, with those in this list.
+-- A job must be in one list only, and only once. `times` tells how often it is in this list, and `copies_found` how
+-- often it was in the lists before. If it was there, removes it from this list. If not, leaves it in this list once.
+-- Returns the sum of both numbers.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -55,8 +56,9 @@ local function trim(list, job, times, copies_found)
   return copies_found + times
 end
 
--- Removes all copies of a job but one. If a worker holds the job, the copy in that worker's list stays. Returns the
--- former number of copies. 0 means that the job was lost: not held, instant, scheduled or waiting.
+-- If a job is in several lists, or several times in one, removes it from all places but one. If a worker has the job,
+-- it stays in that worker's list. Returns the former number of places. 0 means that the job was lost: no worker had it,
+-- and it was not instant, scheduled or waiting.
 local function keep_one(call, q, suspect, holders)
   local job, copies_found = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
@@ -91,7 +93,8 @@ end
 
 -- Puts a lost job where workers find it: into the list of instant jobs. But workers of the Ruby Routemaster would take
 -- a delivery job from this list, and lose it. While such workers run, a delivery job goes to a list that only this bus
--- reads: the jobs that wait for room in the share `slow` (the workers for all slow or new subscribers).
+-- reads: the jobs that wait because slow and new subscribers use all workers that they may use together (the share
+-- `slow`).
 local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

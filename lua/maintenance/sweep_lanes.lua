@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 --[[
-sweep_lanes: restart stuck lanes of these subscribers by making one waiting job instant. Returns the findings.
+sweep_lanes: restart the deliveries to these subscribers if they are stuck, by making one waiting job instant. Returns
+the findings.
 
-A lane is stuck if all of its jobs wait, because a waiting job becomes instant only when another job of the lane ends.
-(The jobs of a paused subscriber are meant to wait.) A lane is also restarted if its trial job is no longer in the
-queue, because only the trial job may run.
+The deliveries to a subscriber are stuck if all of its jobs wait, because a waiting job becomes instant only when
+another job of the subscriber ends. (The jobs of a paused subscriber are meant to wait.) They are also restarted if the
+subscriber's trial job, the only one that may run next (`probe`), is no longer in the queue.
 ]]
 local findings = include('maintenance/findings')
 local waiting = include('delivering/waiting')

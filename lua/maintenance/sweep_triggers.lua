@@ -3,8 +3,8 @@
 sweep_triggers: check triggers, and their entries in `triggers:due`. Returns the findings.
 
 A trigger is a definition in `triggers:of:{token}` and a hash `trigger:{token}:{name}`. If only one of the two exists, a
-creation or a deletion was cut off, and the one that exists is removed. An entry without a trigger is removed too. An
-unreadable trigger is left alone, without an entry, until its client replaces or deletes it. `names` are members of
+creation or a deletion was interrupted, and the one that exists is removed. An entry without a trigger is removed too.
+An unreadable trigger is left alone, without an entry, until its client replaces or deletes it. `names` are members of
 `triggers:due`, each with the trigger's name and its client's token.
 ]]
 local agenda = include('flow/agenda')

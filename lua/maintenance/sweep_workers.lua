@@ -3,9 +3,9 @@
 sweep_workers: check and repair the records of workers that seemed wrong to the caller (`suspects`), and recount all
 lanes (the deliveries in flight of each subscriber). Returns the findings.
 
-A worker that holds a job is in the pending index of the job's queue. If the job is a delivery, the worker is also in
-the lane of the subscriber. A worker without a job has no lease, and is in no lane and no share. The counter of each
-lane equals the number of workers in the lane.
+A worker that holds a job is in the pending index of the job's queue. If the job is a delivery, the worker is also among
+those that deliver to the subscriber (its lane). A worker without a job has no lease, and is in no lane and no share
+(lanes.lua). The counter of each lane equals the number of workers in it.
 
 `worker` of a suspect is the worker's id. `bid` is the batch that the caller saw the worker deliver, if it saw one.
 ]]
@@ -24,16 +24,16 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes a worker from its lane, and makes one waiting job of the lane instant. Returns true if the worker was in a
--- lane.
+-- Removes a worker from its lane (the workers that deliver to one subscriber), and makes one waiting job of this
+-- subscriber instant. Returns true if the worker was in a lane.
 local function leave_lane(call, worker)
   local token = lanes.leave(call, worker)
   if token then waiting.make_instant(call, token, 1) end
   return token ~= nil
 end
 
--- Enters a worker into the lane of the subscriber to which it delivers the batch `bid`. Does nothing if the worker is
--- in that lane already, no longer holds the job of the batch, or has no lease.
+-- Stores that a worker delivers to the subscriber of the batch `bid` (enters it into the subscriber's lane). Does
+-- nothing if that is stored already, or the worker no longer holds the job of the batch or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = calls.read('LINDEX', keys.batch(bid), 0)
@@ -42,7 +42,7 @@ local function enter_lane(call, worker, bid, found)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
   -- An ack or nack removes a worker from its lane only if the worker has a lease. A worker without a lease, such as one
-  -- of the Ruby Routemaster, would stay in the lane for ever. So a worker without a lease is not entered.
+  -- of the Ruby Routemaster, would stay in the lane for ever. So a worker without a lease is not entered into the lane.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

@@ -2,9 +2,9 @@
 --[[
 watch_ruby: look for processes of the Ruby Routemaster that still use their Redis after this bus took it over.
 
-`workers` is the number of living workers of the Ruby Routemaster. `adopted` is the number of strays (batches that a
-Ruby web process stored after the takeover) that acquire adopted since the last report. If several callers come within
-`every_ms`, one of them gets the report, and the others get zeros.
+`workers` is the number of living workers of the Ruby Routemaster. `adopted` is the number of batches that a Ruby web
+process stored after the takeover and that acquire made batches of this bus (adopted), since the last report. If several
+callers come within `every_ms`, one of them gets the report, and the others get zeros.
 ]]
 local ruby = include('maintenance/ruby')
 

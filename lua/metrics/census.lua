@@ -5,8 +5,8 @@ is `0` at the beginning and at the end. Changes nothing.
 
 A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_age_ms` is the age of
 the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health. A subscriber
-whose keys another program has written is left out. The first call also returns the standings that the last sample
-stored: figures and rates of each subscriber.
+whose keys another program has written is left out. The first call also returns `standings`: the figures and rates of
+all subscribers that the job `sample` stored last.
 ]]
 local calls = include('store/calls')
 

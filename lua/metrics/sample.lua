@@ -9,7 +9,8 @@ topic or subscriber gets an entry only if its figures have changed since its las
 memory. The bus gets an entry in each step in which a sample is taken. From these entries a reader knows in which steps
 samples were taken.
 
-`standings`, if given, replaces the standings of the subscribers, which expire like a history.
+`standings`, if given, has the present figures and rates of all subscribers. It replaces those of the last sample, and
+expires like a history.
 
 A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted. A subject
 whose history was written by another program gets none either.

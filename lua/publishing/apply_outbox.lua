@@ -5,8 +5,8 @@ applied in their order.
 
 Each of `sources` is another partition: its number (`source`) and entries of its outbox. Entries up to the number that
 was applied last are ignored. So each entry is applied once, even if several processes send it, or a process sends it
-again. When the call has made its maximum of copies (copies.lua), it leaves the other entries. The caller sends these
-again.
+again. When the call has stored its maximum of copies (a copy is an event for one subscriber), it leaves the other
+entries. The caller sends these again.
 
 New batches get the time of the earliest entry that is applied now, which is when its events were accepted. So
 deadlines, ages and the waiting times of joins count from that time, however long the entry was under way. If a join's
@@ -17,7 +17,7 @@ each topic, the number of events and the subscribers here that got them (storing
 events and bytes for topics that live here, to which joins of other partitions publish. `refused` has the topics to
 which such a join may not publish any more, with the reason; the join's events for these topics are dropped.
 `may_be_unused` has topics of other partitions that seem to have no subscriber in this one; the caller counts again, and
-corrects their marks.
+corrects the notes there about subscribers in this partition (marks, elsewhere.lua).
 ]]
 local copies = include('publishing/copies')
 local intake = include('publishing/intake')

@@ -4,8 +4,8 @@ numbers of src/store/copies.ts.
 ]]
 local copies = { MAX = include('store/copies') }
 
--- Returns the number of copies that a script call makes when it stores `events` events for `subscribers` subscribers.
--- The events have `bytes` bytes together. A long event counts as several copies.
+-- Returns how many copies (events for one subscriber) a script call makes when it stores `events` events for
+-- `subscribers` subscribers. The events have `bytes` bytes together. A long event counts as several copies.
 function copies.of(events, bytes, subscribers)
   return math.max(events, bytes / copies.MAX.bytes_per_copy) * subscribers
 end

@@ -1,5 +1,5 @@
 --[[
-Elsewhere: the marks of a topic. A mark names another partition that has subscribers of the topic.
+Elsewhere: the marks of a topic. A *mark* is a note that another partition has subscribers of the topic.
 
 A topic lives in one partition, its home. The field `elsewhere` of its hash there has a mark for each other partition
 with subscribers of the topic: the number of the partition, how many of these subscribers it has, and the time (µs) at
@@ -30,14 +30,15 @@ function elsewhere.store(call, topic, marks)
   end
 end
 
--- Returns the number of subscribers that a topic has in other partitions, as its marks say.
+-- Returns the number of subscribers that a topic has in other partitions. `marks` is a result of `elsewhere.read`.
 function elsewhere.count(marks)
   local count = 0
   for _, mark in ipairs(marks) do count = count + mark.subscribers end
   return count
 end
 
--- Returns a text with the numbers of the partitions in a topic's marks, separated by commas.
+-- Returns a text with the numbers of the other partitions that have subscribers of a topic, separated by commas.
+-- `marks` is a result of `elsewhere.read`.
 function elsewhere.partitions(marks)
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = mark.partition end

@@ -71,7 +71,7 @@ local function leave_open(call, writes, bid, token, max_events, max_bytes, slice
   end
   -- The Ruby Routemaster finds its open batches in the set `batches:current:{token}`; this bus uses `batches:open`.
   -- After a takeover, the batch is not added to the set. Otherwise a Ruby process that still runs would find the batch
-  -- there, and append events under another key, as a stray (ruby.lua).
+  -- there, and append events under the key of the Ruby layout, where they would not be part of the batch.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   writes.entries[#writes.entries + 1] = token
   writes.entries[#writes.entries + 1] = open_batches.entry(bid, max_events, max_bytes)

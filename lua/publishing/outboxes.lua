@@ -20,8 +20,8 @@ last writes of a partition, the next numbers are still higher than the lost ones
 
 This rule is not enough if, after the failover, the clock of the new master is behind the last number that it has. The
 other partition may have applied lost entries with the next numbers, and would ignore the new entries. So the first new
-number is a minute after the last one, and later numbers stay ahead of the clock (by `ahead`). The same happens after a
-clock was set back.
+number is a minute after the last one, and later numbers also stay later than the clock shows (by `ahead`). The same
+happens after a clock was set back.
 ]]
 local calls = include('store/calls')
 local jobs = include('delivering/jobs')
@@ -36,8 +36,8 @@ local READ_AT_ONCE = 8
 -- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
 local ASK_AGAIN_MS = 1000
 -- The number of an outbox entry is the time (µs) at which it was added, by the clock of Redis. Normally, the last
--- number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry. If the last number
--- is further ahead than this, the clock was set back, or the clock of another machine gave the number.
+-- number is hardly later than the clock shows, because it takes longer than a microsecond to add an entry. If it is
+-- later by more than this (µs), the clock was set back, or the clock of another machine gave the number.
 local MAX_AHEAD_US = 100 * 1000
 -- After the clock was set back, the next number is this far above the last one that Redis knows. So no number is used
 -- twice, even if a failover has lost the last entries: a failover loses less than a minute of writes.
@@ -90,8 +90,9 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads the number of the last entry that was added to the outbox, the bytes of all entries in it, and how far (µs)
--- numbers are ahead of the clock. Reads them once in a script call.
+-- Reads the number of the last entry that was added to the outbox, the bytes of all entries in it, and `ahead` (µs): by
+-- how much the numbers of new entries are later than Redis's clock shows. It is 0 until that clock is once set back.
+-- Reads them once in a script call.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))
@@ -111,8 +112,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number after which the numbers of the new entries begin. If the clock was set back, this number is far
--- ahead of the clock. The lead is stored in the field `ahead`, and later numbers keep it.
+-- Returns the number after which the numbers of the new entries begin. If the clock was set back, this number is much
+-- later than the clock shows. The difference is stored in the field `ahead`, and later numbers keep it.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end
@@ -165,8 +166,8 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more wait for one of the partitions in `marks`: in the list `outbox`, which all
--- partitions share, and in `outbox:{partition}` together.
+-- Returns true if `max_bytes` or more wait for one of the partitions in `marks`: in the list `outbox`, which has the
+-- entries for all partitions, and in `outbox:{partition}` together.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -176,7 +177,7 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Copies each outbox entry to the lists of those partitions in `late` that must apply it. Schedules the jobs that send
+-- Appends each outbox entry to the lists of those partitions in `late` that must apply it. Schedules the jobs that send
 -- these lists, unless the jobs are queued already.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}

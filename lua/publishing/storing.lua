@@ -14,7 +14,7 @@ local storing = {}
 -- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
 -- batch's list. If the length is 0, the list no longer exists, nothing was appended, and the number has no meaning.
 local function fill(batch, max, list, first, last)
-  -- An open batch always has room for one more event, so its length need not be read first.
+  -- An open batch can always take one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
@@ -26,7 +26,7 @@ local function fill(batch, max, list, first, last)
 end
 
 -- Subtracts the bytes of new events from the room of open batches (the number of bytes that still fit into each).
--- Returns the room that is left, by subscriber. Leaves out subscribers without an open batch, and open batches whose
+-- Returns the bytes that are left, by subscriber. Leaves out subscribers without an open batch, and open batches whose
 -- bytes are not counted.
 local function take_room(call, intake_state, entries)
   local tokens, open, slices = {}, {}, {}

@@ -17,8 +17,8 @@ The hash `deliveries:total` counts the records of all logs together. When they r
 its oldest records, so a busy subscriber does not push out the records of others. Records are counted in whole UNITs
 (16), so that most script calls need not change a count. Counting each record took three times as long. If there are
 very many logs, records below a UNIT, which are not counted, could exceed the maximum by themselves. So a log of less
-than a UNIT keeps at most an equal part of the maximum, but at least one record. It is cut to this part when records are
-appended to it.
+than a UNIT keeps at most an equal part of the maximum, but at least one record. Its older records are deleted when
+records are appended to it.
 
 The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list, the newest
 entry at the end. When a script call appends records, the trail gets an entry for each log that the call appends to: the
@@ -113,8 +113,9 @@ local function shrink(call, total, max)
   end
 end
 
--- Cuts a log of less than a UNIT to its part of `max`, if all logs get equal parts. `shrink` does not cut such a log,
--- because the log counts as empty there. Returns the number of records that are left.
+-- Deletes the oldest records of a log of less than a UNIT, until it has at most an equal part of `max` (the maximum for
+-- all logs together). `shrink` deletes none of them, because it takes such a log for empty. Returns the number of
+-- records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
@@ -145,8 +146,8 @@ function delivery_log.follow(call, ending, tokens, max)
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = many.command('RPUSH', trail, entries)
   -- The newest `max` entries of the trail suffice: each stands for at least one record, and all logs together keep
-  -- about `max` records. The trail is cut only when it has more than LUMP entries too many, so that few script calls
-  -- need to cut it.
+  -- about `max` records. Older entries are deleted only when there are more than LUMP of them, so that few script calls
+  -- need to do it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 

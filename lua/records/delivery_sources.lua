@@ -193,8 +193,9 @@ local function read_log(source)
 end
 
 -- Returns one of the sources that a listing merges: the records of a delivery log within the listing's bounds. If
--- `newest` (ms) is given, newer records are left out. Returns nothing if there are no records. Reads only the time of
--- the newest record: a bus can have thousands of logs, and of most logs a listing needs nothing else.
+-- `newest` (ms) is given, newer records are left out. Returns nothing if there are no records. At first, only the time
+-- of the newest of these records is read. The listing reads the records themselves only when it comes to this time,
+-- because a bus can have thousands of logs, and a page of the listing needs few of them.
 function delivery_sources.log(listing, ending, token, newest)
   local list, position, place = delivery_log.list_of(listing.call, ending, token), nil, nil
   listing.sources = listing.sources + 1

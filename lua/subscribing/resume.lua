@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[
-resume: deliver to a paused subscriber again. It is tried at once, even if it was held back after a failure. If an
-operator paused it and the subscriber itself asks, nothing changes and the reply is `paused_by_operator`. It is not an
-error if the subscriber was not paused.
+resume: deliver to a paused subscriber again. It is tried at once, even if it would have to wait longer after a failure.
+If an operator paused it and the subscriber itself asks, nothing changes and the reply is `paused_by_operator`. It is
+not an error if the subscriber was not paused.
 ]]
 local pausing = include('subscribing/pausing')
 

@@ -3,14 +3,14 @@
 subscribe: create or change a subscriber, and subscribe it to exactly the given topics.
 
 Unknown topics are created without a publisher, and are deleted with their last subscription. The topics in `foreign`
-live in other partitions, where the caller has already marked them (mark_topics). A setting whose argument is missing
-keeps its stored value; a new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`,
-it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
+live in other partitions, where the caller has already noted that this partition has subscribers of them (mark_topics).
+A setting whose argument is missing keeps its stored value; a new subscriber gets the default. If the call would exceed
+`max_topics` or `max_subscribers`, it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
 
 The open batch gets the new max_events. It is due when the new timeout has passed from now, unless it was due earlier. A
 new max_bytes closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a subscriber
-that an operator paused stays paused. If `ordered` or max_in_flight changed, waiting jobs of the lane return to the
-queue. If the signing key is new, the older keys still sign for `signing_overlap_ms` at most. The signing key `none`
+that an operator paused stays paused. If `ordered` or max_in_flight changed, waiting jobs of the subscriber return to
+the queue. If the signing key is new, the older keys still sign for `signing_overlap_ms` at most. The signing key `none`
 ends signing.
 ]]
 local batches = include('delivering/batches')

@@ -57,11 +57,11 @@ end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. The name of the topic stays, without a
 -- publisher, if joins read the topic. The name also stays if other partitions have subscribers of the topic, until
--- these partitions have ended their subscriptions: a mark in the topic's hash names each of them (elsewhere.lua).
--- Returns the number of deleted delayed events, and the partitions that must end subscriptions.
+-- these partitions have ended their subscriptions: the field `elsewhere` of the topic's hash names each of them
+-- (elsewhere.lua). Returns the number of deleted delayed events, and the partitions that must end subscriptions.
 --
 -- The topic's hash is deleted only after the outbox entry for these partitions is stored. If Redis is killed and keeps
--- only the first writes, the marks in the hash are still there when the caller repeats the removal.
+-- only the first writes, the field `elsewhere` is still there when the caller repeats the removal.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -103,8 +103,7 @@ function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
--- True if there is no room for all of these topics: adding the topics that do not exist yet would bring the number of
--- all topics above `max`.
+-- True if adding those of these topics that do not exist yet would bring the number of all topics above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   if redis.call('SCARD', all) + #names <= max then return false end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-unmark_topics: remove the marks of topics for one partition, in which the caller found no subscribers of them
-(elsewhere.lua). Returns the number of removed marks.
+unmark_topics: remove from topics of this partition the mark that says that a certain other partition has subscribers of
+them (elsewhere.lua), because the caller found none there. Returns the number of removed marks.
 
 `marked_us` is when the mark was set, as the caller read it. If the mark has been set again since then, it stays,
 because the partition may have a subscriber again. A topic that is left without publisher and subscriptions is deleted.

@@ -122,7 +122,10 @@ export class Credentials {
     return client && proofs.some((each) => sameDigest(each, proof)) ? callerFor(client) : undefined;
   }
 
-  /** Resolves with a digest of the credential with which the caller has logged in. The session keeps this digest. */
+  /**
+   * Resolves with a digest of the credential with which the caller has logged in. The session stores this digest. When
+   * the credential becomes invalid, `callerWith` no longer finds a match for the digest, and the session ends.
+   */
   async sessionProof(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')
       return sessionProofOf(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);

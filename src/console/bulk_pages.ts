@@ -22,8 +22,9 @@ export interface BulkParts {
 }
 
 /**
- * The owner of all bulks that root begins. All holders of the root key share these bulks, and viewers see them. A
- * client's token has no colon, so no client can be this owner.
+ * The owner of all bulk operations on dead letters that root begins. All holders of the root key share these
+ * operations, and viewers see them. A client owns its operations under its token. No token has a colon, so no client
+ * can be this owner.
  */
 const ROOT_OWNER = ':root';
 
@@ -32,8 +33,8 @@ export function bulkOwner(caller: Caller): string {
 }
 
 /**
- * Pages for a bulk (a retry or purge of all dead letters that match a filter). They show how many match, then the
- * progress.
+ * Pages for a bulk operation: a retry or purge of all dead letters that match a filter. They show how many match, then
+ * the progress.
  */
 export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
   return [
@@ -47,7 +48,7 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // A refresh asks for the bulk that the open page shows, by its id. If another bulk has replaced this bulk,
+          // A refresh asks by its id for the bulk operation that the open page shows. If another one has replaced it,
           // the page says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
@@ -85,14 +86,14 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
     deciding('cancel'),
   ];
 
-  /** Makes the route of a form that confirms or cancels a bulk. The field `id` names the bulk. */
+  /** Makes the route of a form that confirms or cancels a bulk operation. The form's field `id` names the operation. */
   function deciding(does: 'confirm' | 'cancel'): Route {
     return action(`${BULK_PATH}/${does}`, BOTH, {
       action: `dead_letters.bulk_${does}`,
       async act({ caller, body, about }) {
         const id = String(body.id);
         const bulk = await bulks.find(bulkOwner(caller));
-        // The audit notes whether the bulk retries or purges, and whose dead letters.
+        // The audit notes whether the bulk operation retries or purges, and whose dead letters.
         if (bulk?.id === id) about?.(bulk.act, bulk.queues?.[0]);
         await bulks[does](bulkOwner(caller), id);
         return pathWith(BULK_PATH, { id });
@@ -124,7 +125,7 @@ function important(text: string): Html {
 const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value === 1 ? 'letter' : 'letters'}`;
 const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
 
-/** Returns a line that says what a bulk does, and how far it is. */
+/** Returns a line that says what a bulk operation does, and how far it is. */
 export function headline(bulk: Pick<Bulk, 'act' | 'state' | 'matched' | 'done'>): string {
   const { act, state, matched, done } = bulk;
   const [does, doing, did] = VERBS[act];

@@ -6,7 +6,7 @@ import { type Page, withoutLists } from './layout.ts';
 
 /**
  * Makes the fields of the form that is sent to `action`. The fields have the values that the page gives them. If this
- * form was refused, they have what was typed instead, and the wrong field is marked.
+ * form was refused, they have what was typed instead, and the wrong field is shown as wrong.
  */
 export class FormFields {
   readonly #refusal: Refusal | undefined;

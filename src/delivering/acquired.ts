@@ -93,8 +93,8 @@ function readGrant(
     attempts: Number(attempts),
     count,
     // Pieces are views of the chunks that were read from Redis. While the delivery hangs, they keep these chunks, of at
-    // most 64 KiB each, in memory. Copies would free the chunks, but making them took a sixth of a worker's CPU at 100
-    // events a batch.
+    // most 64 KiB each, in memory. If the pieces were copied, the chunks could be freed, but the copying took a sixth
+    // of a worker's CPU at 100 events a batch.
     pieces: Array.from({ length: pieces }, () => buffers.next().value),
   };
   const subscriber = subscribers.get(token);

@@ -48,8 +48,8 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // `#lost` is set if a heartbeat finds no lease. A job that the handler has just settled has no lease either, but it
-    // is not lost.
+    // `#lost` is set if a heartbeat finds no lease. If the handler itself has just stored the outcome of the job
+    // (`settled`), the lease is gone too, but the job is not lost.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated while Redis is away. Without a report, a batch that was delivered would be delivered

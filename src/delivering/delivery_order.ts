@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread or a quarantine process: to ask for jobs of a partition, given by its index in
- * `Partitions.all` (`look`), or to end within `graceMs` (`stop`).
+ * An order to a delivery thread or a quarantine process (which delivers batches that may have killed workers): to ask
+ * for jobs of a partition, given by its index in `Partitions.all` (`look`), or to end within `graceMs` (`stop`).
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
@@ -16,8 +16,8 @@ export interface ThreadData {
 }
 
 /**
- * The data with which a quarantine process starts. The process delivers suspects: batches that at least two workers
- * held when they died.
+ * The data with which a quarantine process starts. The process delivers batches that may have killed workers: at least
+ * two workers died while they were delivering such a batch.
  */
 export interface QuarantineData {
   config: Config;
@@ -26,6 +26,6 @@ export interface QuarantineData {
   takenOverAtMs: number | undefined;
   /** The id of the only worker in the process. */
   worker: string;
-  /** The quarantine process ends when its worker has had nothing to deliver for this time. */
+  /** The process ends when its worker has had nothing to deliver for this time. */
   idleMs: number;
 }

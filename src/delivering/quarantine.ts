@@ -16,17 +16,20 @@ import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 
 /**
- * Interval at which Redis is asked for suspects (see Quarantine). New ones are announced, but an announcement may be
- * lost.
+ * Interval at which Redis is asked for suspects: batches that may have killed workers. New ones are announced, but an
+ * announcement may be lost.
  */
 const ASK_EVERY_MS = 30_000;
 
 /**
- * A quarantine process ends after this time without a suspect. A suspect whose delivery failed is usually due again
- * within a minute, so the same process can deliver it.
+ * A quarantine process, which delivers batches that may have killed workers, ends after this time without such a batch.
+ * If a delivery fails, the batch is usually due again within a minute, so the same process can deliver it.
  */
 const IDLE_MS = 60_000;
-/** Takes the place of IDLE_MS if there are several partitions. It is short, because their quarantines take turns. */
+/**
+ * Takes the place of IDLE_MS if there are several partitions. It is short, because only one of them at a time has a
+ * quarantine process.
+ */
 const IDLE_WITH_OTHERS_MS = 5000;
 
 interface QuarantineParts {
@@ -37,16 +40,16 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Makes the quarantines of all partitions take turns. */
+  /** Lets only one partition at a time have a quarantine process. */
   oneAtATime: OwnerLimit;
   log: Log;
 }
 
 /**
- * Delivers the suspects of a partition: batches that were held by at least two workers that died. They are delivered
- * one at a time, in a separate process, the quarantine. If that process dies, the suspect that it held becomes a dead
- * letter. If the worker process that started the quarantine dies too, the cause may be outside, so the batch stays a
- * suspect.
+ * Delivers the suspects of a partition: batches that may have killed workers, because at least two workers died while
+ * they were delivering them. They are delivered one at a time, in a separate process, the quarantine. If that process
+ * dies, the batch that it was delivering becomes a dead letter. If the worker process that started the quarantine dies
+ * too, the cause may be outside, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -68,8 +71,8 @@ export class Quarantine {
   }
 
   /**
-   * Makes the quarantine process look for suspects now. If no such process is running, but there are suspects, starts
-   * one.
+   * Makes the quarantine process look now for suspects (batches that may have killed workers). If no such process is
+   * running, but there are suspects, starts one.
    */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
@@ -77,8 +80,8 @@ export class Quarantine {
   }
 
   /**
-   * Stops looking for suspects, and ends the quarantine process. If its delivery takes longer than `graceMs`, the job
-   * is given back to the queue. Resolves when the process has ended.
+   * Stops looking for suspects (batches that may have killed workers), and ends the quarantine process. If its delivery
+   * takes longer than `graceMs`, the job is given back to the queue. Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -114,10 +117,13 @@ export class Quarantine {
     return this.#parts.partition.command((redis, keys) => redis.llen(keys.jobs_suspect()));
   }
 
-  /** Runs a quarantine process. Resolves when it ends: with the id of its worker if it died, with undefined if not. */
+  /**
+   * Runs a process that delivers batches that may have killed workers. Resolves when it ends: with the id of its worker
+   * if the process died, with undefined if not.
+   */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // Another worker process may have delivered the suspects while this one waited for its turn.
+    // Another worker process may have delivered these batches while this one waited for its turn.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');
@@ -140,14 +146,17 @@ export class Quarantine {
     return worker;
   }
 
-  /** Makes a dead letter of the batch that the dead `worker` held. Tries until it succeeds or the process stops. */
+  /**
+   * Makes a dead letter of the batch that the dead `worker` was delivering. Tries until it succeeds or the process
+   * stops.
+   */
   async #condemn(worker: string): Promise<void> {
     const { partition, log } = this.#parts;
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // Only the first try reads which batch the worker held. A second read would find nothing if the first call of
-        // `condemn` took the batch from the worker, but its reply was lost.
+        // The batch of the worker is read until it is found, and not again. If a call of `condemn` took the batch from
+        // the worker, but its reply was lost, a second reading would find nothing.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {

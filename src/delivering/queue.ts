@@ -12,12 +12,15 @@ import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 /**
- * A delivery that takes longer than this marks its subscriber as slow, until the subscriber accepts a batch in less
- * time. All slow subscribers together get only a part of the workers, their share.
+ * A subscriber becomes slow if a delivery to it takes longer than this, until it accepts a batch in less time. Only a
+ * part of the workers may deliver to slow subscribers at a time.
  */
 export const SLOW_MS = 1000;
 
-/** The kind of the workers for which a script call acquires jobs: ordinary workers, spare workers, or a quarantine. */
+/**
+ * The kind of the workers for which a script call acquires jobs: ordinary workers, spare workers, or a quarantine (the
+ * process for batches that may have killed workers).
+ */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
 export type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs' | 'deliveryLog'>;
@@ -111,7 +114,9 @@ export class Queue {
     });
   }
 
-  /** Renews the leases of the held jobs. Returns the workers that have lost their leases. */
+  /**
+   * Renews the leases of the jobs that workers of this process run. Returns the workers that have lost their leases.
+   */
   async heartbeat(held: readonly Grant[]): Promise<string[]> {
     return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }

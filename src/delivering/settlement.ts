@@ -9,7 +9,7 @@ import type { Grant } from './grant.ts';
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
-  /** The handler itself has stored the outcome in Redis. `held` is false if the worker no longer held the job. */
+  /** The handler itself has stored the outcome in Redis. `held` is false if the job was no longer the worker's own. */
   | { end: 'settled'; held: boolean }
   /** The job has succeeded: it is deleted with its batch. */
   | { end: 'done'; success: Success }
@@ -31,8 +31,8 @@ export interface Penalty {
   /** Health points that the subscriber loses: a whole number, because reports show `health_points` as one. */
   damage: number;
   /**
-   * Time in which no delivery to the subscriber begins. If this time is above 0, the subscriber is on trial afterwards:
-   * its jobs are tried one at a time until one succeeds.
+   * Time in which no delivery to the subscriber begins. If this time is above 0, the subscriber's jobs are tried one at
+   * a time afterwards, until one succeeds.
    */
   throttleMs: number;
 }
@@ -78,9 +78,9 @@ export interface Finished extends Success {
 }
 
 export interface Acknowledged {
-  /** False if the worker no longer held the job. In that case nothing was changed. */
+  /** False if the job was no longer the worker's own. In that case nothing was changed. */
   held: boolean;
-  /** Number of events that the deleted batch held. */
+  /** Number of events in the deleted batch. */
   removed: number;
   /** True if `held` is false and the batch no longer exists. */
   isGone: boolean;

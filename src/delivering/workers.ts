@@ -158,8 +158,8 @@ export class Workers {
     this.#held.begin(grant, (isIdle, inDoubt) => {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
-      // The supervisor wakes no thread whose workers are all busy. So a job may have become ready without a call of
-      // `wake`. To find such a job, this worker asks.
+      // While all workers of a thread are busy, nobody calls its `wake` when a job becomes ready. So the first worker
+      // that becomes idle asks Redis for a job, whether one is known to be ready or not.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);

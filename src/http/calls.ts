@@ -167,8 +167,8 @@ export class Calls {
 }
 
 /**
- * Returns the name of a caller for Admission and the work budget. Root and viewers share the empty name. The sender of
- * a login form is unknown until the form is read, so all these senders count as one.
+ * Returns the name of a caller for Admission and the work budget. Root and all viewers have the empty name together.
+ * The sender of a login form is unknown until the form is read, so all these senders count as one.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   if (caller === undefined) return ':login';

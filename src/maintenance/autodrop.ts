@@ -39,9 +39,10 @@ type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job: when Redis stores more than the high mark, frees memory, if possible down to the low mark. Drops
- * records of the delivery log first, then dead letters and batches, and delayed events last. If dropping all of these
- * would not free enough (see shortage.ts), drops only records, and logs an error.
+ * The `autodrop` job: when Redis stores more than the bus permits (the high mark), frees memory, if possible until it
+ * stores no more than a lower limit (the low mark). Drops records of the delivery log first, then dead letters and
+ * batches, and delayed events last. If dropping all of these would not free enough (see shortage.ts), drops only
+ * records, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
  * `oldest` takes the oldest, whoever has them. Each job drops only data of its own partition, but counts what the other
@@ -131,7 +132,10 @@ export class Autodrop {
     }
   }
 
-  /** Returns the part of this partition in what all partitions of the same Redis must drop to free `freeBytes`. */
+  /**
+   * Returns what must be dropped from this partition. All partitions in the same Redis must free `freeBytes` together,
+   * and the job of each partition drops only data of its own.
+   */
   #plan({ holdings, own }: Shortage, freeBytes: number): DropOrder[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));
     const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));

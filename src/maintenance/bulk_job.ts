@@ -9,10 +9,16 @@ import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** A bulk job works for up to RUN_MS, then pauses for REST_MS, in which other jobs run. */
+/**
+ * A job that retries or purges many dead letters works for up to RUN_MS, then pauses for REST_MS so that other jobs
+ * run.
+ */
 const RUN_MS = 200;
 const REST_MS = 20;
-/** Time for which a bulk job waits while Redis is short of memory, because retries take memory. */
+/**
+ * While Redis is short of memory, a job that retries or purges many dead letters waits for this time, and then looks
+ * again, because retries take memory.
+ */
 const SHORT_MS = 5000;
 /** Maximum dead letters that one script call counts, or changes. Such a call takes Redis a few milliseconds. */
 const COUNTED = 1000;
@@ -30,9 +36,9 @@ type StepState = Reply<'count_bulk'>;
 type Part = Bulk & { queueIndex: number };
 
 /**
- * Returns the handler of the job `bulk`. A bulk is the retry or purge of many dead letters. The job first counts them.
- * When the owner of the bulk has confirmed the count, the job retries or purges them. Each script call also stores the
- * progress, so a bulk goes on where it stopped, even if a process is killed.
+ * Returns the handler of the job `bulk`, which retries or purges many dead letters. The job first counts them. When the
+ * owner has confirmed the count, the job retries or purges them. Each script call also stores the progress, so the job
+ * goes on where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
@@ -50,7 +56,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
           state = await step(String(owner), part);
         }
         // The stored progress is read again after a step that reached the end of a subscriber's dead letters (`next`),
-        // or changed nothing (`lost`): another worker has done the step, or the bulk was cancelled or replaced.
+        // or changed nothing (`lost`): another worker has done the step, or the whole operation was cancelled or
+        // replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -73,9 +80,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns the progress of a bulk in this partition. `queues` has the tokens of the subscribers whose dead letters the
- * bulk handles, and `queueIndex` is the index of the next one. Returns undefined if the bulk is neither counting nor
- * running, or a newer bulk has replaced it.
+ * Returns the progress of a bulk operation in this partition. `queues` has the tokens of the subscribers whose dead
+ * letters it handles, and `queueIndex` is the index of the next one. Returns undefined if the operation is neither
+ * counting nor running, or a newer one has replaced it.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

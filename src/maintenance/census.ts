@@ -7,8 +7,8 @@ export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
  * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in the `missing`
- * partitions, which cannot be reached. `standings` is a JSON text with the figures and rates that the job `sample`
- * stored last.
+ * partitions, which cannot be reached. `standings` is a JSON text with the same subscribers' figures and rates, as the
+ * job `sample` stored them last.
  */
 interface Census {
   subscribers: CensusSubscriber[];

@@ -18,8 +18,9 @@ export interface DropOrder {
 }
 
 /**
- * Returns the orders that free `freeBytes`. Only clients that hold more than the fair share lose data. The data of a
- * client's joins counts as data of the client. The orders for the client that holds most come first.
+ * Returns the orders that free `freeBytes`. Only clients that hold more than the fair share (the bytes that each client
+ * may keep) lose data. The data of a client's joins counts as data of the client. The orders for the client that holds
+ * most come first.
  */
 export function fairDropOrders(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
@@ -40,7 +41,7 @@ export function fairDropOrders(holdings: readonly Holding[], freeBytes: number):
 }
 
 /**
- * Returns the fair share: the bytes that each client may keep. If all clients that hold more are cut down to the fair
+ * Returns the fair share: the bytes that each client may keep. If all clients that hold more lose what exceeds the fair
  * share, `freeBytes` become free. Returns 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {

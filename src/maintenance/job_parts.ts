@@ -8,14 +8,17 @@ import type { Partitions } from '../store/partitions.ts';
 
 /** The objects that a job needs to work on one partition and to report what it did. */
 export interface RepairParts {
-  /** The partition on which the job works. The job itself is in the queue `aux` of this partition. */
+  /**
+   * The partition on which the job works. The job itself is in the queue `aux` (jobs that deliver no batch) of this
+   * partition.
+   */
   partition: Partition;
   publicNames: PublicNames;
   recorder: Recorder;
   log: Log;
 }
 
-/** The objects from which all jobs of a queue `aux` are made. */
+/** The objects that the handlers of all jobs in the queue `aux` need. These are the jobs that deliver no batch. */
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;

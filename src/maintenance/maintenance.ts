@@ -25,7 +25,9 @@ const MAX_SLEEP_IF_PARTITIONED_MS = 20_000;
  * time, so that their jobs are not queued together. Tickers of urgent jobs start at once.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
-/** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
+/**
+ * Number of workers for the queue `aux` (jobs that deliver no batch): two, because a sweep can occupy one for minutes.
+ */
 const WORKERS = 2;
 /**
  * With several partitions, each has a third worker, because one may be busy moving the outbox, and another may wait for
@@ -39,7 +41,10 @@ interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   wakeups: Wakeups;
 }
 
-/** The maintenance of one partition: scheduler, tickers of periodic jobs, and workers for its queue `aux`. */
+/**
+ * The maintenance of one partition: scheduler, tickers of periodic jobs, and workers for the queue `aux`, which has the
+ * partition's jobs that deliver no batch.
+ */
 export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
@@ -126,7 +131,10 @@ export class Maintenance {
   }
 }
 
-/** Returns one handler for all jobs in `aux`, periodic or not. A job of an unknown name is deleted. */
+/**
+ * Returns one handler for all jobs of the queue `aux` (jobs that deliver no batch), periodic or not. A job of an
+ * unknown name is deleted.
+ */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {
     const { job, packed } = grant;

@@ -12,7 +12,7 @@ import { sweepCrossing } from './sweep_crossing.ts';
 import { sweepJob } from './sweep_job.ts';
 
 export interface PeriodicJob {
-  /** The name of the job. The `aux` queue holds at most one job of a name. */
+  /** The name of the job. The queue has at most one periodic job of a name. */
   name: string;
   /** Each process queues the job soon after its start, and then at this interval (ms). 0 means never. */
   everyMs: number;
@@ -25,7 +25,10 @@ export interface PeriodicJob {
   run: (signal: AbortSignal) => Promise<void>;
 }
 
-/** All periodic jobs of the queue `aux`. To add one, write its `run` in a file of its own, and add a row here. */
+/**
+ * All periodic jobs: jobs that each process queues at intervals. To add one, write its `run` in a file of its own, and
+ * add a row here.
+ */
 export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const { config, partition, partitions, oneAtATime, stopping, log } = parts;
   const autodrop = new Autodrop(parts, config);

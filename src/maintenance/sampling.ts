@@ -28,7 +28,7 @@ type Sample = Arguments<'sample'>['samples'][number];
 
 /**
  * The `sample` job: appends the present figures of the bus, and of the busiest topics and subscribers, to their
- * histories. Also stores the standings, which are the figures of all subscribers.
+ * histories. Also stores the figures and rates of all subscribers, by which listings sort them (see standings.ts).
  */
 export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
   const { config, partitions, log } = parts;

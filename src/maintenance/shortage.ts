@@ -30,9 +30,9 @@ export interface Shortage extends Holdings {
 }
 
 /**
- * Returns the memory of Redis if it stores more than `mark` bytes (by default the high mark) both now and a second
- * later; otherwise undefined. A single measurement would not do, because the buffers of connections can look like
- * stored data for a second. Throws StorageUnavailable or StorageFull.
+ * Returns the memory of Redis if it stores more than `mark` bytes both now and a second later; otherwise undefined. By
+ * default, `mark` is the maximum that the bus permits (the high mark). One measurement is not enough, because the
+ * buffers of connections can look like stored data for a second. Throws StorageUnavailable or StorageFull.
  */
 export async function lastingShortage(
   partition: Partition,

@@ -17,7 +17,7 @@ const PATIENCE_MS = 100;
 /**
  * Maximum age of the last look at Redis. If the last look is older, the next request starts another one, but does not
  * wait for its result. Looking only after each new connection would not be enough: FLUSHALL, for example, deletes all
- * data and cuts no connection.
+ * data and closes no connection.
  */
 const FRESH_MS = 1000;
 

@@ -13,12 +13,12 @@ interface CrossingParts {
 /**
  * Repairs the data that must agree between partitions:
  *
- * - A topic must have a mark for each other partition with subscribers of the topic, so that its events are passed on
- *   to that partition. It must have no other marks.
+ * - A topic must have a mark (a note) for each other partition with subscribers of the topic, so that its events are
+ *   passed on to that partition. It must have no other marks.
  * - An outbox that is not empty must have a job.
  *
- * These repairs are not reported as findings: a needless mark is normal after a change of subscriptions that was cut
- * off, and any other fault comes from a Redis that has lost writes.
+ * These repairs are not reported as findings: a needless mark is normal after an interrupted change of subscriptions,
+ * and any other fault comes from a Redis that has lost writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -27,7 +27,10 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   await putOutboxJobs(walk, parts);
 }
 
-/** Removes marks in this partition that name a partition without subscribers of the topic. */
+/**
+ * A topic of this partition has a mark (a note) for each other partition with subscribers of the topic. Removes marks
+ * for partitions without such subscribers.
+ */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const members of walk.members('topics')) {
@@ -46,7 +49,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets missing marks in other partitions. Such a mark says that a topic has subscribers in this partition. */
+/** Sets missing marks in other partitions. A mark is a note at a topic that it has subscribers in this partition. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('subscribers')) {
@@ -59,7 +62,10 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/** Corrects the marks of these topics. If a key is unreadable, corrects each topic alone, and skips those that fail. */
+/**
+ * Corrects what is noted in other partitions about the subscribers that these topics have in `partition`. If a key is
+ * unreadable, corrects each topic alone, and skips those that fail.
+ */
 async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topics: string[]): Promise<void> {
   const refreshed = await walk.skippable(marks.refresh(partition, topics).then(() => true));
   if (refreshed || topics.length === 1) return;

@@ -39,7 +39,8 @@ const gauge = family('gauge', '');
  * Maps each counter, except those of HISTOGRAMS, to its metric in Prometheus.
  *
  * - Counters of durations count ms.
- * - The tag `queue` is a subscriber's token. Only in `jobs.scrubbed` is it a job queue, `main` or `aux`.
+ * - The tag `queue` is a subscriber's token. Only in `jobs.scrubbed` is it a queue of jobs: `main` (jobs that deliver
+ *   batches) or `aux` (all others).
  * - Names and tags that exist must not change, because some counters continue totals of the Ruby Routemaster.
  */
 const COUNTERS = {

@@ -189,9 +189,9 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while the worker holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // All other jobs wait for one of these: their subscriber may have one more delivery in flight; their group of
-    // subscribers (slow ones, for example) may use one more worker; a pause ends; or the quarantine, a process for
-    // batches that may have killed workers, takes them.
+    // All other jobs wait for one of these: their subscriber may have one more delivery in flight; all subscribers of
+    // their kind (slow ones, for example) may use one more worker together; a pause ends; or the quarantine, a process
+    // for batches that may have killed workers, takes them.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { instant, scheduled, due, pending, waiting };
   });

@@ -10,9 +10,15 @@ const WINDOW_MS = 60_000;
 /** A rate below this (in events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
-/** How long a process keeps the standings that it has read. Reading 10,000 subscribers takes 30 ms or more. */
+/**
+ * How long a process keeps the figures of all subscribers that it has read. Reading 10,000 subscribers takes 30 ms or
+ * more.
+ */
 const STANDINGS_KEPT_MS = 10_000;
-/** Standings older than this are outdated. The job `sample` makes new ones every ten seconds while a worker runs. */
+/**
+ * Stored figures of subscribers are outdated after this time. The job `sample` stores new ones every ten seconds while
+ * a worker runs.
+ */
 const OUTDATED_MS = 30_000;
 
 /** The figures of one subscriber when the job `sample` last ran, and its rates at that time, in events a second. */
@@ -77,7 +83,10 @@ export interface StandingsReading {
   partitions?: Standings['partitions'];
 }
 
-/** Returns the standings at the time of `reading`. Rates come from the difference to `before`, the previous sample. */
+/**
+ * Returns the figures of all subscribers at the time of `reading`, with rates. Rates come from the difference to
+ * `before`, the previous sample.
+ */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
   const elapsedMs = before ? Math.max(1, atMs - before.atMs) : 0;
@@ -120,7 +129,7 @@ function mean(last: number, now: number, elapsedMs: number): number {
   return Math.abs(value) < MIN_RATE ? 0 : Number(value.toPrecision(RATE_DIGITS));
 }
 
-/** Writes standings as JSON. */
+/** Writes the figures of all subscribers as JSON. */
 export function packStandings({ subscribers, ...rest }: Standings): string {
   return JSON.stringify({ ...rest, rows: subscribers.map(rowOf) });
 }
@@ -170,7 +179,10 @@ function standingOf(row: Row): Standing {
   };
 }
 
-/** The newest standings. A process reads them at most every ten seconds, and shows the same ones to all callers. */
+/**
+ * The figures of all subscribers when the job `sample` last ran. A process reads them at most every ten seconds, and
+ * shows the same ones to all callers.
+ */
 export class LatestStandings {
   readonly #partitions: Partitions;
   #kept: Promise<ReadStandings | undefined> | undefined;
@@ -180,7 +192,7 @@ export class LatestStandings {
     this.#partitions = partitions;
   }
 
-  /** Resolves with the newest standings, or undefined if no worker has sampled yet. Throws StorageUnavailable. */
+  /** Resolves with the figures, or undefined if the job `sample` has not run yet. Throws StorageUnavailable. */
   get(): Promise<ReadStandings | undefined> {
     const nowMs = clock.monotonicMs();
     if (this.#kept && nowMs < this.#untilMs) return this.#kept;

@@ -72,7 +72,7 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
  * the other has copied. From now on, other runs are refused until this connection is closed.
  *
  * Does not see another run if the ACL forbids CLIENT LIST or CLIENT SETNAME, or if the source is a cluster and the
- * connection of that run was cut.
+ * connection of that run was lost.
  */
 export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;

@@ -72,7 +72,10 @@ async function addKeys(partitions: [Partition, ...Partition[]], into: KeyCounts)
   }
 }
 
-/** True if a key is counted. Keys of the queue `aux` are not moved, because processes queue its jobs again. */
+/**
+ * True if a key is counted. The jobs of the queue `aux`, which deliver no batch, are not moved, so their keys are not
+ * counted.
+ */
 function isCounted({ name, parts: [q] }: FoundKey): boolean {
   return COUNTED_NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
 }

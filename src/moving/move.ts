@@ -21,8 +21,8 @@ import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
 /**
- * Number of topics whose marks are set at a time. A mark of a topic names another partition that has subscribers of the
- * topic.
+ * Number of topics that get their marks in one step. A mark of a topic names another partition that has subscribers of
+ * the topic.
  */
 const TOPICS_PER_SCAN = 300;
 /**
@@ -47,7 +47,7 @@ export type Comparison = { what: string; source: number; target: number }[];
 
 /**
  * Copies a stopped bus with one partition into a bus with several. The source keeps its data, and gets the key `move`,
- * so that no process starts on it. A move that was cut off continues where it stopped. Throws BootError if a person
+ * so that no process starts on it. A move that was interrupted continues where it stopped. Throws BootError if a person
  * must act.
  */
 export function move(parts: Move): Promise<Comparison> {
@@ -152,8 +152,8 @@ async function copy(
   for await (const copied of mover.copy(cursor)) {
     done += copied.keys;
     progress(done);
-    // If this run is cut off, the next run goes on at `cursor`. After the last keys, `cursor` is 0 again, and the next
-    // run copies everything once more, which does no harm.
+    // If this run is interrupted, the next run goes on at `cursor`. After the last keys, `cursor` is 0 again, and the
+    // next run copies everything once more, which does no harm.
     await storeMove(control, { ...stored, redisRunId, cursor: copied.cursor });
   }
   await markTopics(source, target);

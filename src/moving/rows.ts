@@ -57,7 +57,7 @@ const byBatch: Row = { split: ([bid]) => ofBatch(bid) };
 const byWorker: Row = { split: ([worker], [q]) => (q === 'aux' ? 'nobody' : { worker }) };
 const byCounter: Row = { split: (_, __, field) => ownerOfCounter(field) };
 const byHistory: Row = { whole: (subject = '') => ownerOfHistory(subject) };
-/** Jobs of the queue `aux` are not copied, because processes queue these jobs again at intervals. */
+/** Jobs of the queue `aux`, which deliver no batch, are not copied. The new bus queues the ones that it needs. */
 const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(bidOf(job))) };
 const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
 

@@ -18,8 +18,8 @@ import { Partitions } from '../store/partitions.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 
 /**
- * The objects with which a thread of a worker process, or a quarantine process, delivers batches. `takenOverAtMs` is
- * when the bus took over from a Ruby Routemaster.
+ * The objects with which batches are delivered, by a thread of a worker process or by a quarantine process (for batches
+ * that may have killed workers). `takenOverAtMs` is when the bus took over from a Ruby Routemaster.
  */
 export class DeliveryParts {
   readonly partitions: Partitions;

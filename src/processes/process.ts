@@ -47,7 +47,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await refuseMoved(partitions.control);
       await fixPartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // Publishes will need the command WAIT. If the ACL of Redis forbids WAIT, this trial shows it now. WAIT for 0
+      // Publishes will need the command WAIT. If the ACL of Redis forbids WAIT, this call shows it now. WAIT for 0
       // replicas returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       const takenOver = await takenOverAtMs(partitions.control);

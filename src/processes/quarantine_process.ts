@@ -5,8 +5,9 @@ import { createLog, logged } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 
 /**
- * Runs a quarantine: a process that delivers suspects, one at a time. A suspect is a batch that at least two workers
- * held when they died. The process ends after a `stop` order, or after `idleMs` without a suspect.
+ * Runs a quarantine: a process that delivers suspects, one at a time. A suspect is a batch that may have killed
+ * workers: at least two died while they were delivering it. The process ends after a `stop` order, or after `idleMs`
+ * without a suspect.
  */
 function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: QuarantineData): void {
   const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });
@@ -41,8 +42,8 @@ function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: Qua
   parts.start(() => workers.start());
 }
 
-// A platform may send a signal to all processes. A quarantine ignores the signal, because the worker process that
-// started the quarantine sends it a `stop` order.
+// A platform may send a signal to all processes. This process ignores the signal, because the worker process that
+// started it sends a `stop` order.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit());
 process.once('message', (data) => runQuarantine(data as QuarantineData));

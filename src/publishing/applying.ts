@@ -85,7 +85,7 @@ export class Applying {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
       // A caller that deletes a topic does not set `inTime`. It must wait for this removal, because the topic exists
-      // until its last mark is removed.
+      // until the last mark (a note about a partition with subscribers of the topic) is removed.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -126,7 +126,7 @@ export class Applying {
         'a join may not publish to its topic any more; its events are dropped',
       );
     // `mayBeUnused` has topics of other partitions that seem to have no subscriber in `partition`, so their marks (see
-    // TopicMarks) may be needless. Nothing here waits for the removal of these marks: a partition that stores such a
+    // TopicMarks) may be needless. Nothing here waits until these marks are removed: a partition that stores such a
     // topic may hang, and must not delay the outboxes of other partitions.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();

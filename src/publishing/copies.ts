@@ -9,11 +9,11 @@ import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
-/** Storing this many copies takes Redis as long as accepting one event. */
+/** Storing this many copies (a copy is an event for one subscriber) takes Redis as long as accepting one event. */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication. Without this limit, a publication of 5 MB for 250 subscribers made a Redis with a
- * limit of 256 MB grow to 1.2 GB.
+ * Maximum copies (events × subscribers) of one publication. Without this limit, a publication of 5 MB for 250
+ * subscribers made a Redis with a limit of 256 MB grow to 1.2 GB.
  */
 const MAX_OF_PUBLICATION = MAX_COPIES.publication;
 /** Time for which a count of a topic's subscribers is fresh enough for checking a publication. */
@@ -52,10 +52,10 @@ export class Copies {
   }
 
   /**
-   * Checks how many copies a publication makes. Returns undefined if the publication may be sent to Redis at once.
-   * Otherwise returns a promise, which rejects with body_too_large if there are too many copies. A single event is
-   * never rejected, because it cannot be divided. A publication whose idempotency key was used before is not rejected
-   * either, because it is not stored again. `bytes` is the result of `bytesOf`.
+   * Checks how many copies (events × subscribers) a publication makes. Returns undefined if the publication may be sent
+   * to Redis at once. Otherwise returns a promise, which rejects with body_too_large if there are too many copies. A
+   * single event is never rejected, because it cannot be divided. A publication whose idempotency key was used before
+   * is not rejected either, because it is not stored again. `bytes` is the result of `bytesOf`.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;

@@ -126,7 +126,7 @@ function readTimestamp(timestamp: unknown): number | undefined {
 
 /**
  * Returns the time at which an event is to be published, or undefined for an event that is published at once. Does not
- * check whether `at` is more than a year ahead: a script does, by Redis's clock.
+ * check whether `at` is more than a year in the future: a script does, by Redis's clock.
  */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;

@@ -23,7 +23,9 @@ export const BYTES_PER_EVENT = 1000;
 /** A publication with the sum of its events' bytes, which is computed only once. */
 type Measured = Publication & { bytes: number };
 
-/** An object that gets each accepted publication, such as the live tail. */
+/**
+ * An object that gets each accepted publication, such as the live tail (a stream of new events for people who debug).
+ */
 export interface Onlooker {
   note(publication: Publication): void;
 }

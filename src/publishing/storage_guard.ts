@@ -4,13 +4,16 @@ import { LASTING_SHORTAGE_MS, type MemoryLimits, readMemory } from '../store/mem
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Time for which a measurement of Redis's memory is used. During this time, a burst may exceed the high mark. */
+/**
+ * Time for which a measurement of Redis's memory is used. During this time, a burst of publishes may make Redis store
+ * more than the bus permits.
+ */
 const FRESH_MS = 250;
 
 /**
- * Refuses requests that store something in a partition, if its Redis has been above the high mark of memory for
- * LASTING_SHORTAGE_MS. Redis is measured only while requests arrive. A request waits for a new measurement only if the
- * last measurement would refuse the request.
+ * Refuses requests that store something in a partition, if its Redis has stored more than the bus permits (the high
+ * mark) for LASTING_SHORTAGE_MS. Redis is measured only while requests arrive. A request waits for a new measurement
+ * only if the last measurement would refuse the request.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
@@ -18,8 +21,8 @@ export class StorageGuard {
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition (by index) whose Redis was above the high mark at the last measurement: the time (ms) since
-   * which every measurement was above the mark.
+   * For each partition (by index) whose Redis stored too much (more than the high mark) at the last measurement: the
+   * time (ms) since which every measurement has found that.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -27,8 +30,8 @@ export class StorageGuard {
   #measuring: Promise<void> | undefined;
 
   /**
-   * `onFull` is called after each measurement that found a Redis above the high mark, with the partitions of all such
-   * Redises. It must free memory if the shortage lasts.
+   * `onFull` is called after each measurement that found a Redis with too much data (more than the high mark). It gets
+   * the partitions of all such Redises. It must free memory if the shortage lasts.
    */
   constructor(
     partitions: Partitions,

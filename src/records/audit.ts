@@ -9,7 +9,9 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
-/** Maximum characters of a name in the audit. Ids of jobs and public names of joins can be longer, and are cut. */
+/**
+ * Maximum characters of a name in the audit. Ids of jobs and public names of joins can be longer, and are shortened.
+ */
 const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */
 const MAX_ENTRIES_PER_READ = 500;
@@ -160,8 +162,8 @@ export class AuditedCall {
   }
 
   /**
-   * Settles as the call does, with its result or its error. Begins to write the entry, but does not wait for the
-   * writing.
+   * Resolves with the result of the call, or rejects with its error. Begins to write the entry, but does not wait for
+   * the writing.
    */
   async of(calling: Promise<Answer>): Promise<Answer> {
     try {

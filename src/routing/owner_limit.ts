@@ -10,7 +10,7 @@ export class OwnerLimit {
     this.#max = max;
   }
 
-  /** Runs `work` as soon as fewer than `max` functions run for its owner. Settles as `work` does. */
+  /** Runs `work` as soon as fewer than `max` functions run for its owner. Resolves or rejects as `work` does. */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
     let state = this.#owners.get(owner);
     if (!state) {

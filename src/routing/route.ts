@@ -150,9 +150,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing. CallLimits does not limit publishes. Before any other change, the credentials are checked a
-   * second time, in Redis. Before a publish, they are checked again only in the cache of clients, and only if the body
-   * took long to read.
+   * True for publishing, which is too frequent for two things that happen to other calls: CallLimits does not limit the
+   * rate of publishes, and the credentials of a publish are not checked a second time in Redis. They are checked a
+   * second time only if the body took long to read, and then only in the cache of clients.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -164,7 +164,7 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   /** The roles that may make the call. Anybody may if the list is empty. */
   roles: readonly Role[];
   /**
-   * Marks the route of requests that match no other route. Each such request counts in the rate limit of its IP
+   * True for the route of requests that match no other route. Each such request counts in the rate limit of its IP
    * address, because its credentials are not checked.
    */
   isUnknown?: true;

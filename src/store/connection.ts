@@ -40,7 +40,7 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, because Redis may have applied the command already.
     autoResendUnfulfilledCommands: false,
-    // With null, commands that are pending when the connection is cut would never settle in ioredis 6.
+    // With null, commands that are pending when the connection is lost would never end in ioredis 6.
     maxRetriesPerRequest: 0,
     reconnectOnError: reconnectFromReplica(log),
     socketTimeout: SILENCE_MS,
@@ -102,8 +102,8 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
 }
 
 /**
- * Connects to Redis, or to the masters of a cluster. If a connection is cut, a new one is made, and commands fail until
- * then.
+ * Connects to Redis, or to the masters of a cluster. If a connection is lost, a new one is made, and commands fail
+ * until then.
  */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   const { nodes, ...credentials } = addressOf(url);

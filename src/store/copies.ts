@@ -5,13 +5,13 @@
 export const BYTES_PER_COPY = 400;
 
 /**
- * Maximum copies of one publication, or of one script call for an outbox, a join or triggers. 100,000 copies block
- * Redis for 25 to 30 ms, and take 40 MB at most. The maximum also bounds the memory of a script, because Redis does not
- * interrupt a script when memory runs out. A publication with more copies is refused. Any other call that reaches its
- * maximum leaves the remaining events or outbox entries to a later call.
+ * Maximum copies that one publication makes, or one script call for an outbox, a join or triggers. A copy is an event
+ * for one subscriber. The maximum protects Redis: making 100,000 copies blocks it for 25 to 30 ms and takes 40 MB at
+ * most, and Redis does not interrupt a script when memory runs out. A publication with more copies is refused. Any
+ * other script call that reaches its maximum leaves the remaining events or outbox entries to a later call.
  */
 export const MAX_COPIES = {
-  /** The maximum for one publication. A publication that makes more copies is refused, unless it is a single event. */
+  /** A publication that makes more copies is refused, unless it is a single event. */
   publication: 200_000,
   /** The maximum for a call that stores events from the outbox of another partition. */
   outbox: 100_000,

@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import { type Connection, isForbidden, Master } from './master.ts';
 import { hashTag } from './tags.ts';
 
-/** Interval of pings. Without pings, a connection that was cut silently would look like one without messages. */
+/** Interval of pings. Without pings, a connection that was lost silently would look like one without messages. */
 const PING_EVERY_MS = 30_000;
 /**
  * Wait before listening again after a loss. This wait never grows, because a new master may take over at any moment,

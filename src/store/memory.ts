@@ -7,9 +7,9 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * A Redis must store more than its high mark for this time before the bus refuses publishes and drops data. A shorter
- * excess may be an error of measurement: Redis measures the buffers of its connections only once a second, and until
- * then a buffered reply of 255 MB looks like stored data.
+ * A Redis must store more than the bus permits (the high mark) for this time before the bus refuses publishes and drops
+ * data. A shorter excess may be an error of measurement: Redis measures the buffers of its connections only once a
+ * second, and until then a buffered reply of 255 MB looks like stored data.
  */
 export const LASTING_SHORTAGE_MS = 1100;
 
@@ -76,7 +76,10 @@ export async function readFullestMemory(
   };
 }
 
-/** Returns the memory that is closest to its high mark or, if none has a limit, the one with the most stored data. */
+/**
+ * Returns the memory of the fullest Redis: the one closest to its high mark or, if none has a limit, the one that
+ * stores most.
+ */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;
   const fullestFirst = memories.toSorted(
@@ -123,9 +126,9 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the high mark and the low mark, with the same rules as the Ruby Routemaster. At the high mark `minFree` bytes
- * are free, and at the low mark twice as many. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 %
- * of `max`.
+ * Returns the high mark (if Redis stores more, the bus refuses publishes and drops data) and the low mark (how far it
+ * drops), by the rules of the Ruby Routemaster. At the high mark, `minFree` bytes are free, and at the low mark twice
+ * as many. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 % of `max`.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

@@ -40,7 +40,7 @@ const MADE = {
  * - XADD, SPUBLISH: the bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
  * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries this
  *   subcommand.
- * - TIME: every script begins with TIME, so it needs no trial.
+ * - TIME: every script begins with TIME, so it need not be tried.
  */
 const UNLISTED = new Set(['XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
 

@@ -59,8 +59,8 @@ export function placeOf({ value, token }: Ranked): string {
 }
 
 /**
- * Returns the standing of a new subscriber, which the last sample does not have yet: an empty queue, a healthy
- * callback.
+ * Returns figures for a new subscriber, which was not there when the figures of all subscribers were last stored: an
+ * empty queue and perfect health.
  */
 export function unknownStanding(token: string): Standing {
   return {

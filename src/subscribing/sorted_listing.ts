@@ -42,8 +42,8 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscriptions, standings, pages } = parts;
 
   /**
-   * Resolves with the standings of all subscribers, as they were last sampled. If the number of subscribers has changed
-   * since the sample, new subscribers are added, as if their queues were empty. If one subscriber came while another
+   * Resolves with the figures of all subscribers, as the job `sample` stored them last. If the number of subscribers
+   * has changed since, new subscribers are added, as if their queues were empty. If one subscriber came while another
    * one left, the number is the same, and the new one is missing for some seconds.
    */
   const everybody = async (): Promise<readonly Standing[]> => {

@@ -133,7 +133,7 @@ export class Subscriptions {
 
   /**
    * Removes a subscriber with its queue and its dead letters. Returns the number of events dropped from the queue, or
-   * undefined if there is no such subscriber. Deliveries under way still arrive. If a removal is cut off, workers
+   * undefined if there is no such subscriber. Deliveries under way still arrive. If a removal is interrupted, workers
    * delete the remaining batches, and a second call purges the remaining dead letters.
    */
   async remove(token: string): Promise<number | undefined> {
@@ -149,8 +149,8 @@ export class Subscriptions {
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // If something else has removed the subscriber, such as the removal of its client, or an earlier call that was cut
-    // off here, the topics to which it may have published as a join are unknown. So its events are moved to all
+    // If something else has removed the subscriber, such as the removal of its client, or an earlier call that was
+    // interrupted here, the topics to which it may have published as a join are unknown. So its events are moved to all
     // partitions.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of

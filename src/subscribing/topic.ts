@@ -32,7 +32,9 @@ export const TOPIC = z
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
 
-/** A list of a topic's subscribers has about this many of each partition, because a topic can have thousands. */
+/**
+ * The list of a topic's subscribers names only about this many of each partition, because a topic can have thousands.
+ */
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {

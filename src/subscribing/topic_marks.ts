@@ -10,7 +10,10 @@ export interface Flushing {
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
-/** Matches a mark in the field `elsewhere`: a partition, its number of subscribers, and when the mark was set (µs). */
+/**
+ * Matches a mark (see TopicMarks) in the field `elsewhere`: a partition, its number of subscribers, and when the mark
+ * was set (µs).
+ */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
@@ -34,9 +37,9 @@ export class TopicMarks {
   }
 
   /**
-   * Marks topics that will have one more subscriber in `partition`, and creates those that do not exist. Call this
-   * before subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the
-   * created topics.
+   * Sets the marks of topics that will have one more subscriber in `partition`, and creates topics that do not exist.
+   * Call this before subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep
+   * deletes the created topics.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the partitions
    * whose outboxes must be flushed before subscribing. Such an outbox may still say that a removed topic loses all its
@@ -57,7 +60,8 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // Earlier rounds of this loop have set marks in other partitions. `refresh` removes these marks again.
+        // Earlier rounds of this loop have noted in other partitions that `partition` will have subscribers. `refresh`
+        // removes these notes again.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -67,8 +71,9 @@ export class TopicMarks {
   }
 
   /**
-   * Counts the subscribers that these topics have in `partition`, and corrects the marks of these topics. A topic that
-   * has no publisher and no subscribers is deleted with its last mark.
+   * Counts the subscribers that these topics have in `partition`, and corrects the marks, which are the notes about
+   * these subscribers in the partitions of the topics. A topic that has no publisher and no subscribers is deleted with
+   * its last mark.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -80,8 +85,8 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // A mark without subscribers is removed below only if it still has the time that is read here, before the count. A
-  // subscriber that comes just after the count sets the mark again, with a new time, and so keeps it.
+  // A mark without subscribers is removed below only if it still has the time that is read here, before the count. If a
+  // subscriber comes just after the count, the mark is set again, with a new time, and so stays.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
   // A correct mark is set again to give it a new time. Otherwise another process, which counted just before the first
@@ -103,12 +108,13 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 /** How many subscribers a topic has in another partition. */
 interface Mark {
   subscribers: number;
-  /** The time when the mark was last set, in µs. */
+  /** The time (µs) at which it was last noted that the partition has subscribers. */
   markedUs: string;
 }
 
 /**
- * For each topic of the partition `home`, returns its mark for the partition with the index `partition`, or undefined.
+ * For each topic of the partition `home`, returns what is noted about its subscribers in the partition with the index
+ * `partition` (its mark), or undefined.
  */
 async function readMarks(
   home: Partition,
@@ -121,7 +127,10 @@ async function readMarks(
   return texts.map((text) => marksIn(text).get(partition));
 }
 
-/** Parses the field `elsewhere` of a topic. Returns its marks by the index of the partition with the subscribers. */
+/**
+ * Parses the field `elsewhere` of a topic, which names the other partitions with subscribers of the topic. Returns an
+ * entry (a mark) for each of them, by the index of the partition.
+ */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
   return new Map(

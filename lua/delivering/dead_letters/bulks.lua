@@ -1,7 +1,7 @@
 --[[
-Bulks: the retry or purge of all dead letters that match a filter. The record of a bulk has the filter, the progress and
-the counts of what was done. A step is one script call, which changes some letters and the record together. So each
-letter counts once, even if several workers make steps, or a worker repeats a step.
+Bulks: a *bulk* is the retry or purge of all dead letters that match a filter. The record of a bulk has the filter, the
+progress and the counts of what was done. A step is one script call, which changes some letters and the record together.
+So each letter counts once, even if several workers make steps, or a worker repeats a step.
 
 A bulk walks through the letters of one queue after another, by the time of their death, the oldest first. A queue has
 the letters of one subscriber, or of all. The record has the time and the UID of the last letter that was looked at, so
@@ -11,28 +11,28 @@ local calls = include('store/calls')
 local merging = include('records/merging')
 local bulks = {}
 
--- Redis deletes the hash of a bulk this long after its last change.
+-- Redis deletes the record of a bulk operation on dead letters this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
 local FIELDS = {
   'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id', 'matched', 'done', 'left',
 }
 
--- Returns the hash of a bulk. Returns nothing if the caller must not make its step: another bulk has replaced this one,
--- its state is not `state`, or another worker has already finished the queue at `args.list_index` in the list of
--- queues.
+-- Returns the hash with the filter and progress of a bulk operation. Returns nothing if the caller must not make its
+-- step: the owner has begun another operation, the state is not `state`, or another worker has already finished the
+-- queue at `args.list_index` in the list of queues.
 function bulks.open(call, args, state)
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
   for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end
   if record.id == args.id and record.state == state and tonumber(record.queue) == args.list_index then return record end
 end
 
--- Returns at most `args.max` dead letters that a bulk looks at next, each with its UID and the time of its death. Also
--- returns whether the queue has more. `record` is the hash of the bulk.
+-- Returns at most `args.max` dead letters that a bulk operation looks at next, each with its UID and the time of its
+-- death. Also returns whether the queue has more. `record` is the hash of the operation.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
-  -- If another program has written the index of a subscriber, the bulk passes over the subscriber.
+  -- If another program has written the index of a subscriber's dead letters, the subscriber is passed over.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     local reply = calls.read('ZRANGEBYSCORE', ...)
@@ -53,8 +53,8 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk. Returns three values:
---   bids   the UIDs of the letters that match the filter of the bulk
+-- Looks at the next dead letters of a bulk operation (a retry or purge). Returns three values:
+--   bids   the UIDs of the letters that match the filter of the operation
 --   state  `going` if the queue has more letters, `next` if another queue follows, `over` after the last queue
 --   last   if `state` is `going`: the last letter that was looked at
 function bulks.walk(call, args, record)
@@ -77,8 +77,8 @@ local function has_other_type(...)
 end
 
 -- Returns the dead letters of `bids` that a step can handle. Leaves out a letter if another program has replaced one of
--- its keys by a key of another type. Otherwise each step would fail at this letter, and the bulk would never reach the
--- letters behind it. `retries` is true if the step retries letters, which uses more keys.
+-- its keys by a key of another type. Otherwise each step would fail at this letter, and the letters behind it would
+-- never be retried or purged. `retries` is true if the step retries letters, which uses more keys.
 function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
   for _, bid in ipairs(bids) do

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-cancel_bulk: stop a bulk that has not ended. What it has done is not undone. Returns false, and changes nothing, if the
-bulk has ended or is cancelled, or is no longer the owner's bulk.
+cancel_bulk: stop a bulk operation (a retry or purge of many dead letters) that has not ended. What it has done is not
+undone. Returns false, and changes nothing, if it has ended or is cancelled, or its owner has begun another one since.
 ]]
 
 return function(call, args)

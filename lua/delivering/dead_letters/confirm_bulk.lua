@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 --[[
-confirm_bulk: begin to retry or purge the dead letters that match the filter of a bulk, after they were counted. Returns
-false, and changes nothing, if the bulk is not in the state `counted`, or is no longer the owner's bulk.
+confirm_bulk: begin to retry or purge the dead letters that match the filter of a bulk operation, after they were
+counted. Returns false, and changes nothing, if the operation is not in the state `counted`, or its owner has begun
+another one since.
 ]]
 local bulks = include('delivering/dead_letters/bulks')
 local jobs = include('delivering/jobs')

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-count_bulk: count the next dead letters that match the filter of a bulk. When all are counted, the bulk waits until its
-owner confirms it.
+count_bulk: count the next dead letters that match the filter of a bulk operation. When all are counted, nothing is
+retried or purged until the owner confirms the number.
 ]]
 local bulks = include('delivering/dead_letters/bulks')
 

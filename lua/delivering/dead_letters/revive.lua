@@ -4,7 +4,8 @@ revive: turn dead letters back into ready batches. Their attempts and their age 
 
 If `client` is given, only dead letters that belong to it are revived. Without `client` (root asks), any are. A dead
 letter stays if its subscriber has left. Each batch goes to the end of its subscriber's queue, in the order given. Its
-job is instant, but the job of a suspect waits for a quarantine. The history of a batch's attempts is kept.
+job is instant. But if the batch may have killed workers, its job waits for a quarantine (jobs.lua). The history of a
+batch's attempts is kept.
 
 Returns an outcome for each UID. The outcome is `dead_letter_not_found` also for the dead letter of another client; an
 entry of the client's index that names such a dead letter, or none, is removed.

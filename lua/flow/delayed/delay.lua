@@ -87,8 +87,9 @@ end
 -- reason for the refusal and, if a single event is the reason, the index of this event.
 --
 -- A client may repeat a publication that is stored already, for example because the reply was lost. The client must
--- then get `already_delayed`, even if it has no room for more delayed events. Without room, only the event that is due
--- last is looked up. This is enough: earlier events may have been published meanwhile, but the last one waits longest.
+-- then get `already_delayed`, even if it may have no more delayed events. If it may have no more, only the event that
+-- is due last is looked up. This is enough: earlier events may have been published meanwhile, but the last one waits
+-- longest.
 local function judge_delay(call, args, delay_state, publication, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)

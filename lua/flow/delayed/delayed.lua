@@ -6,11 +6,11 @@ number* followed by its id, and a value of the hash is the serial number followe
 serial number has 12 digits, and is higher for each further delayed event of the topic. So events that are due at the
 same time stay in the order of acceptance. The entry of an id can be found, because the hash has the serial number.
 
-`delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
+`delayed:held:{token}` has the sums of a client's delayed events: their number, their bytes, and the bytes of each of
 its topics. A delayed event counts for the present publisher of its topic.
 
-Entries are written before texts, and removed before them. So a write that was cut off leaves one of two things: an
-entry whose event was never acknowledged, or a text whose event is in batches already, or was dropped.
+Entries are written before texts, and removed before them. So an interrupted write leaves one of two things: an entry
+whose event was never acknowledged, or a text whose event is in batches already, or was dropped.
 ]]
 local agenda = include('flow/agenda')
 local calls = include('store/calls')

@@ -6,11 +6,11 @@ a topic for such events.
 A join key expires `within_ms` after it was opened, but not before the join has counted all events that the bus accepted
 by then. So the join key stays open while the queue of the join has a batch from before that time. The queue has all
 events that other partitions accepted before `moved_until_ms`; nil means that there are no other partitions. A call
-closes at most `max_closed` join keys, the oldest first, and publishes a limited number of copies (an event for one
-subscriber is a copy). If more join keys have expired, the join stays due. `version` is the time at which the join was
-put last, as the caller knows it. If the join was put again since, nothing changes. `expiry_refusal` is the reason if
-the events about the closed join keys could not be published. While the topic for these events takes none, because an
-outbox is full (outboxes.lua), nothing is closed, and the join is tried again after a second.
+closes at most `max_closed` join keys, the oldest first, and publishes a limited number of copies (a copy is an event
+for one subscriber). If more join keys have expired, the join stays due. `version` is the time at which the join was put
+last, as the caller knows it. If the join was put again since, nothing changes. `expiry_refusal` is the reason if the
+events about the closed join keys could not be published. While the topic for these events takes none, because an outbox
+is full (outboxes.lua), nothing is closed, and the join is tried again after a second.
 ]]
 local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')

@@ -34,7 +34,8 @@ local key_records = include('flow/joins/key_records')
 local leases = include('delivering/leases')
 local open_keys = include('flow/joins/open_keys')
 
--- Maximum open join keys that one script call closes early to make room, before it counts events.
+-- Maximum open join keys that one script call closes early, before it counts events, because the join has too many or
+-- they take too many bytes.
 local MAX_EVICTED = 100
 
 local function outcome(word, reason)
@@ -43,8 +44,8 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open join keys if the join has more than `max_keys`, or if these keys take too many bytes: all
--- joins of a client share `max_bytes` in equal parts.
+-- Closes the oldest open join keys if the join has more than `max_keys`, or if these keys take more than an equal part
+-- of `max_bytes`, the maximum for all joins of a client together.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -59,8 +60,8 @@ local function make_room(call, work, args)
 end
 
 -- Publishes an event each time the counted events of a join key complete the key. After a change of the rules, they may
--- be enough to complete the key several times. Returns false if the script call reached its maximum of copies before
--- the end.
+-- be enough to complete the key several times. Returns false if the script call reached its maximum of copies (events
+-- for one subscriber) before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -72,8 +73,8 @@ local function complete(call, work, args, key)
 end
 
 -- Counts one event for its join key, and publishes an event if the key is then complete. If the join's rules have
--- changed, the earlier events may complete the key already; an event is published for them first. If this event uses up
--- the script call's maximum of copies, the new event is not counted, and the result is false.
+-- changed, the earlier events may complete the key already; an event is published for them first. If the script call
+-- may publish nothing more after this event, the new event is not counted, and the result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -92,8 +93,8 @@ local function count(call, work, args, event)
   return true
 end
 
--- Counts events until the script call has published its maximum of copies. Returns how many events were handled, and
--- how many of the handled events had no join key.
+-- Counts events until the script call has published as much as it may. Returns how many events were handled, and how
+-- many of the handled events had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do

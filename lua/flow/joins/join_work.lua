@@ -77,7 +77,7 @@ function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end
 
--- True if the script call has published its maximum of copies.
+-- True if the script call has published its maximum of copies (events for one subscriber).
 function join_work.is_full(work)
   return work.copies >= copies.MAX.join
 end
@@ -112,7 +112,8 @@ function join_work.complete(call, work, key, record)
 end
 
 -- Gives up a join key for which events are still missing. If the join has a topic for expired join keys, and may
--- publish there, publishes an event. `is_early` is true if the key must make room for others before it expires.
+-- publish there, publishes an event. `is_early` is true if the key is given up before it expires, because the open keys
+-- of the join are too many or take too many bytes.
 function join_work.expire(work, key, is_early)
   local record, to = open_keys.read(work.open, key), work.expiry_outlet
   if record and to and not to.refusal then
@@ -138,7 +139,7 @@ local function take(call, work, to)
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.intake_state, { topic = to.topic, client = work.args.client, events = events })
   -- The topic passed its check when the script call began. But if both topics of the join are new, the limits on topics
-  -- may leave room for only one.
+  -- may permit only one of them.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

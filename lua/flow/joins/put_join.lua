@@ -10,10 +10,10 @@ events of `topic`. That is the maximum, since each of these joins gets a copy of
 those of publish and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its
 maximum of joins. A refusal changes nothing.
 
-`sources_here` and `outlets_here` live in this partition. Before the call that stores the join, the caller marks the
-other sources (`foreign_sources`) in their partitions, and claims the other outlets in theirs (mark_topics,
-claim_topics). A client has all of its joins in one partition, so `has_join` is decided here for all outlets, and `loop`
-for joins of this client.
+`sources_here` and `outlets_here` live in this partition. Before the call that stores the join, the caller makes two
+kinds of calls in other partitions: mark_topics, so that the events of the other sources (`foreign_sources`) come here,
+and claim_topics, which makes the client the publisher of the other outlets. A client has all of its joins in one
+partition, so `has_join` is decided here for all outlets, and `loop` for joins of this client.
 
 With `judges_only`, nothing changes, and the reply is the one that the call would get without it.
 

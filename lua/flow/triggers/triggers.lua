@@ -7,7 +7,7 @@ each fires next (ms). A trigger that is paused, or has no further time, has infi
 bytes of the definitions of each client.
 
 A trigger whose new topic is in another partition has the field `moving` until it has been moved to that partition. It
-does not fire, but is due every second, so that a worker moves it if the call that changed it was cut off.
+does not fire, but is due every second, so that a worker moves it if the call that changed it was interrupted.
 ]]
 local agenda = include('flow/agenda')
 local scopes = include('authentication/scopes')

@@ -221,10 +221,10 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Makes a new secret for a client. The old secret still works for `grace` ms, by default a day. `secret_at` makes it
-   * safe to repeat the call after a lost answer. It is the time of the old secret, as `clients()` shows it. If this
-   * secret has been replaced meanwhile, the call rejects with BadClientError, and the secret that the client uses stays
-   * valid.
+   * Makes a new secret for a client. The old secret still works for `grace` ms, by default a day. If the answer was
+   * lost, the call can be repeated safely with `secret_at`, the time at which the old secret was made: `clients()`
+   * shows it. If that secret has already been replaced, the call rejects with BadClientError and changes nothing.
+   * Without `secret_at`, a repeat could end the secret that the client still uses.
    */
   rotateSecret(token: string, { signal, timeoutMs, ...body }: Rotation & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body }, { signal, timeoutMs });

@@ -6,7 +6,7 @@ import type { Handled, Handler } from './receiver.ts';
 export interface NewestStore {
   /** Returns, for each of these URLs, the time of the newest handled event, or undefined if no time is stored. */
   read(urls: string[]): Promise<(number | undefined)[]>;
-  /** Stores the time of each URL, unless a later time is already stored for it. */
+  /** Stores, for each URL, the time of the newest event that was handled, unless a later time is stored already. */
   save(times: ReadonlyMap<string, number>): Promise<void>;
 }
 

@@ -5,13 +5,15 @@ import type { Partitions } from '../../store/partitions.ts';
 import type { DeathReason } from '../settlement.ts';
 
 /**
- * The job of a bulk, which counts, retries or purges dead letters. Its arguments are owner, id, and `count` or `run`.
+ * The name of the jobs that count, retry or purge many dead letters (see Bulks). Its arguments are owner, id, and
+ * `count` or `run`.
  */
 export const BULK_JOB = 'bulk';
 
 /**
- * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk may have a part in each
- * partition. Each part has one of these states, and `bulkState` derives the state of the bulk from those of its parts.
+ * The states of a bulk operation on dead letters. In the state `counted`, it waits until its owner confirms or cancels
+ * it. An operation may have a part in each partition. Each part has one of these states, and `bulkState` derives the
+ * state of the operation from those of its parts.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -41,8 +43,9 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * Begins, finds and ends bulks. An owner, which is a client or all holders of the root key together, has one bulk at a
- * time. A bulk has a job in each partition that may have matching dead letters.
+ * Begins, finds and ends bulk operations: retries or purges of all dead letters that match a filter. An owner, which is
+ * a client or all holders of the root key together, has one at a time. An operation has a job in each partition that
+ * may have matching dead letters.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -52,10 +55,10 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk in place of the owner's last one. The new bulk first counts the dead letters that match the filter,
-   * and changes none. If a part of the last bulk is running, returns false and changes nothing. If the new bulk cannot
-   * begin in one of its partitions, cancels its other parts, because they would look like a whole bulk. Then throws the
-   * error, or returns false if there was none.
+   * Begins a bulk operation in place of the owner's last one. The new one first counts the dead letters that match the
+   * filter, and changes none. If a part of the last one is running, returns false and changes nothing. If the new one
+   * cannot begin in one of its partitions, cancels its other parts, because they would look like a whole operation.
+   * Then throws the error, or returns false if there was none.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
@@ -82,14 +85,14 @@ export class Bulks {
     return false;
   }
 
-  /** Returns the newest bulk of an owner, if there is one. A bulk is forgotten a day after its last change. */
+  /** Returns the newest bulk operation of an owner, if there is one. It is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
     const state = bulkState(parts);
     return state && { ...parts.reduce(together), state };
   }
 
-  /** Returns the parts of the newest bulk of an owner, one for each of its partitions. */
+  /** Returns the parts of the newest bulk operation of an owner, one for each of its partitions. */
   async #parts(owner: string): Promise<Bulk[]> {
     const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
     const parts = records.flatMap((record) => readBulk(record) ?? []);
@@ -98,8 +101,8 @@ export class Bulks {
   }
 
   /**
-   * Begins the retries or purges of a `counted` bulk. Returns false if the bulk is in another state, or if its owner
-   * has begun another one since.
+   * Begins the retries or purges of a bulk operation that is in the state `counted`. Returns false if it is in another
+   * state, or if its owner has begun another one since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
@@ -109,8 +112,8 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk. The dead letters that it has retried or purged stay so. Returns false if the bulk has ended or is
-   * already cancelled, or if the owner has begun another one since.
+   * Stops a bulk operation. Dead letters that it has already retried or purged stay so. Returns false if it has ended
+   * or is already cancelled, or if the owner has begun another one since.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
@@ -121,7 +124,7 @@ export class Bulks {
   }
 }
 
-/** Reads the part of a bulk in one partition from its hash there. Returns undefined if the hash is empty. */
+/** Reads the part of a bulk operation in one partition from its hash there. Returns undefined if the hash is empty. */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason } = record;
   if (id === undefined || queues === undefined) return undefined;
@@ -144,8 +147,9 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk. It is `cancelled` if a part is cancelled and none is running: a part whose partition was
- * away or hung may have missed the cancellation. Otherwise, the state is the first of BULK_STATES that a part has.
+ * Returns the state of a bulk operation, from the states of its parts: usually the first of BULK_STATES that a part
+ * has. But if a part is cancelled and none is running, the state is `cancelled`, whatever the other parts are: they may
+ * have missed the cancellation, because their partitions did not answer.
  */
 function bulkState(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

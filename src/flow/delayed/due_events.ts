@@ -51,8 +51,8 @@ export class DueEvents {
   }
 
   /**
-   * Throws StorageFull if Redis stores more than its high mark. StorageGuard would be too slow: it throws only after
-   * LASTING_SHORTAGE_MS, and by then due events with many subscribers could have filled Redis.
+   * Throws StorageFull if Redis stores more than the bus permits (the high mark). StorageGuard would be too slow: it
+   * throws only after LASTING_SHORTAGE_MS, and by then due events with many subscribers could have filled Redis.
    */
   async #checkMemory(): Promise<void> {
     const { partition, limits } = this.#parts;

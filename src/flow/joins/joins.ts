@@ -71,7 +71,7 @@ export class Joins {
    * undefined.
    *
    * - First checks whether the join would be refused. This changes nothing.
-   * - Then marks the source topics in other partitions, so that their events also go to the partition of the join.
+   * - Then notes at the source topics in other partitions that their events must also go to the partition of the join.
    * - Then makes the client the publisher of the topics to which the join publishes. This comes last, because a later
    *   refusal would not undo it.
    */

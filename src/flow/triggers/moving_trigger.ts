@@ -7,17 +7,17 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * Maximum time between reading a trigger in its old partition and storing it in the new one. If the partitions are
- * slow, so that the calls before the reading take long, twice their duration is added. Otherwise the trigger could
- * never move.
+ * A trigger moves only if it is stored in its new partition within this time after it was read in the old one. Twice
+ * the duration of the two calls before the reading is added to the time. Otherwise a trigger could never move while the
+ * partitions are slow.
  */
 const MAX_AGE_MS = 1000;
 
 /**
- * If a trigger is marked as moving, moves it from the partition `from` to the partition of its topic, with its counts
- * and times. Several processes can do this at the same time, and a call that was cut off can be repeated. Returns false
- * if the trigger stays in `from`, because the other partition does not know its client. Throws StorageUnavailable if
- * the trigger stays because the calls took too long.
+ * If a trigger has the field `moving`, moves it from the partition `from` to the partition of its topic, with its
+ * counts and times. Several processes can do this at the same time, and an interrupted call can be repeated. Returns
+ * false if the trigger stays in `from`, because the other partition does not know its client. Throws StorageUnavailable
+ * if the trigger stays because the calls took too long.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,

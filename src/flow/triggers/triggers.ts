@@ -136,9 +136,9 @@ export class Triggers {
   }
 
   /**
-   * Removes all copies of a trigger but one. A trigger can have copies in two partitions if two calls at the same time
-   * gave it topics in different partitions. Looks again after each removal, because another process may have moved a
-   * copy meanwhile. Returns false if no partition has the trigger any more.
+   * Leaves a trigger in only one partition. It can be in two if two calls at the same time gave it topics in different
+   * partitions. Looks again after each removal, because another process may have moved the trigger meanwhile. Returns
+   * false if no partition has the trigger any more.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;

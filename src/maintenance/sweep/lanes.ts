@@ -2,9 +2,8 @@ import { bidOf, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about each worker: its lease, the subscriber for which it works (lane), and the group of
- * subscribers (share) to which that subscriber belongs (see SHARES). `holding` has the workers that the sweep saw with
- * a job.
+ * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and the share (see
+ * SHARES) in which it counts. `holding` has the workers that the sweep saw with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -30,8 +29,8 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /**
- * Restarts deliveries that have stopped: all jobs of a subscriber wait, or the only job that is allowed to run (the
- * trial job of a failing subscriber) is gone.
+ * Restarts deliveries that have stopped: all jobs of a subscriber wait, or the only job that may run next (by which a
+ * failing subscriber is tried) is gone.
  */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });

@@ -31,7 +31,7 @@ const finished = {
 } as const;
 
 /**
- * Arguments about lanes. The lane of a subscriber limits how many of its deliveries may be in flight: `max_in_flight`
+ * Arguments about the lane of a subscriber, which limits how many of its deliveries may be in flight: `max_in_flight`
  * if the subscriber has set that, otherwise `laneLimit`, and never more than `laneLimitMax`. lua/delivering/lanes.lua
  * has further limits. An accepted delivery that took longer than `slowMs` makes its subscriber slow.
  */
@@ -48,18 +48,18 @@ export const lanes = {
 const client = 'text?';
 
 /**
- * The arguments of one script call of a bulk, which is the retry or purge of many dead letters. The call looks at up to
- * `max` dead letters. If the bulk is for certain subscribers, it has a list of their tokens, and the call is for
- * `token`, which is at the index `listIndex` of this list. If the bulk is for all subscribers, `token` is undefined and
+ * The arguments of one script call that counts, retries or purges dead letters for a bulk operation. The call looks at
+ * up to `max` of them. If the operation is for certain subscribers, it has a list of their tokens, and the call is for
+ * `token`, which is at the index `listIndex` of this list. If it is for all subscribers, `token` is undefined and
  * `listIndex` is 0.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
- * The result of one script call of a bulk:
+ * The result of one script call of a bulk operation (the retry or purge of many dead letters):
  *
- * - `lost`: nothing has changed, because another worker has finished this subscriber, or the bulk has ended, was
+ * - `lost`: nothing has changed, because another worker has finished this subscriber, or the operation has ended, was
  *   cancelled, or was replaced by another one;
- * - `going`: the subscriber has more dead letters (in a bulk for all subscribers: some subscriber has more);
+ * - `going`: the subscriber has more dead letters (if the operation is for all subscribers: some subscriber has more);
  * - `next`: the next call is for the next subscriber in the list;
  * - `over`: no dead letters are left to look at.
  */
