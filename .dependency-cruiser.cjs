@@ -10,7 +10,7 @@ const folders = {
   store: [],
   authentication: ['store'],
   metrics: ['authentication', 'store'],
-  subscribing: ['authentication', 'metrics', 'delivering', 'publishing', 'store'],
+  subscribing: ['authentication', 'metrics', 'publishing', 'store'],
   publishing: ['authentication', 'subscribing', 'store'],
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
   flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],

@@ -1,5 +1,5 @@
 import { cpuSince } from '../../harness/measuring/cpu.ts';
-import { newSecret } from '../../src/delivering/sending/signatures.ts';
+import { newSecret } from '../../src/subscribing/signing_keys.ts';
 import { measureInTurn, type Part } from '../part.ts';
 import type { ReceiverHostCalls, Receiving } from '../processes/receiver_host.ts';
 import type { ReceiverLoadCalls } from '../processes/receiver_load.ts';

@@ -1,6 +1,5 @@
 import { slicesOf } from '../chunks.ts';
 import type { Config } from '../config.ts';
-import type { DeadLetters } from '../delivering/dead_letters/dead_letters.ts';
 import { isJoinToken, ownerOf } from '../ids.ts';
 import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
@@ -37,20 +36,26 @@ export interface Subscription {
   signingKey?: string | null | undefined;
 }
 
+/** Deletes dead letters. */
+interface Purging {
+  /** Deletes the dead letters of a subscriber that died by `untilMs`. */
+  purgeAll(token: string, untilMs: number): Promise<unknown>;
+}
+
 type Settings = SubscriptionDefaults & Pick<Config, 'maxTopics' | 'maxSubscribers' | 'deliveryLog'>;
 
 /** Subscribers and the topics that they are subscribed to. */
 export class Subscriptions {
   readonly #partitions: Partitions;
   readonly #defaults: Settings;
-  readonly #deadLetters: DeadLetters;
+  readonly #deadLetters: Purging;
   readonly #marks: TopicMarks;
   readonly #outbox: Flushing | undefined;
 
   /**
    * A bus with several partitions needs an `outbox`, which moves waiting events before a subscription begins or ends.
    */
-  constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
+  constructor(partitions: Partitions, defaults: Settings, deadLetters: Purging, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#marks = new TopicMarks(partitions);
     this.#outbox = outbox;

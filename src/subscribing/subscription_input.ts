@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Config } from '../config.ts';
-import { isSecret } from '../delivering/sending/signatures.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import type { Input, Wording } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
+import { isSecret } from './signing_keys.ts';
 import type { Subscription } from './subscription.ts';
 
 const MAX_TIMEOUT_MS = 3_600_000;

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import { allows } from '../authentication/scope.ts';
-import { newKeyPair, newSecret } from '../delivering/sending/signatures.ts';
 import { BusError } from '../errors.ts';
 import type { ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { CLIENTS, MAX_BODY_BYTES, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import type { CallbackPolicy } from './callback_policy.ts';
 import { splitCallback } from './callback_url.ts';
+import { newKeyPair, newSecret } from './signing_keys.ts';
 import type { Subscriptions } from './subscription.ts';
 import {
   ED25519,

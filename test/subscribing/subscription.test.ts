@@ -6,8 +6,8 @@ import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts'
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName } from '../../harness/scripts/names.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';
-import { newKeyPair, newSecret } from '../../src/delivering/sending/signatures.ts';
 import { Partitions } from '../../src/store/partitions.ts';
+import { newKeyPair, newSecret } from '../../src/subscribing/signing_keys.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 
 const redis = new TestStore();

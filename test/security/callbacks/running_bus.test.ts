@@ -7,7 +7,7 @@ import { Webhook } from 'standardwebhooks';
 import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
 import { answer, type Delivery } from '../../../harness/http/receiver.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
-import { newSecret } from '../../../src/delivering/sending/signatures.ts';
+import { newSecret } from '../../../src/subscribing/signing_keys.ts';
 import { Canary } from './canary.ts';
 import { ConnectProxy } from './connect_proxy.ts';
 

@@ -7,12 +7,8 @@ import { Webhook } from 'standardwebhooks';
 import { answer, type Delivery, Receiver } from '../../../harness/http/receiver.ts';
 import { sender } from '../../../harness/http/sender.ts';
 import { root } from '../../../harness/processes/command.ts';
-import {
-  isSecret,
-  newKeyPair,
-  newSecret,
-  signatureHeaders,
-} from '../../../src/delivering/sending/signatures.ts';
+import { signatureHeaders } from '../../../src/delivering/sending/signatures.ts';
+import { isSecret, newKeyPair, newSecret } from '../../../src/subscribing/signing_keys.ts';
 
 /** The example of Standard Webhooks 1.0. */
 const VECTOR = {

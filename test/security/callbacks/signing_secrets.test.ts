@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { Api } from '../../../harness/http/api.ts';
 import { assertRefused, assertWorks } from '../../../harness/http/refusal.ts';
-import { newSecret } from '../../../src/delivering/sending/signatures.ts';
+import { newSecret } from '../../../src/subscribing/signing_keys.ts';
 
 const api = new Api({ env: { ROUTEMASTER_LOG_LEVEL: 'trace' }, prepare: assertWorks });
 const OURS = 'https://sub.example.com/events';
