@@ -1,23 +1,24 @@
-// The rooms of the house, and who may import whom: entries (of the commands and of processes) → http → the story folders →
-// store → leaves (files of src/, src/config/ and src/routing/; they import other leaves at most). Of a story folder's neighbours it may use those that its row names.
+// The rooms of the house, and who may import whom: entries (of the commands and of processes) → console → http → the story
+// folders → store → leaves (files of src/, src/config/ and src/routing/; they import other leaves at most). Of a story folder's neighbours it may use those that its row names.
 
 const leaves =
   '^src/(backoff|chunks|clock|config|edit_distance|errors|html|ids|json|log|node_http|sum|urls)[.]ts$|^src/(config|routing)/';
 const entries = '^src/(entry[.]cjs|(web|worker|takeover|move)[.]ts)$|^src/processes/';
 
-/** What each folder of src/ may import, beside itself and the leaves. */
+/** What each folder of src/ may import, beside itself and the leaves. A row names only folders above it in the table. */
 const folders = {
   store: [],
   authentication: ['store'],
   metrics: ['authentication', 'store'],
-  subscribing: ['authentication', 'metrics', 'publishing', 'store'],
+  subscribing: ['authentication', 'metrics', 'store'],
   publishing: ['authentication', 'subscribing', 'store'],
   delivering: ['authentication', 'metrics', 'subscribing', 'publishing', 'store'],
+  records: ['authentication', 'delivering', 'subscribing', 'store'],
   flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'flow', 'store'],
   moving: ['metrics', 'subscribing', 'maintenance', 'store'],
-  records: ['authentication', 'delivering', 'subscribing', 'store'],
   openapi: [],
+  http: ['authentication', 'records'],
   console: [
     'http',
     'authentication',
@@ -29,8 +30,14 @@ const folders = {
     'records',
     'store',
   ],
-  http: ['authentication', 'metrics', 'subscribing', 'publishing', 'delivering', 'records', 'store'],
 };
+
+const layers = Object.keys(folders);
+for (const [name, allowed] of Object.entries(folders)) {
+  const upward = allowed.filter((each) => layers.indexOf(each) > layers.indexOf(name));
+  if (upward.length > 0)
+    throw new Error(`src/${name}/ would import ${upward}, which is not above it in the table of folders`);
+}
 
 /** What the other folders of the tree may import, beside themselves. */
 const trees = {

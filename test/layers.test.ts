@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -22,7 +22,7 @@ async function cruise(files: Record<string, string>): Promise<string> {
     const depcruise = join(root, 'node_modules', '.bin', 'depcruise');
     const folders = [...new Set(Object.keys(files).map((name) => name.split('/')[0] ?? ''))];
     return await new Promise((resolve) => {
-      execFile(depcruise, folders, { cwd: dir }, (_error, stdout) => resolve(stdout));
+      execFile(depcruise, folders, { cwd: dir }, (_error, stdout, stderr) => resolve(stdout + stderr));
     });
   } finally {
     await rm(dir, { recursive: true });
@@ -33,8 +33,8 @@ async function cruise(files: Record<string, string>): Promise<string> {
 test('the layer check reads TypeScript, and allows what the layers allow', async () => {
   const found = await cruise({
     'src/web.ts': "import './http/app.ts'; import './store/keys.ts';",
-    'src/http/app.ts':
-      "import express from 'express'; import '../publishing/publisher.ts'; export { express };",
+    'src/http/app.ts': "import express from 'express'; import '../records/audit.ts'; export { express };",
+    'src/records/audit.ts': 'export {};',
     'src/publishing/publisher.ts':
       "import '../subscribing/topic.ts'; import type { K } from '../store/keys.ts'; export type P = K;",
     'src/subscribing/topic.ts': "import '../store/keys.ts'; import '../ids.ts';",
@@ -88,4 +88,14 @@ test('the layer check refuses imports upward, sideways, and of what is another p
   ]) {
     assert.match(found, violation);
   }
+});
+
+test('the layer check refuses two folders that may import each other', async () => {
+  const config = await readFile(join(root, '.dependency-cruiser.cjs'), 'utf8');
+  const found = await cruise({
+    '.dependency-cruiser.cjs': config.replace(/(?<= subscribing: \[)/, "'publishing', "),
+    'src/subscribing/topic.ts': "import '../publishing/publisher.ts';",
+    'src/publishing/publisher.ts': 'export {};',
+  });
+  assert.match(found, /src\/subscribing\/ would import publishing/);
 });

@@ -5,7 +5,6 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { type RefusalLimits, refusal } from '../publishing/refusals.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_QUERY, type Pages } from '../routing/paging.ts';
@@ -13,6 +12,7 @@ import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route
 import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { type GiveLimits, TOPIC, type Topic, type Topics } from './topic.ts';
+import { delayedRefusal, topicRefusal } from './topic_refusals.ts';
 
 export interface TopicParams {
   name: string;
@@ -46,7 +46,7 @@ const PUBLISHER: Input<{ client: string }> = {
 
 interface TopicsParts {
   topics: Topics;
-  limits: GiveLimits & RefusalLimits;
+  limits: GiveLimits;
   /** Resolves with the tokens of a client's joins. A client sees its joins among the subscribers of a topic. */
   joinsOf: (client: string) => Promise<string[]>;
   pages: Pages;
@@ -142,7 +142,7 @@ export function topicsApi({
         const outcome = await topics.give(name, token, limits);
         if (outcome === 'ok') return NO_CONTENT;
         if (outcome === 'topic_not_found') throw notFound(name);
-        throw refusal({ outcome }, name, limits);
+        throw topicRefusal(outcome, name) ?? delayedRefusal(outcome, limits);
       },
     }),
     route('DELETE /topics/:name', BOTH, removing),

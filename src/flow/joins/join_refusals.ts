@@ -1,8 +1,8 @@
 import { allows, mayNotPublish } from '../../authentication/scope.ts';
 import { BusError } from '../../errors.ts';
-import { claimedByOther } from '../../publishing/refusals.ts';
 import type { Scopes } from '../../routing/caller.ts';
 import type { Reply } from '../../store/contracts.ts';
+import { claimedByOther } from '../../subscribing/topic_refusals.ts';
 import type { JoinRules } from './join_rules.ts';
 
 /**

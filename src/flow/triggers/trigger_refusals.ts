@@ -1,6 +1,6 @@
 import { mayNotPublish } from '../../authentication/scope.ts';
 import { BusError } from '../../errors.ts';
-import { topicRefusal } from '../../publishing/refusals.ts';
+import { topicRefusal } from '../../subscribing/topic_refusals.ts';
 import type { PutOutcome } from './triggers.ts';
 
 /** Returns the error to answer if a trigger was not stored. Returns undefined if it was stored. */

@@ -9,7 +9,6 @@ import { MAX_CHARACTERS_PER_BYTE } from '../../json.ts';
 import type { EventLimits } from '../../publishing/event_fields.ts';
 import type { Publisher } from '../../publishing/publisher.ts';
 import type { RateLimit } from '../../publishing/rate_limit.ts';
-import { topicRefusal } from '../../publishing/refusals.ts';
 import type { StorageGuard } from '../../publishing/storage_guard.ts';
 import type { Caller, ChangingCaller, ClientCaller } from '../../routing/caller.ts';
 import type { Dialect } from '../../routing/dialect.ts';
@@ -27,6 +26,7 @@ import {
   route,
 } from '../../routing/route.ts';
 import { countUpTo } from '../../routing/schemas.ts';
+import { topicRefusal } from '../../subscribing/topic_refusals.ts';
 import { Computing } from './computing.ts';
 import { eventNow, readDefinition } from './definition.ts';
 import { nextTimes } from './preview.ts';
