@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import type { Scopes } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
@@ -15,6 +16,7 @@ import {
   newClientInput,
 } from './client_input.ts';
 import { CLIENT_TOKEN, credentialToken } from './client_token.ts';
+import type { Credentials } from './credentials.ts';
 import type { PublicNames } from './public_names.ts';
 
 const SECRET_GRACE_MS = 86_400_000;
@@ -67,12 +69,12 @@ interface ApiTokensParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
-  /** Minimum length of a new token that is a credential, because its client has no secret. */
-  minTokenLength: number;
+  /** `minTokenLength` is that of a new token that is a credential, because its client has no secret. */
+  config: Pick<Config, 'minTokenLength'>;
   removeSubscriber: (token: string) => Promise<unknown>;
-  /** Resolves with the tokens of a client's joins. Each join is a subscriber with its own token. */
-  joinsOf: (client: string) => Promise<string[]>;
-  isReserved: (text: string) => boolean;
+  /** Lists the tokens of a client's joins. Each join is a subscriber with its own token. */
+  joins: { tokens(client: string): Promise<string[]> };
+  authentication: { credentials: Pick<Credentials, 'isReserved'> };
   dialect: Pick<Dialect, 'makesSecrets'>;
 }
 
@@ -80,8 +82,10 @@ interface ApiTokensParts {
 const SECRET = { 'Cache-Control': 'no-store' };
 
 /** The calls under `/api_tokens`: root manages clients, their scopes and their secrets, and viewers list clients. */
-export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts): Route[] {
-  const { clients, pages, publicNames, minTokenLength, removeSubscriber, joinsOf } = parts;
+export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensParts): Route[] {
+  const { clients, pages, publicNames, removeSubscriber, joins } = parts;
+  const { minTokenLength } = parts.config;
+  const isReserved = (text: string) => authentication.credentials.isReserved(text);
 
   const register = async (name: string, token: string, scopes: Scopes) => {
     const { outcome, ended } = await clients.register(name, token, scopes);
@@ -155,7 +159,7 @@ export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts):
         // half-way.
         await clients.remove(token);
         await removeSubscriber(token);
-        for (const join of await joinsOf(token)) await removeSubscriber(join);
+        for (const join of await joins.tokens(token)) await removeSubscriber(join);
         return NO_CONTENT;
       },
     }),

@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Caller } from '../routing/caller.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
-import { subscribersOf } from '../subscribing/asked_subscribers.ts';
+import { type AskedSubscribersParts, subscribersOf } from '../subscribing/asked_subscribers.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
@@ -17,8 +17,7 @@ export const BULK_PATH = `${LETTERS}/bulk`;
 
 export interface BulkParts {
   bulks: Pick<Bulks, 'begin' | 'find' | 'confirm' | 'cancel'>;
-  /** Resolves with the tokens of a client's joins. */
-  joinsOf: (client: string) => Promise<string[]>;
+  joins: AskedSubscribersParts['joins'];
 }
 
 /**
@@ -36,7 +35,7 @@ export function bulkOwner(caller: Caller): string {
  * Pages for a bulk operation: a retry or purge of all dead letters that match a filter. They show how many match, then
  * the progress.
  */
-export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
+export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }): Route[] {
   return [
     page(BULK_PATH, ALL, {
       query: ANY_QUERY,
@@ -70,7 +69,7 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
         about?.(act, subscriber);
         const { join, since, until } = body;
         const tokens =
-          subscriber === '' ? undefined : await subscribersOf({ joinsOf }, subscriber, join && String(join));
+          subscriber === '' ? undefined : await subscribersOf({ joins }, subscriber, join && String(join));
         const untilMs = timeIn(until);
         const filter = {
           queues: tokens,

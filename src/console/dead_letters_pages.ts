@@ -25,7 +25,7 @@ const ID = pathParameter('id', 'dead_letter_not_found', 'dead letter');
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
 
 /** Pages that list dead letters, show one, and retry or purge them. */
-export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
+export function deadLettersPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }): Route[] {
   return [
     listing({ api, bulks }),
     action(`${PATH}/selected`, BOTH, {
@@ -55,7 +55,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
         return { title: 'Dead letters', current: PATH, body: leftOut(said, ids.length - done, list) };
       },
     }),
-    ...bulkPages({ api, bulks, joinsOf }),
+    ...bulkPages({ api, bulks, joins }),
     // This page comes after the routes of the forms `selected` and `bulk`, because `:id` matches these paths too. If it
     // came first, a POST of a form would be refused.
     page(`${PATH}/:id`, ALL, {

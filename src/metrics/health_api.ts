@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { sleep } from '../clock.ts';
+import type { Config } from '../config.ts';
 import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import type { Partitions } from '../store/partitions.ts';
 
 /**
  * Time that `/pulse/scaling` takes to answer while many deliveries are due. Autoscalers start workers when answers are
@@ -12,14 +14,13 @@ const HEALTH = z.object({});
 const PONG = z.object({ pong: z.string() });
 
 interface HealthParts {
-  /** Resolves if Redis answers. Throws StorageUnavailable otherwise. */
-  pingStore: () => Promise<unknown>;
+  config: Pick<Config, 'scalingThreshold'>;
+  partitions: Partitions;
   dueDeliveries: () => Promise<number>;
-  scalingThreshold: number;
 }
 
 /** `/health` and `/pulse`: the routes with which hosting platforms and autoscalers check the bus. */
-export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: HealthParts): Route[] {
+export function healthApi({ config, partitions, dueDeliveries }: HealthParts): Route[] {
   const pinging = {
     isHealthCheck: true,
     answers: { 200: PONG },
@@ -38,14 +39,14 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
     route('GET /pulse', ALL, {
       answers: NOTHING,
       async handle() {
-        await pingStore();
+        await partitions.ask((redis) => redis.ping());
         return NO_CONTENT;
       },
     }),
     route('GET /pulse/scaling', ALL, {
       answers: NOTHING,
       async handle() {
-        if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_ANSWER_MS);
+        if ((await dueDeliveries()) >= config.scalingThreshold) await sleep(SLOW_ANSWER_MS);
         return NO_CONTENT;
       },
     }),

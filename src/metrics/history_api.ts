@@ -57,10 +57,9 @@ const CALLS = 5;
 interface HistoryParts {
   history: History;
   publicNames: PublicNames;
-  isTopic: (name: string) => Promise<boolean>;
-  isSubscriber: (token: string) => Promise<boolean>;
-  /** Resolves with the tokens of all subscribers. */
-  subscribers: () => Promise<string[]>;
+  topics: { has(name: string): Promise<boolean> };
+  /** The clients that have a subscriber or a join are its `owners`. */
+  subscriptions: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }
 
 /**
@@ -68,7 +67,7 @@ interface HistoryParts {
  * metrics of the bus, of all topics, and of its own subscriber and joins.
  */
 export function historyApi(parts: HistoryParts): Route[] {
-  const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
+  const { history, publicNames, topics, subscriptions } = parts;
 
   /**
    * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is none, or if a client asks
@@ -78,13 +77,13 @@ export function historyApi(parts: HistoryParts): Route[] {
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)
       throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');
-    const { token, priceInCalls } = await publicNames.tokenGiven(caller, name, subscribers);
-    if (token === undefined || !(await isSubscriber(token)))
+    const { token, priceInCalls } = await publicNames.tokenGiven(caller, name, () => subscriptions.owners());
+    if (token === undefined || !(await subscriptions.has(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
     return { name: token, priceInCalls };
   };
   const topicOf = async (name: string) => {
-    if (!(await isTopic(name)))
+    if (!(await topics.has(name)))
       throw new BusError('topic_not_found', `there is no topic ${name}; GET /topics lists them`);
     return { name, priceInCalls: 0 };
   };

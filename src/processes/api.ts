@@ -109,7 +109,10 @@ export function buildApi(given: ApiParts) {
       ...tailApi(parts),
     ];
     const routes = declaredQueries(rows, dialect);
-    return [...routes, ...openApi(routes, { ...parts, delivered: DELIVERED })];
+    return [
+      ...routes,
+      ...openApi(routes, { ...parts, forceSsl: given.config.forceSsl, delivered: DELIVERED }),
+    ];
   };
   const routes = makeRoutes(DIALECTS.none);
   return {
@@ -126,7 +129,8 @@ export function buildApi(given: ApiParts) {
 }
 
 /**
- * Makes the objects that the routes need. A function that makes routes, such as `topicsApi`, picks those that it needs.
+ * Makes the objects that the routes need, grouped by folder. Each function such as `topicsApi` names in its own file the
+ * ones that its routes need.
  */
 function sharedParts({ config, partitions, confirmed = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
@@ -153,58 +157,54 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
   const outbox = new Outbox({ confirmed, figures: recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters, outbox);
-  const topics = new Topics(partitions, outbox);
-  const tail = new Tail(control, log);
-  const joins = new Joins(partitions, config);
-  const removed = (token: string, events: number) => recorder.removed(token, events);
   const removeSubscriber = async (token: string) => {
     const events = await subscriptions.remove(token);
-    if (events !== undefined) removed(token, events);
+    if (events !== undefined) recorder.removed(token, events);
     return events !== undefined;
   };
+  const tail = new Tail(control, log);
 
   return {
+    config,
     partitions,
-    limits,
+    recorder,
     log,
-    guard,
-    clients,
+    limits,
+    // routing and http
+    pages: new Pages(nameKey),
     proxies,
+    budget: new WorkBudget(),
+    // authentication
+    clients,
+    publicNames,
     authentication,
     sessions: new Sessions(control, authentication.credentials),
     lastSeen: new LastSeen(control, log),
-    publicNames,
-    audit: new Audit({ control, publicNames, config, log }),
-    pages: new Pages(nameKey),
-    isReserved: (text: string) => authentication.credentials.isReserved(text),
-    minTokenLength: config.minTokenLength,
-    forceSsl: config.forceSsl,
-    publisher: new Publisher(confirmed, recorder, limits, storageFull, tail),
-    delaying: new Delaying(confirmed, recorder, limits, storageFull, tail),
-    rateLimit: RateLimit.of(control, config),
-    budget: new WorkBudget(),
-    topics,
-    isTopic: (name: string) => topics.has(name),
+    // metrics
     standings: new LatestStandings(partitions),
     history: new History(partitions),
-    tail,
-    jobs: new Jobs(partitions),
-    triggers: new Triggers(partitions, limits),
+    dueDeliveries: dueDeliveries(partitions, config),
+    // subscribing
+    topics: new Topics(partitions, outbox),
     subscriptions,
-    removed,
+    removeSubscriber,
+    policy: new CallbackPolicy(config.callbackAllow, config),
+    // publishing
+    guard,
+    rateLimit: RateLimit.of(control, config),
+    publisher: new Publisher(confirmed, recorder, limits, storageFull, tail),
+    // delivering
     deadLetters,
     bulks: new Bulks(partitions),
-    added: (token: string, events: number) => recorder.added(token, events),
+    // records
+    audit: new Audit({ control, publicNames, config, log }),
     deliveries: new Deliveries(partitions),
-    isSubscriber: (token: string) => subscriptions.has(token),
-    subscribers: () => subscriptions.owners(),
-    joins,
-    removeSubscriber,
-    joinsOf: (client: string) => joins.tokens(client),
-    policy: new CallbackPolicy(config.callbackAllow, config),
-    pingStore: () => partitions.ask((redis) => redis.ping()),
-    dueDeliveries: dueDeliveries(partitions, config),
-    scalingThreshold: config.scalingThreshold,
+    jobs: new Jobs(partitions),
+    tail,
+    // flow
+    delaying: new Delaying(confirmed, recorder, limits, storageFull, tail),
+    triggers: new Triggers(partitions, limits),
+    joins: new Joins(partitions, config),
   };
 }
 

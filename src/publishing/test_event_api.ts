@@ -7,6 +7,7 @@ import { BOTH, CLIENTS, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
 import { eventText } from './event.ts';
+import type { PublishFigures } from './publication.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /** The content of a test event. Its URL leads nowhere (RFC 2606), so a receiver that fetches the URL does no harm. */
@@ -23,15 +24,14 @@ type CallOfOne = { caller: ChangingCaller; params: { token: string } };
 interface TestEventParts {
   partitions: Partitions;
   guard: Pick<StorageGuard, 'checkSubscriber'>;
-  /** Called with the number of events that were added to a subscriber's queue. */
-  added: (token: string, events: number) => void;
+  recorder: Pick<PublishFigures, 'added'>;
 }
 
 /**
  * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. The path
  * `/subscriber/test` does not contain the client's token, because the token may be a credential, and routers log paths.
  */
-export function testEventApi({ partitions, guard, added }: TestEventParts): Route[] {
+export function testEventApi({ partitions, guard, recorder }: TestEventParts): Route[] {
   const sending = {
     action: 'subscriber.test',
     answers: { 200: SENT },
@@ -44,7 +44,7 @@ export function testEventApi({ partitions, guard, added }: TestEventParts): Rout
       ? { bid: undefined }
       : await partitions.ofSubscriber(token).run('send_test', { token, uidSeed: uidSeed(), event });
     if (bid === undefined) throw new BusError('subscriber_not_found', 'there is no such subscriber');
-    added(token, 1);
+    recorder.added(token, 1);
     return ok({ delivery: bid });
   };
 

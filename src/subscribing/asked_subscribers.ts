@@ -4,11 +4,12 @@ import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
 import { badParameter, clientNamed, ONCE, whose } from '../routing/query.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
+import type { Subscriptions } from './subscription.ts';
 
 export interface AskedSubscribersParts {
-  /** Resolves with the tokens of a client's joins, which are subscribers without a callback. */
-  joinsOf: (client: string) => Promise<string[]>;
-  subscribers: () => Promise<string[]>;
+  subscriptions: Pick<Subscriptions, 'owners'>;
+  /** Lists the tokens of a client's joins, which are subscribers without a callback. */
+  joins: { tokens(client: string): Promise<string[]> };
   publicNames: PublicNames;
 }
 
@@ -27,11 +28,11 @@ interface Asked {
 
 /** Returns the tokens of a client and of its joins. If `join` is given, returns only the token of this join. */
 export async function subscribersOf(
-  { joinsOf }: Pick<AskedSubscribersParts, 'joinsOf'>,
+  { joins }: Pick<AskedSubscribersParts, 'joins'>,
   client: string,
   join?: string,
 ): Promise<string[]> {
-  return join === undefined ? [client, ...(await joinsOf(client))] : [joinToken(join, client)];
+  return join === undefined ? [client, ...(await joins.tokens(client))] : [joinToken(join, client)];
 }
 
 /**
@@ -53,7 +54,9 @@ export async function subscribersAsked(
   if (named === undefined && join !== undefined)
     throw badParameter('subscriber', 'is missing: say whose join it is, as ?subscriber=token');
   if (named === undefined) return { tokens: undefined, priceInCalls: 0 };
-  const { token, priceInCalls } = await parts.publicNames.tokenGiven(caller, named, parts.subscribers);
+  const { token, priceInCalls } = await parts.publicNames.tokenGiven(caller, named, () =>
+    parts.subscriptions.owners(),
+  );
   return { tokens: token === undefined ? [] : await subscribersOf(parts, token, join), priceInCalls };
 }
 

@@ -72,17 +72,15 @@ interface SubscribersParts {
   pages: Pages;
   publicNames: PublicNames;
   dialect: Pick<Dialect, 'listsOthers'>;
-  /** Called with the number of events that were dropped from the queue of a removed subscriber. */
-  removed: (token: string, events: number) => void;
+  /** Removes a subscriber with its queue and its dead letters. Resolves with false if there is no such subscriber. */
+  removeSubscriber: (token: string) => Promise<boolean>;
 }
 
 /** `/subscribers`: lists subscribers, shows one, and removes one with all its subscriptions. */
 export function subscribersApi(parts: SubscribersParts): Route[] {
-  const { subscriptions, pages, publicNames, dialect, removed } = parts;
+  const { subscriptions, pages, publicNames, dialect, removeSubscriber } = parts;
   const removeAll = async (token: string) => {
-    const events = await subscriptions.remove(token);
-    if (events === undefined) throw notFound();
-    if (events > 0) removed(token, events);
+    if (!(await removeSubscriber(token))) throw notFound();
     return NO_CONTENT;
   };
 

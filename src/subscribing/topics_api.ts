@@ -48,7 +48,7 @@ interface TopicsParts {
   topics: Topics;
   limits: GiveLimits;
   /** Resolves with the tokens of a client's joins. A client sees its joins among the subscribers of a topic. */
-  joinsOf: (client: string) => Promise<string[]>;
+  joins: { tokens(client: string): Promise<string[]> };
   pages: Pages;
   publicNames: PublicNames;
   clients: Pick<Clients, 'find'>;
@@ -56,15 +56,7 @@ interface TopicsParts {
 }
 
 /** `/topics`: lists topics, deletes one, and gives one to another client. Publishing is in publish_api.ts. */
-export function topicsApi({
-  topics,
-  limits,
-  joinsOf,
-  pages,
-  publicNames,
-  clients,
-  log,
-}: TopicsParts): Route[] {
+export function topicsApi({ topics, limits, joins, pages, publicNames, clients, log }: TopicsParts): Route[] {
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
@@ -116,7 +108,8 @@ export function topicsApi({
       answers: { 200: WHOLE_TOPIC },
       errors: ['bad_topic', 'topic_not_found'],
       async handle({ caller, params: { name } }) {
-        const own = caller.role === 'client' ? [caller.token, ...(await joinsOf(caller.token))] : undefined;
+        const own =
+          caller.role === 'client' ? [caller.token, ...(await joins.tokens(caller.token))] : undefined;
         const [[topic], { count, tokens }] = await Promise.all([
           topics.read([name]),
           topics.subscribers(name, own),

@@ -35,12 +35,11 @@ describe('/api_tokens', () => {
     const pages = new Pages(nameKey);
     const publicNames = new PublicNames(directory, nameKey);
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
-    const joinsOf = async (client: string) => [`join:ready:${client}`];
-    const isReserved = (text: string) => authentication.credentials.isReserved(text);
+    const joins = { tokens: async (client: string) => [`join:ready:${client}`] };
     const dialect = DIALECTS.none;
     const table = apiTokensApi({
-      ...{ clients, pages, publicNames, minTokenLength: 1, removeSubscriber, joinsOf },
-      ...{ isReserved, dialect },
+      ...{ clients, pages, publicNames, config: { minTokenLength: 1 }, removeSubscriber, joins },
+      ...{ authentication, dialect },
     });
     const parts = {
       dialect,

@@ -13,6 +13,7 @@ import {
   subscribersOf,
   withOwners,
 } from '../../subscribing/asked_subscribers.ts';
+import type { Subscriptions } from '../../subscribing/subscription.ts';
 import { ATTEMPT } from '../attempt_report.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, WHAT, WHOSE } from './dead_letter_queries.ts';
@@ -36,7 +37,7 @@ const PURGED = z.object({ purged: z.int().describe('How many.') });
 interface DeadLettersParts extends AskedSubscribersParts {
   partitions: Partitions;
   deadLetters: DeadLetters;
-  isSubscriber: (token: string) => Promise<boolean>;
+  subscriptions: Pick<Subscriptions, 'has' | 'owners'>;
   /**
    * Refuses retries while memory is short. If it did not, the job `autodrop`, which frees memory, would drop other
    * batches to make room for the retried ones.
@@ -49,14 +50,14 @@ interface DeadLettersParts extends AskedSubscribersParts {
  * viewers see all.
  */
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
-  const { partitions, deadLetters, isSubscriber, guard } = parts;
+  const { partitions, deadLetters, subscriptions, guard } = parts;
   /**
    * Throws subscriber_not_found if root names a subscriber or join that does not exist. Nothing else needs this check:
    * a client can name only itself, and several tokens are those of a client and its joins, just found in Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
-    if (!(await isSubscriber(tokens[0] ?? '')))
+    if (!(await subscriptions.has(tokens[0] ?? '')))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
   return [
