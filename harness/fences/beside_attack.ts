@@ -39,11 +39,11 @@ interface Comparison {
  *       await besideAttack(victim, (signal) => pipelineReads(attacker, signal));
  *     });
  */
-export async function besideAttack(victim: Victim, attack: Attack, ms = ATTACK_MS): Promise<Comparison> {
+export async function besideAttack(victim: Victim, attack: Attack): Promise<Comparison> {
   for (let round = 1; ; round++) {
     const quiet = await victim.measure(QUIET_MS);
     assertUnharmed(quiet, 'in quiet');
-    const beside = await during(attack, () => victim.measure(ms));
+    const beside = await during(attack, () => victim.measure(ATTACK_MS));
     assertUnharmed(beside, 'beside the attack');
     const late = lateness(quiet, beside);
     if (late === undefined) return { quiet, beside };

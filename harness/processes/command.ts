@@ -41,9 +41,9 @@ export class PrintingProcess {
   }
 
   /** Resolves with the match once the output matches. Throws with the output if the process ends first. */
-  async prints(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
+  async prints(pattern: RegExp): Promise<RegExpExecArray> {
     const found = () => pattern.exec(this.output);
-    await until(() => found() ?? this.#ended, { timeoutMs, what: `${pattern}` }).catch((error: Error) => {
+    await until(() => found() ?? this.#ended, { what: `${pattern}` }).catch((error: Error) => {
       throw new Error(`${error.message}; it printed:\n${this.output}`);
     });
     const match = found();

@@ -4,15 +4,13 @@ import type { Bus } from './bus.ts';
 import { nthWord } from './names.ts';
 
 const url = 'https://shop.example.com/1';
+const timestamp = 1_700_000_000_000;
+const id = `event-${timestamp}`;
 
-/** Returns an event as the bus stores it. */
-function storedEvent(topic: string, timestamp = 1_700_000_000_000, data?: unknown): string {
-  const id = `event-${timestamp}`;
-  return eventText({ id, topic, type: 'update', url, timestamp, data: JSON.stringify(data) });
-}
-
+/** Returns `n` equal events as the bus stores them. */
 export function storedEvents(topic: string, n: number, data?: unknown): string[] {
-  return Array.from({ length: n }, () => storedEvent(topic, undefined, data));
+  const event = eventText({ id, topic, type: 'update', url, timestamp, data: JSON.stringify(data) });
+  return Array.from({ length: n }, () => event);
 }
 
 /**

@@ -2,7 +2,7 @@ import type { RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 
 /** Where Redis is: options of ioredis, the nodes of a cluster, or a URL that ioredis itself can read. */
-export type Address = Pick<
+type Address = Pick<
   RedisOptions,
   'path' | 'sentinels' | 'name' | 'username' | 'password' | 'db' | 'sentinelUsername' | 'sentinelPassword'
 > & { url?: string; nodes?: Host[] };

@@ -8,7 +8,7 @@ interface Scene {
   end(): Promise<void>;
 }
 
-export interface SceneStep<S> {
+interface SceneStep<S> {
   run: (scene: S) => Promise<void>;
   toString: () => string;
 }

@@ -59,14 +59,14 @@ function delayed.held_by(call, token)
   return tonumber(events) or 0, tonumber(bytes) or 0
 end
 
-function delayed.bytes_in(call, publisher, topic)
+local function bytes_in(call, publisher, topic)
   return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
 end
 
 -- Returns the number and the bytes of a topic's delayed events. A topic without a publisher has none.
 function delayed.of_topic(call, publisher, topic)
   if not publisher then return 0, 0 end
-  return redis.call('ZCARD', call.keys.delayed_due(topic)), delayed.bytes_in(call, publisher, topic)
+  return redis.call('ZCARD', call.keys.delayed_due(topic)), bytes_in(call, publisher, topic)
 end
 
 -- Returns why a client may not have `events` delayed events that take `bytes` together, or nothing if it may.
@@ -90,7 +90,7 @@ end
 -- Sets the stored bytes of a topic's delayed events to `bytes`, which the sweep has counted. Returns true if they were
 -- wrong.
 function delayed.set_bytes(call, publisher, topic, bytes)
-  if delayed.bytes_in(call, publisher, topic) == bytes then return false end
+  if bytes_in(call, publisher, topic) == bytes then return false end
   redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
   return true
 end
