@@ -98,4 +98,13 @@ function leases.take_job_and_lease(call, q, worker, job, lease, lease_ms)
   return true
 end
 
+-- Removes a worker from the sets and the hash of workers. Returns 1, or 0 if the hash did not have it.
+function leases.forget_worker(call, worker)
+  redis.call('SREM', call.keys.workers_main(), worker)
+  redis.call('SREM', call.keys.workers_aux(), worker)
+  -- The hash of workers is changed last, because the scrub finds dead workers in it. If Redis is killed and keeps only
+  -- the writes before this one, the scrub still finds the worker.
+  return redis.call('HDEL', call.keys.workers(), worker)
+end
+
 return leases

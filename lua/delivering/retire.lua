@@ -6,17 +6,14 @@ forgotten; the scrub returns its job to the queue.
 These workers may have been woken for jobs that they no longer take, so this script announces jobs that are ready.
 ]]
 local lanes = include('delivering/lanes')
+local leases = include('delivering/leases')
 
 return function(call, args)
   local keys, q, forgotten = call.keys, args.q, 0
   for _, worker in ipairs(args.workers) do
     if redis.call('LLEN', keys.jobs_pending(q, worker)) == 0 then
       redis.call('SREM', keys.jobs_pending_index(q), worker)
-      redis.call('SREM', keys.workers_main(), worker)
-      redis.call('SREM', keys.workers_aux(), worker)
-      -- The hash of workers is changed last, because the scrub finds dead workers in it. If Redis is killed and keeps
-      -- only the writes before this one, the scrub still finds the worker.
-      forgotten = forgotten + redis.call('HDEL', keys.workers(), worker)
+      forgotten = forgotten + leases.forget_worker(call, worker)
     end
   end
   if lanes.count_ready(call, q) > 0 then call.wakes[q] = true end

@@ -58,10 +58,6 @@ return function(call, args)
     end
   end
   local dead = dead_workers(call, args.lease_ms)
-  for _, worker in ipairs(dead) do
-    redis.call('SREM', keys.workers_main(), worker)
-    redis.call('SREM', keys.workers_aux(), worker)
-    redis.call('HDEL', keys.workers(), worker)
-  end
+  for _, worker in ipairs(dead) do leases.forget_worker(call, worker) end
   return { workers = #dead, jobs = given_back }
 end

@@ -15,14 +15,7 @@ local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
 local burying = include('delivering/dead_letters/burying')
 local jobs = include('delivering/jobs')
-
-local function forget(call, worker)
-  local keys = call.keys
-  redis.call('SREM', keys.jobs_pending_index('main'), worker)
-  redis.call('HDEL', keys.leases(), worker)
-  redis.call('SREM', keys.workers_main(), worker)
-  redis.call('HDEL', keys.workers(), worker)
-end
+local leases = include('delivering/leases')
 
 -- If an earlier call has made the batch `bid` a dead letter, returns the reply of that call again, made from the dead
 -- letter. If there is no such dead letter, returns nothing.
@@ -41,7 +34,9 @@ return function(call, args)
     local failure = { bid = bid, reason = 'killed_worker', damage = 0, throttle_ms = 0 }
     buried, dropped, token = burying.end_delivery(call, 'main', worker, job, failure)
   end
-  forget(call, worker)
+  redis.call('SREM', call.keys.jobs_pending_index('main'), worker)
+  redis.call('HDEL', call.keys.leases(), worker)
+  leases.forget_worker(call, worker)
   local before = not job and args.held_bid and buried_before(call, args.held_bid)
   return before or { bid = bid, token = token, buried = buried, dropped = dropped }
 end
