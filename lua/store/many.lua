@@ -23,13 +23,6 @@ function many.command(command, name, values)
   return reply
 end
 
--- Deletes any number of keys.
-function many.delete(names)
-  for from = 1, #names, many.MAX_VALUES do
-    redis.call('DEL', unpack(names, from, math.min(from + many.MAX_VALUES - 1, #names)))
-  end
-end
-
 -- Returns the values of a hash's fields, in the order of `fields`; false for a field that does not exist.
 function many.get_fields(hash, fields)
   if #fields <= many.MAX_VALUES then return redis.call('HMGET', hash, unpack(fields)) end

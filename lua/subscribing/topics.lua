@@ -166,7 +166,7 @@ function topics.unsubscribe_from(call, token, names)
     local hashes = {}
     for i, topic in ipairs(unused) do hashes[i] = keys.topic(topic) end
     many.command('SREM', keys.topics(), unused)
-    many.delete(hashes)
+    if #hashes > 0 then redis.call('DEL', unpack(hashes)) end
   end
 end
 
