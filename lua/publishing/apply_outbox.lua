@@ -25,14 +25,10 @@ local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local topics = include('subscribing/topics')
 
--- Adds events of a topic to what its subscribers in this partition get at the end of the script call. Returns the bytes
--- of the events.
+-- Adds events of a topic to what its subscribers in this partition get at the end of the script call.
 local function add(call, state, topic, events)
-  intake.add(call, state.intake_state, topic, { list = events, first = 1, last = #events })
-  local bytes = 0
-  for _, event in ipairs(events) do bytes = bytes + #event end
+  local bytes = intake.add_texts(call, state.intake_state, topic, events)
   state.copies = state.copies + copies.of(#events, bytes, #topic.subscribers)
-  return bytes
 end
 
 -- Stores events for the subscribers in this partition. Another partition, the home of the topic, has accepted the
@@ -59,21 +55,10 @@ local function publish(call, state, name, about)
     state.refused[#state.refused + 1] = { topic = name, join = join, reason = reason, events = #events }
     return
   end
-  local topic = intake.accept(call, state.intake_state, publication)
-  topic.bytes = (topic.bytes or 0) + add(call, state, topic, events)
+  add(call, state, intake.accept(call, state.intake_state, publication), events)
 end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
-
-local function published(intake_state)
-  local found = {}
-  for _, topic in ipairs(intake_state.accepted) do
-    if topic.bytes then
-      found[#found + 1] = { topic = topic.name, events = topic.events, bytes = topic.bytes }
-    end
-  end
-  return found
-end
 
 -- Sets the time at which the events of this script call count as accepted back to the time of an outbox entry, unless
 -- it is earlier already. Another partition accepted the events of the entry at that time, so their deadlines and ages
@@ -120,6 +105,7 @@ return function(call, args)
   redis.call('HSET', key, unpack(values))
   return {
     applied = applied, added_by_topic = storing.added_by_topic(state.intake_state),
-    published = published(state.intake_state), refused = state.refused, may_be_unused = names_in(state.may_be_unused),
+    published = storing.published(state.intake_state), refused = state.refused,
+    may_be_unused = names_in(state.may_be_unused),
   }
 end

@@ -46,7 +46,9 @@ function intake.topic(call, intake_state, name)
   local topic = intake_state.topics[name]
   if not topic then
     local publisher, marks = unpack(redis.call('HMGET', call.keys.topic(name), 'publisher', 'elsewhere'))
-    topic = { name = name, publisher = publisher, elsewhere = elsewhere.read(marks), events = 0, subscribers = false }
+    topic = {
+      name = name, publisher = publisher, elsewhere = elsewhere.read(marks), events = 0, bytes = 0, subscribers = false,
+    }
     intake_state.topics[name] = topic
   end
   return topic
@@ -56,7 +58,7 @@ end
 function intake.foreign_topic(intake_state, name)
   local topic = intake_state.topics[name]
   if not topic then
-    topic = { name = name, elsewhere = {}, events = 0, is_foreign = true }
+    topic = { name = name, elsewhere = {}, events = 0, bytes = 0, is_foreign = true }
     intake_state.topics[name] = topic
   end
   return topic
@@ -141,6 +143,15 @@ function intake.add(call, intake_state, topic, events)
     intake_state.current_run = { list = events.list, first = events.first, last = events.last, owner = false }
     intake_state.run_topic = topic
   end
+end
+
+-- Adds events (a list of texts) as `intake.add` does, and their bytes to `topic.bytes`. Returns these bytes.
+function intake.add_texts(call, intake_state, topic, texts)
+  intake.add(call, intake_state, topic, { list = texts, first = 1, last = #texts })
+  local bytes = 0
+  for _, text in ipairs(texts) do bytes = bytes + #text end
+  topic.bytes = topic.bytes + bytes
+  return bytes
 end
 
 -- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be moved

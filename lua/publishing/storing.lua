@@ -128,4 +128,19 @@ function storing.added_by_topic(intake_state)
   return by_topic
 end
 
+-- Returns, for each topic of this partition that got events by `intake.add_texts`, the number and the bytes of these
+-- events, and the topic's subscribers in the form of `added_by_topic`.
+function storing.published(intake_state)
+  local published = {}
+  for _, topic in ipairs(intake_state.accepted) do
+    if not topic.is_foreign then
+      published[#published + 1] = {
+        topic = topic.name, events = topic.events, bytes = topic.bytes,
+        subscribers = table.concat(topic.subscribers, '\n'),
+      }
+    end
+  end
+  return published
+end
+
 return storing

@@ -14,15 +14,24 @@ const bus = new Bus(() => redis.store);
 const joins = new JoinCalls(bus);
 const WITHIN_MS = 100;
 
-/** Applies an event of another partition's topic, which that partition accepted at this time. */
-async function applyLate(topic: string, key: string, acceptedMs: number): Promise<void> {
-  const work = encode(['events', topic, [joinEvent(topic, key)]]);
-  const entry = Buffer.concat([Buffer.from(`${String(acceptedMs * 1000).padStart(16, '0')}0:`), work]);
-  await redis.store.run('apply_outbox', {
+/** Applies work of another partition, which that partition stored at this time. */
+const apply = (atMs: number, ...work: readonly unknown[][]) =>
+  redis.store.run('apply_outbox', {
     ...{ uidSeed: seedOf('late'), ...PUBLISH_LIMITS },
-    sources: [{ source: '1', entries: [entry] }],
+    sources: [
+      {
+        source: '1',
+        entries: work.map((each, index) => {
+          const head = `${String(atMs * 1000 + index).padStart(16, '0')}0:`;
+          return Buffer.concat([Buffer.from(head), encode(each)]);
+        }),
+      },
+    ],
   });
-}
+
+/** Applies an event of another partition's topic, which that partition accepted at this time. */
+const applyLate = (topic: string, key: string, acceptedMs: number) =>
+  apply(acceptedMs, ['events', topic, [joinEvent(topic, key)]]);
 
 /** Opens the key x, and lets its time pass. Returns a time at which it was still open. */
 async function openKey(): Promise<number> {
@@ -69,4 +78,16 @@ describe('an event that was accepted in time, and reaches its join late', () => 
     assert.equal((await ready()).length, 1);
     await assertConsistent(redis.store);
   });
+});
+
+test('apply_outbox reports events and bytes of topics that live here, and none of topics that live elsewhere', async () => {
+  const [one, two] = [['e1', 'e22'], ['e333']];
+  const reply = await apply(
+    await bus.nowMs(),
+    ['publish', 'ready', ['shop', 'join', one]],
+    ['events', 'paid', [joinEvent('paid', 'x')]],
+    ['publish', 'ready', ['shop', 'join', two]],
+  );
+  assert.deepEqual(reply.published, [{ topic: 'ready', events: 3, bytes: 9 }]);
+  assert.deepEqual(reply.addedByTopic.map(({ events }) => events).sort(), [1, 3]);
 });

@@ -107,9 +107,8 @@ local function accept(call, intake_state, delay_state, publication, due_events, 
   local topic = intake.accept(call, intake_state, publication)
   local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
   if #due_events > 0 then
-    intake.add(call, intake_state, topic, { list = due_events, first = 1, last = #due_events })
+    record.bytes = intake.add_texts(call, intake_state, topic, due_events)
     record.subscribers = intake.count_subscribers(topic)
-    for _, text in ipairs(due_events) do record.bytes = record.bytes + #text end
   end
   local all = delayed_of(delay_state, topic.name)
   for _, event in ipairs(to_delay) do

@@ -36,7 +36,6 @@ end
 --   taken_entries  the entries of the events that the call takes in order to publish them
 --   ids            the ids of these events
 --   late_ms        how late each of these events is (only events that have a text)
---   bytes          the bytes of their texts
 --   held_bytes     the memory that they took while they were delayed
 --   subscribers    how many subscribers the topic has in this partition
 -- Throws if a key that publishing needs has the wrong type. Without this check, the script would fail later, and events
@@ -49,7 +48,7 @@ local function begin_topic(call, intake_topic)
     due = keys.delayed_due(intake_topic.name), hash = keys.delayed_events(intake_topic.name),
     subscribers = redis.call('SCARD', keys.topic_subscribers(intake_topic.name)),
     entries = {}, at = 0, read = 0,
-    taken_entries = {}, ids = {}, late_ms = {}, bytes = 0, held_bytes = 0,
+    taken_entries = {}, ids = {}, late_ms = {}, held_bytes = 0,
   }
   due_topics.go_on(topic)
   return topic

@@ -43,7 +43,6 @@ local function take_entry(call, progress, topic)
   end
   local text = delayed.text_of(value)
   topic.late_ms[#topic.late_ms + 1] = call.now_ms - topic.due_ms
-  topic.bytes = topic.bytes + #text
   topic.held_bytes = topic.held_bytes + delayed.bytes_of(#text)
   return text
 end
@@ -86,9 +85,7 @@ local function take(call, progress, client, until_ms)
       + (1 + topic.subscribers) * #(text or '') * WORK_OF.byte)
     due_topics.go_on(topic)
   until topic.due_ms > until_ms or progress.work >= progress.max_work or client.work >= part
-  if #texts > 0 then
-    intake.add(call, progress.intake_state, topic.intake_topic, { list = texts, first = 1, last = #texts })
-  end
+  if #texts > 0 then intake.add_texts(call, progress.intake_state, topic.intake_topic, texts) end
   due_topics.find_first(call, client)
   return progress.work < progress.max_work
 end
@@ -139,7 +136,7 @@ return function(call, args)
     local intake_topic = topic.intake_topic
     delayed.remove(call, intake_topic.publisher, intake_topic.name, topic.taken_entries, topic.ids, topic.held_bytes)
     published[i] = {
-      topic = intake_topic.name, events = intake_topic.events, bytes = topic.bytes,
+      topic = intake_topic.name, events = intake_topic.events, bytes = intake_topic.bytes,
       subscribers = table.concat(intake_topic.subscribers or {}, '\n'), late_ms = topic.late_ms,
     }
   end

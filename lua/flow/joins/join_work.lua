@@ -44,7 +44,7 @@ end
 local function outlet(call, intake_state, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, intake_state, args, topic, home),
-    texts = {}, bytes = 0, copies = 1 + redis.call('SCARD', call.keys.topic_subscribers(topic)),
+    texts = {}, copies = 1 + redis.call('SCARD', call.keys.topic_subscribers(topic)),
   }
 end
 
@@ -100,7 +100,6 @@ local function publish(work, to, key, url, ids, rest)
     ',"events":[', listed, ']', rest, '}}',
   })
   to.texts[#to.texts + 1] = text
-  to.bytes = to.bytes + #text
   work.copies = work.copies + copies.of(1, #text, to.copies)
 end
 
@@ -136,22 +135,12 @@ local function take(call, work, to)
     local about = { work.args.client, work.args.token, to.texts }
     return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   end
-  local events = { list = to.texts, first = 1, last = #to.texts }
-  local outcome = intake.take(call, work.intake_state, { topic = to.topic, client = work.args.client, events = events })
+  local publication = { topic = to.topic, client = work.args.client }
   -- The topic passed its check when the script call began. But if both topics of the join are new, the limits on topics
   -- may permit only one of them.
-  if outcome ~= 'accepted' then to.refusal = outcome end
-end
-
-local function report(work)
-  local published = storing.added_by_topic(work.intake_state)
-  for i, topic in ipairs(work.intake_state.accepted) do
-    published[i].topic, published[i].bytes = topic.name, 0
-    for _, to in ipairs({ work.complete_outlet, work.expiry_outlet }) do
-      if to.topic == topic.name then published[i].bytes = published[i].bytes + to.bytes end
-    end
-  end
-  return published
+  to.refusal = intake.judge(call, work.intake_state, publication)
+  if to.refusal then return end
+  intake.add_texts(call, work.intake_state, intake.accept(call, work.intake_state, publication), to.texts)
 end
 
 -- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
@@ -170,7 +159,7 @@ function join_work.store(call, work)
   for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
     if work[field] > 0 then redis.call('HINCRBY', subscriber, field, work[field]) end
   end
-  return report(work)
+  return storing.published(work.intake_state)
 end
 
 return join_work

@@ -83,10 +83,8 @@ local function publish(call, progress, firing, trigger, publication)
   local work = work_of(call, trigger, topic)
   local count = math.min(#firing.times, math.max(1, math.floor(progress.left / work)))
   local texts = texts_of(trigger, firing.name, firing.times, count)
-  intake.add(call, progress.intake_state, topic, { list = texts, first = 1, last = count })
+  local bytes = intake.add_texts(call, progress.intake_state, topic, texts)
   progress.left = progress.left - count * work
-  local bytes = count * #texts[1]
-  topic.bytes = (topic.bytes or 0) + bytes
   rates.take(call, progress.rates, firing.client, count, bytes)
   progress.spent[#progress.spent + 1] = { client = firing.client, events = count, bytes = bytes }
   return count
@@ -158,7 +156,6 @@ return function(call, args)
   -- The events are stored before the new due times of their triggers. If a failover loses the later write, the events
   -- are published again. In the opposite order, a failover could lose events.
   for _, result in ipairs(progress.results) do store_result(call, result) end
-  local published = storing.added_by_topic(intake_state)
-  for i, topic in ipairs(intake_state.accepted) do published[i].topic, published[i].bytes = topic.name, topic.bytes end
+  local published = storing.published(intake_state)
   return { now_ms = call.now_ms, outcomes = outcomes, spent = progress.spent, published = published }
 end
