@@ -30,9 +30,6 @@ local many = include('store/many')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and all that a
--- script reads is in Redis's memory at once.
-local READ_AT_ONCE = 8
 -- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
 local ASK_AGAIN_MS = 1000
 -- The number of an outbox entry is the time (µs) at which it was added, by the clock of Redis. Normally, the last
@@ -58,22 +55,6 @@ end
 -- job that sends the entries set aside for this partition.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
-end
-
--- Returns the first entries of a list: at most `max_entries` with about `max_bytes` together, but at least one, unless
--- the list is empty.
-function outboxes.first_entries(list, max_entries, max_bytes)
-  local entries, bytes = {}, 0
-  while #entries < max_entries do
-    local read = redis.call('LRANGE', list, #entries, math.min(#entries + READ_AT_ONCE, max_entries) - 1)
-    if #read == 0 then return entries end
-    for _, entry in ipairs(read) do
-      bytes = bytes + #entry
-      if #entries > 0 and bytes > max_bytes then return entries end
-      entries[#entries + 1] = entry
-    end
-  end
-  return entries
 end
 
 -- Deletes the job that sends the entries of the list `outbox` or, with `partition`, of `outbox:{partition}`. This list
