@@ -7,6 +7,7 @@ the announcement that wakes them is published.
 A *suspect* is a batch that at least two workers were delivering when they died: it may have killed them. Only a
 *quarantine*, a process that delivers suspects one at a time, takes their jobs.
 ]]
+local agenda = include('flow/agenda')
 local jobs = {}
 
 -- The first bytes of a job that delivers a batch, up to the UID of the batch. The job is `['batch', [UID]]` in
@@ -55,20 +56,9 @@ function jobs.make_suspect(call, job)
   call.wakes.suspect = true
 end
 
--- Must be called before a job is scheduled for the time `due_ms`. Wakes the scheduler only if the new job is due before
--- all other scheduled jobs, because the scheduler sleeps until the first of them is due.
-function jobs.note_due(call, q, due_ms)
-  local first = call.first_due_ms[q]
-  if not first then
-    first = tonumber(redis.call('ZRANGE', call.keys.jobs_scheduled(q), 0, 0, 'WITHSCORES')[2]) or math.huge
-  end
-  if due_ms < first then call.wakes.due = true end
-  call.first_due_ms[q] = math.min(first, due_ms)
-end
-
 -- Schedules a job for the time `due_ms`.
 function jobs.make_scheduled(call, q, job, due_ms)
-  jobs.note_due(call, q, due_ms)
+  agenda.note_due(call, call.keys.jobs_scheduled(q), due_ms)
   redis.call('ZADD', call.keys.jobs_scheduled(q), due_ms, job)
 end
 

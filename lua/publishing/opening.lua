@@ -5,6 +5,7 @@ Opening: opens many batches in one script call of publish.
 batches, including their jobs, are collected. `enter` writes them for all batches at once. The script
 calls `enter` even if an error stopped it at one subscriber, so that every stored batch has its job.
 ]]
+local agenda = include('flow/agenda')
 local batches = include('delivering/batches')
 local defaults = include('store/defaults')
 local jobs = include('delivering/jobs')
@@ -132,7 +133,9 @@ function opening.enter(call, opened)
   many.command('SADD', keys.jobs_index('main'), writes.jobs)
   many.command('LPUSH', keys.jobs_instant('main'), writes.instant)
   if #writes.instant > 0 then call.wakes.main = true end
-  if writes.shortest_ms then jobs.note_due(call, 'main', call.accepted_ms + writes.shortest_ms) end
+  if writes.shortest_ms then
+    agenda.note_due(call, keys.jobs_scheduled('main'), call.accepted_ms + writes.shortest_ms)
+  end
   many.command('ZADD', keys.jobs_scheduled('main'), writes.scheduled)
   many.set_fields(keys.batches_open(), writes.entries)
   many.set_fields(keys.batches_room(), writes.rooms)
