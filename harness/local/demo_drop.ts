@@ -14,10 +14,10 @@ export async function dropOldest(redisUrl: string, token: string): Promise<numbe
   const redis = connectOne(redisUrl, createLog('silent', {}));
   try {
     if (redis.status !== 'ready') await once(redis, 'ready');
-    const { cuts } = await Partitions.on(redis, {})
+    const { orders } = await Partitions.on(redis, {})
       .ofSubscriber(token)
-      .run('autodrop', { begunTopics: [], deliveryLog: DELIVERY_LOG, cuts: [{ token, maxDeleted: 1 }] });
-    return cuts[0]?.deleted ?? 0;
+      .run('autodrop', { begunTopics: [], deliveryLog: DELIVERY_LOG, orders: [{ token, maxDeleted: 1 }] });
+    return orders[0]?.deleted ?? 0;
   } finally {
     redis.disconnect();
   }

@@ -179,14 +179,14 @@ export class Bus extends WorkerCalls {
   async autodropStep(
     n: number,
     before: Begun = { begunTopics: [] },
-    wanted: Arguments<'autodrop'>['cuts'] = [{ maxDeleted: n }],
+    wanted: Arguments<'autodrop'>['orders'] = [{ maxDeleted: n }],
   ) {
-    const { cuts, drops, ...begun } = await this.store.run('autodrop', {
+    const { orders, drops, ...begun } = await this.store.run('autodrop', {
       ...before,
       deliveryLog: DELIVERY_LOG,
-      cuts: wanted,
+      orders: wanted,
     });
-    const deleted = cuts.reduce((sum, each) => sum + each.deleted, 0);
+    const deleted = orders.reduce((sum, each) => sum + each.deleted, 0);
     const by = (count: 'events' | 'queued'): Record<string, number> =>
       Object.fromEntries(drops.map((each) => [each.subscriber, each[count]]));
     return { batches: deleted, dropped: by('events'), queued: by('queued'), begun };

@@ -39,7 +39,7 @@ export interface Delaying {
 }
 
 /** The batch whose events a call of `autodrop` has begun to count. */
-export type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
+export type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
 /** A limit that no test reaches. */
 export const ROOM = 10_000;

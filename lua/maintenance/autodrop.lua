@@ -2,8 +2,8 @@
 --[[
 autodrop: free memory by deleting the oldest dead letters, and then the oldest batches with their jobs.
 
-Each entry of `cuts` names a subscriber, or none for all subscribers together, and the maximum of dead letters and
-batches to delete. For each entry, the reply says how many were `deleted`. `is_spent` is true if nothing else of the
+Each of `orders` names a subscriber, or none for all subscribers together, and the maximum of dead letters and
+batches to delete. For each order, the reply says how many were `deleted`. `is_spent` is true if nothing else of the
 subscriber can be deleted. Batches that workers are delivering now are skipped. Every dropped event is counted for its
 subscriber: in the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted by topic before
 it is deleted, which takes several script calls for a large batch. Until the last of these calls deletes the batch, it
@@ -11,7 +11,7 @@ stays unchanged and can be delivered.
 
 `drops` has one entry for each subscriber with dropped events: `queued` of these events were in batches, the others in
 dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its end. The caller
-passes them to the next call, whose first entry of `cuts` must be the same.
+passes them to the next call, whose first order must be the same.
 ]]
 local dead_letters = include('delivering/dead_letters/dead_letters')
 local delivery_log = include('records/delivery_log')
@@ -19,54 +19,54 @@ local drop_sums = include('maintenance/drop_sums')
 local drops = include('maintenance/drops')
 local jobs = include('delivering/jobs')
 
--- Work in the units of MAX_WORK (drop_sums.lua; about 1 µs of Redis): `cut` for handling an entry of `cuts` (how much
--- to drop of which subscriber), `dead_letter` for deleting a dead letter, and `batch` for deleting a batch.
-local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
+-- Work in the units of MAX_WORK (drop_sums.lua; about 1 µs of Redis): `order` for handling an entry of `orders` (how
+-- much to drop of which subscriber), `dead_letter` for deleting a dead letter, and `batch` for deleting a batch.
+local WORK_OF = { order = 4, dead_letter = 25, batch = 6 }
 
-local function drop_dead_letters(call, run, cut)
-  for _, bid in ipairs(redis.call('ZRANGE', cut.letters, 0, cut.max_deleted - 1)) do
+local function drop_dead_letters(call, run, order)
+  for _, bid in ipairs(redis.call('ZRANGE', order.letters, 0, order.max_deleted - 1)) do
     if not drop_sums.has_room(run.sums) then return end
     local noted, token, about = drop_sums.note(call, run.sums, bid, call.keys.dead_letter(bid), false)
     if noted then
       if token then delivery_log.add_drop(call, run.collection.log, bid, token, about) end
-      if not dead_letters.delete(call, bid) then redis.call('ZREM', cut.letters, bid) end
-      cut.deleted = cut.deleted + 1
+      if not dead_letters.delete(call, bid) then redis.call('ZREM', order.letters, bid) end
+      order.deleted = order.deleted + 1
       run.sums.work = run.sums.work + WORK_OF.dead_letter
     end
   end
 end
 
-local function drop_batches(call, run, cut)
-  local max = cut.max_deleted - cut.deleted
+local function drop_batches(call, run, order)
+  local max = order.max_deleted - order.deleted
   if max == 0 then return end
-  for _, bid in ipairs(redis.call('ZRANGE', cut.queue, 0, max + run.held_count - 1)) do
-    if not drop_sums.has_room(run.sums) or cut.deleted == cut.max_deleted then return end
+  for _, bid in ipairs(redis.call('ZRANGE', order.queue, 0, max + run.held_count - 1)) do
+    if not drop_sums.has_room(run.sums) or order.deleted == order.max_deleted then return end
     local noted, token, about = false, nil, nil
     if not run.held[jobs.delivery_of(bid)] then
       noted, token, about = drop_sums.note(call, run.sums, bid, call.keys.batch(bid), true)
     end
     if noted then
-      if not token then redis.call('ZREM', cut.queue, bid) end
+      if not token then redis.call('ZREM', order.queue, bid) end
       drops.add(call, run.collection, bid, token, about)
-      cut.deleted = cut.deleted + 1
+      order.deleted = order.deleted + 1
       run.sums.work = run.sums.work + WORK_OF.batch
     end
   end
 end
 
--- Drops the oldest dead letters, then the oldest batches, as `wanted` says (an entry of the script's `cuts`). Stops at
--- the maximum work of a script call. Returns how many were deleted, and whether nothing more can be deleted.
+-- Drops the oldest dead letters, then the oldest batches, as `wanted` says (an entry of the script's `orders`). Stops
+-- at the maximum work of a script call. Returns how many were deleted, and whether nothing more can be deleted.
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
-  local cut = {
+  local order = {
     letters = token and keys.dead_letters_of(token) or keys.dead_letters_index(),
     queue = token and keys.batches_queued(token) or keys.batches_index(),
     max_deleted = wanted.max_deleted, deleted = 0,
   }
-  run.sums.work = run.sums.work + WORK_OF.cut
-  drop_dead_letters(call, run, cut)
-  drop_batches(call, run, cut)
-  return { deleted = cut.deleted, is_spent = cut.deleted < cut.max_deleted and drop_sums.has_room(run.sums) }
+  run.sums.work = run.sums.work + WORK_OF.order
+  drop_dead_letters(call, run, order)
+  drop_batches(call, run, order)
+  return { deleted = order.deleted, is_spent = order.deleted < order.max_deleted and drop_sums.has_room(run.sums) }
 end
 
 return function(call, args)
@@ -75,14 +75,14 @@ return function(call, args)
   local run = {
     sums = drop_sums.begin(args), collection = collection, held = held, held_count = held_count,
   }
-  local cuts = {}
-  for i, wanted in ipairs(args.cuts) do
+  local orders = {}
+  for i, wanted in ipairs(args.orders) do
     if not drop_sums.has_room(run.sums) then break end
-    cuts[i] = carry_out(call, run, wanted)
+    orders[i] = carry_out(call, run, wanted)
   end
   drops.delete_all(call, run.collection)
   local dropped, begun = drop_sums.finish(call, run.sums)
   return {
-    cuts = cuts, drops = dropped, begun_bid = begun.bid, begun_at = begun.at, begun_topics = begun.topics,
+    orders = orders, drops = dropped, begun_bid = begun.bid, begun_at = begun.at, begun_topics = begun.topics,
   }
 end

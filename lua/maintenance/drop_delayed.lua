@@ -2,7 +2,7 @@
 --[[
 drop_delayed: free memory by deleting delayed events, beginning with those that are due last.
 
-Each of `cuts` names a topic, and how many of its events to delete at most. The hash of the topic tells its publisher
+Each of `orders` names a topic, and how many of its events to delete at most. The hash of the topic tells its publisher
 how many events were dropped so far, and between which times they were due. The script updates these three values
 together with the deletion, and returns by topic the same three values for this call alone.
 ]]
@@ -36,8 +36,8 @@ end
 
 return function(call, args)
   local drops = {}
-  for _, cut in ipairs(args.cuts) do
-    local drop = cut_down(call, cut.topic, cut.max_deleted)
+  for _, order in ipairs(args.orders) do
+    local drop = cut_down(call, order.topic, order.max_deleted)
     if drop then
       note(call, drop)
       drops[#drops + 1] = drop

@@ -30,7 +30,7 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /** The large batch that the last script call has begun to count before dropping it. Counting it takes several calls. */
-type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
+type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
 
@@ -118,15 +118,15 @@ export class Autodrop {
     let begun: Begun = { begunTopics: [] };
     const { partition } = this.#parts;
     while (plan.length > 0 && (await staysAbove(target, partition, this.#limits, signal))) {
-      const { cuts, drops, ...rest } = await partition.run('autodrop', {
+      const { orders, drops, ...rest } = await partition.run('autodrop', {
         ...begun,
-        cuts: nextOf(plan),
+        orders: nextOf(plan),
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
       // If nothing is left to drop for an order (`isSpent`), all of it counts as done. Workers may be delivering all
       // batches that are left, for example.
-      const dropped = cuts.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
+      const dropped = orders.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;
     }

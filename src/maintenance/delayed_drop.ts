@@ -17,7 +17,7 @@ export interface DelayedHolding {
   bytes: number;
 }
 
-type DelayedDropOrder = Arguments<'drop_delayed'>['cuts'][number];
+type DelayedDropOrder = Arguments<'drop_delayed'>['orders'][number];
 type DelayedDrop = Reply<'drop_delayed'>[number];
 
 /** Returns the number and the bytes of the delayed events of each topic that has any. */
@@ -72,7 +72,7 @@ export async function* dropDelayed(
   let plan = orders.filter(({ maxDeleted }) => maxDeleted > 0);
   while (plan.length > 0 && (await staysAbove(target, partition, limits, signal))) {
     const slice = firstDropOrders(plan, MAX_DROPPED);
-    const drops = await partition.run('drop_delayed', { cuts: slice });
+    const drops = await partition.run('drop_delayed', { orders: slice });
     plan = withoutDropped(
       plan,
       slice.map(({ maxDeleted }) => maxDeleted),

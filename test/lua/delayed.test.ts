@@ -109,7 +109,7 @@ describe('drop_delayed', () => {
     await bus.delay('a', 'widgets', some(9));
     await bus.delay('b', 'gadgets', some(2));
     const drop = (topic: string, maxDeleted: number) =>
-      redis.store.run('drop_delayed', { cuts: [{ topic, maxDeleted }] });
+      redis.store.run('drop_delayed', { orders: [{ topic, maxDeleted }] });
     assert.deepEqual(await drop('widgets', 4), [
       { topic: 'widgets', events: 4, fromMs: at + 1, toMs: at + 2 },
     ]);

@@ -69,7 +69,7 @@ export async function deleteDelayed(world: World, model: Model, n: number, clien
 /** Drops the `n` events of a topic that are due last. */
 export async function dropDelayed(world: World, model: Model, topic: string, n: number): Promise<string> {
   const gone = model.delayedOf(topic).slice(-n);
-  const drops = await world.bus.store.run('drop_delayed', { cuts: [{ topic, maxDeleted: n }] });
+  const drops = await world.bus.store.run('drop_delayed', { orders: [{ topic, maxDeleted: n }] });
   assert.deepEqual(
     drops.map((drop) => [drop.topic, drop.events]),
     gone.length > 0 ? [[topic, gone.length]] : [],

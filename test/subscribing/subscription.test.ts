@@ -119,7 +119,7 @@ describe('the report of a subscriber', () => {
     await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
-    await bus.store.run('autodrop', { cuts: [{ maxDeleted: 10 }], deliveryLog: 1000, begunTopics: [] });
+    await bus.store.run('autodrop', { orders: [{ maxDeleted: 10 }], deliveryLog: 1000, begunTopics: [] });
     const dropped = async () => (await subscriptions().read(['alice']))[0]?.dropped;
     const all = { batches: 2, events: 2, from, to, topics: { '': 2 } };
     assert.deepEqual(await dropped(), { ...all, untold: 2 });

@@ -40,9 +40,9 @@ export class DueEvents {
   async publish(signal: AbortSignal): Promise<void> {
     try {
       let isLeft = true;
-      for (let turn = 0; isLeft && !signal.aborted; turn++) {
+      for (let firstClient = 0; isLeft && !signal.aborted; firstClient++) {
         await this.#checkMemory();
-        isLeft = await this.#publishSome(turn);
+        isLeft = await this.#publishSome(firstClient);
       }
     } catch (error) {
       if (error instanceof StorageFull) this.#parts.onFull();
@@ -65,9 +65,9 @@ export class DueEvents {
   }
 
   /** Publishes some of the events that are due. Returns true if more are due. */
-  async #publishSome(turn: number): Promise<boolean> {
+  async #publishSome(firstClient: number): Promise<boolean> {
     const { partition, limits, recorder, log } = this.#parts;
-    const args = { uidSeed: uidSeed(), firstClient: turn, maxOutboxBytes: limits.maxOutboxBytes };
+    const args = { uidSeed: uidSeed(), firstClient, maxOutboxBytes: limits.maxOutboxBytes };
     const { published, lost, isLeft } = await partition.runPermitted('publish_delayed', args);
     countPublished(recorder, published);
     for (const { lateMs } of published) recorder.publishedLate(lateMs);

@@ -71,7 +71,7 @@ export class DueTriggers {
   /** Revisions of definitions for which the log has said in the last hour that their times cannot be computed. */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Number of calls of `publish` so far. The script begins with another client in each call, chosen by this number. */
-  #turn = 0;
+  #firstClient = 0;
 
   constructor(parts: DueTriggersParts) {
     this.#parts = parts;
@@ -86,7 +86,7 @@ export class DueTriggers {
     const { partition, guard, limits } = this.#parts;
     await guard.check(partition);
     const { maxOutboxBytes } = limits;
-    const asked = { limit: FIRED_PER_CALL, firstClient: this.#turn++, maxOutboxBytes };
+    const asked = { limit: FIRED_PER_CALL, firstClient: this.#firstClient++, maxOutboxBytes };
     const { nowMs, due, moving } = await partition.run('due_triggers', asked);
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));

@@ -55,14 +55,14 @@ export const maintenanceContracts = {
   },
   autodrop: {
     arguments: {
-      cuts: [{ token: 'text?', maxDeleted: 'number' }],
+      orders: [{ token: 'text?', maxDeleted: 'number' }],
       deliveryLog: 'number',
       begunBid: 'text?',
       begunAt: 'number?',
       begunTopics: eventsByTopic,
     },
     reply: {
-      cuts: [{ deleted: 'number', isSpent: 'flag' }],
+      orders: [{ deleted: 'number', isSpent: 'flag' }],
       drops: [
         {
           subscriber: 'text',
@@ -80,7 +80,7 @@ export const maintenanceContracts = {
     },
   },
   drop_delayed: {
-    arguments: { cuts: [{ topic: 'text', maxDeleted: 'number' }] },
+    arguments: { orders: [{ topic: 'text', maxDeleted: 'number' }] },
     reply: [{ topic: 'text', events: 'number', fromMs: 'number', toMs: 'number' }],
   },
   holdings: {

@@ -31,7 +31,7 @@ async function end(token: string, ending: 'taken' | 'dropped'): Promise<void> {
     const [grant] = (await bus.acquire(['w1'])).grants;
     await bus.nack('w1', grant?.job ?? '', { attempt });
   }
-  if (ending === 'dropped') await bus.store.run('autodrop', { ...CUT, cuts: [{ token, maxDeleted: 1 }] });
+  if (ending === 'dropped') await bus.store.run('autodrop', { ...CUT, orders: [{ token, maxDeleted: 1 }] });
   else {
     const [grant] = (await bus.acquire(['w1'], { deliveryLog: MAX_RECORDS })).grants;
     const finished = [{ worker: 'w1', job: grant?.job ?? '' }];
