@@ -182,7 +182,14 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'secret rotate',
     args: ['TOKEN'],
-    options: { grace: { type: 'string', value: 'MS', help: 'how long the old secret still works' } },
+    options: {
+      grace: { type: 'string', value: 'MS', help: 'how long the old secret still works' },
+      'secret-at': {
+        type: 'string',
+        value: 'MS',
+        help: 'replace only the secret of this time (secret_at of token list --json)',
+      },
+    },
     help: 'make a new secret for a client, and print it (root)',
     run: rotateSecret,
   },

@@ -53,6 +53,7 @@ export async function listTokens(call: Call): Promise<void> {
 
 export async function rotateSecret(call: Call): Promise<void> {
   const [token = ''] = call.args;
-  const answer = await call.connect().rotateSecret(token, { grace: numberOption(call, 'grace') });
+  const rotation = { grace: numberOption(call, 'grace'), secret_at: numberOption(call, 'secret-at') };
+  const answer = await call.connect().rotateSecret(token, rotation);
   call.print(answer, [answer.secret]);
 }

@@ -516,6 +516,18 @@ test('sub, topic and secret do as the API', async (t) => {
   assert.equal((await terminal.rtm(`sub list ${options}`)).status, 0);
 });
 
+test('secret rotate replaces only the secret of a given time', async () => {
+  const { token } = await client('rotated');
+  const { stdout } = await terminal.rtm(`token list --json ${asRoot()}`);
+  const { secret_at } = JSON.parse(stdout).find((each: { token: string }) => each.token === token);
+  const rotate = `secret rotate ${token} --secret-at ${secret_at} ${asRoot()}`;
+  assert.match((await terminal.rtm(rotate)).stdout, /^[\w-]{32}\n$/);
+  // A repeat, as after a lost answer, would end the secret that the client may use by now.
+  const repeat = await terminal.rtm(rotate);
+  assert.deepEqual([repeat.status, repeat.stdout], [2, '']);
+  assert.match(repeat.stderr, /^bad_client: the secret was replaced after that time/);
+});
+
 test('token limit replaces the topics that a client may use', async () => {
   const { token, options } = await client('limited');
   const limited = async () => {
