@@ -15,7 +15,7 @@ import { type GapState, readGaps } from './gaps.ts';
 import { imageOf } from './image.ts';
 import { longName, packNamed, seedOf, shortName } from './names.ts';
 import { readState, type State } from './state.ts';
-import { DELIVERY_LOG, LANE_LIMIT_MAX, WorkerCalls } from './worker_calls.ts';
+import { DELIVERY_LOG, LANE_LIMIT, LANE_LIMIT_MAX, WorkerCalls } from './worker_calls.ts';
 
 const OVERLAP_MS = 60_000;
 /** The deadline of batches, unless a test sets another: none falls due within a test, however busy the machine is. */
@@ -45,6 +45,7 @@ export class Bus extends WorkerCalls {
       maxBytes,
       ordered = '',
       inFlight = '',
+      laneLimit = LANE_LIMIT,
       signingKey = '',
       proven = true,
     }: Wanted = {},
@@ -58,6 +59,7 @@ export class Bus extends WorkerCalls {
       maxBytes,
       ordered: given(ordered),
       maxInFlight: given(inFlight),
+      laneLimit,
       laneLimitMax: LANE_LIMIT_MAX,
       signingKey: given(signingKey),
       signingOverlapMs: OVERLAP_MS,

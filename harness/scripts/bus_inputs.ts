@@ -8,6 +8,7 @@ export interface Wanted {
   maxBytes?: number;
   ordered?: 0 | 1 | '';
   inFlight?: number | '';
+  laneLimit?: number;
   signingKey?: string;
   /** True if the subscriber has accepted batches before, so that it is not on trial. The default. */
   proven?: boolean;

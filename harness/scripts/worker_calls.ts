@@ -57,7 +57,7 @@ interface Failing {
 }
 
 /** The lane limit, unless a test sets another. */
-const LANE_LIMIT = 10;
+export const LANE_LIMIT = 10;
 /**
  * Number of live workers besides those that acquire. A lane holds at most a quarter of all workers, so with 400 more a
  * lane reaches its limit (100 at most).

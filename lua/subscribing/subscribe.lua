@@ -9,13 +9,14 @@ A setting whose argument is missing keeps its stored value; a new subscriber get
 
 The open batch gets the new max_events. It is due when the new timeout has passed from now, unless it was due earlier. A
 new max_bytes closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a subscriber
-that an operator paused stays paused. If `ordered` or max_in_flight changed, waiting jobs of the subscriber return to
-the queue. If the signing key is new, the older keys still sign for `signing_overlap_ms` at most. The signing key `none`
-ends signing.
+that an operator paused stays paused. If `ordered` changed, or its lane may hold more deliveries than before, waiting
+jobs of the subscriber return to the queue. If the signing key is new, the older keys still sign for
+`signing_overlap_ms` at most. The signing key `none` ends signing.
 ]]
 local batches = include('delivering/batches')
 local defaults = include('store/defaults')
 local jobs = include('delivering/jobs')
+local lanes = include('delivering/lanes')
 local open_batches = include('delivering/open_batches')
 local pausing = include('subscribing/pausing')
 local signing = include('subscribing/signing')
@@ -97,11 +98,12 @@ return function(call, args)
 
   local resumes = pausing.paused_by(call, token) ~= 'operator' and pausing.lift(call, token)
   local moved = callback and callback ~= args.callback
-  local lane_changed = args.ordered and args.ordered ~= (ordered or '0')
-    or args.max_in_flight and args.max_in_flight ~= max_in_flight
+  local order_changed = args.ordered and args.ordered ~= (ordered or '0')
+  local width_before = lanes.width(call, max_in_flight, max_bytes, args)
+  local width = lanes.width(call, args.max_in_flight or max_in_flight, args.max_bytes or max_bytes, args)
   if resumes or moved then
     pausing.try_at_once(call, token, args.lane_limit_max)
-  elseif lane_changed then
+  elseif order_changed or width > width_before then
     waiting.make_instant(call, token, args.lane_limit_max)
   end
 

@@ -66,7 +66,7 @@ export class Subscriptions {
   /** Subscribes to exactly these topics. Changes nothing if there would be too many subscribers or topics. */
   async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
     const { ordered, signingKey } = wanted;
-    const { laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
+    const { laneLimit, laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
     const partition = this.#partitions.ofSubscriber(token);
     const topics = [...new Set(wanted.topics)];
     const foreign = this.#marks.foreign(partition, topics);
@@ -82,6 +82,7 @@ export class Subscriptions {
       signingOverlapMs: SIGNING_OVERLAP_MS,
       topics: topics.filter((topic) => !foreign.includes(topic)),
       foreign,
+      laneLimit,
       laneLimitMax,
       maxTopics,
       maxSubscribers,

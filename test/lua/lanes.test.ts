@@ -4,6 +4,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { EMPTY_LANES } from '../../harness/scripts/state.ts';
+import { LANE_LIMIT } from '../../harness/scripts/worker_calls.ts';
 import type { WorkerKind } from '../../src/delivering/queue.ts';
 
 const redis = new TestStore();
@@ -209,6 +210,15 @@ describe('a subscriber that asks for a number of deliveries in flight', () => {
     await subscribe(4);
     await acquire(...WORKERS.slice(1));
     assert.equal(await inFlight(), 4);
+  });
+
+  test('and later for as many as it has by default has its waiting jobs stay where they are', async () => {
+    await subscribe('');
+    await publish(LANE_LIMIT + 3);
+    await bus.acquire(WORKERS);
+    await subscribe(LANE_LIMIT);
+    const { main, lanes: after } = await bus.state();
+    assert.deepEqual([main.instant, after.waiting.alice?.length], [[], 3]);
   });
 
   test('and later for fewer gets that number as soon as the other deliveries have ended', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DELAY_LIMITS, type Published } from '../../harness/scripts/bus_inputs.ts';
-import type { Model } from './model.ts';
+import { LANE_LIMIT, type Model } from './model.ts';
 import type { Publication } from './things.ts';
 import type { World } from './world.ts';
 
@@ -65,6 +65,7 @@ export async function subscribe(world: World, model: Model, request: Request): P
     timeout,
     ordered: Number(ordered) as 0 | 1,
     inFlight: request.inFlight ?? '',
+    laneLimit: LANE_LIMIT,
     proven,
   } as const;
   await world.bus.subscribe(token, wanted);

@@ -21,6 +21,7 @@ export const subscribingContracts = {
       maxInFlight: 'digits?',
       maxAttempts: 'digits?',
       maxAgeMs: 'digits?',
+      laneLimit: 'number',
       laneLimitMax: 'number',
       signingKey: 'text?',
       signingOverlapMs: 'number',
