@@ -1,4 +1,5 @@
 import type { Random } from '../harness/random.ts';
+import { routeTable } from '../harness/route_table.ts';
 
 /** Credentials that requests may carry. */
 export interface Known {
@@ -17,31 +18,16 @@ export interface Sent {
 
 type Draw = (random: Random) => string;
 
-/** Routes of the API. */
-export const ROUTES: [methods: string, path: string][] = [
-  ['POST', '/topics/t'],
-  ['POST', '/topics/t'],
-  ['POST', '/topics/t'],
-  ['POST', '/topics/t'],
-  ['POST', '/subscription'],
-  ['POST', '/subscription'],
-  ['POST', '/api_tokens'],
-  ['GET', '/topics'],
-  ['DELETE', '/topics/a'],
-  ['GET', '/subscriptions'],
-  ['DELETE', '/subscriber'],
-  ['DELETE', '/subscriber/topics/a'],
-  ['DELETE', '/subscribers/x'],
-  ['GET', '/dead_letters'],
-  ['GET', '/dead_letters/x'],
-  ['POST', '/dead_letters/x/retry'],
-  ['POST', '/dead_letters/retry'],
-  ['DELETE', '/dead_letters'],
-  ['GET', '/api_tokens'],
-  ['DELETE', '/api_tokens/x'],
-  ['GET', '/pulse'],
-  ['GET', '/health'],
-];
+/** Routes that are drawn more often than others: they take the longest bodies. */
+const OFTEN = { 'POST /topics/:name': 12, 'POST /subscription': 4 } as Record<string, number>;
+/** What stands in the paths of routes for their parameters. */
+const PARAMETERS: Record<string, string> = { ':name': 'a', ':token': 'x', ':id': 'a'.repeat(20) };
+
+/** All routes of the API. */
+export const ROUTES: [methods: string, path: string][] = routeTable().flatMap(({ method, path }) => {
+  const filled = path.replaceAll(/:\w+/g, (parameter) => PARAMETERS[parameter] ?? 'x');
+  return Array(OFTEN[`${method} ${path}`] ?? 1).fill([method, filled]);
+});
 const SEGMENTS = [
   ...['..', '.', '%2e%2e', '%2f', '%00', '%', '%zz', '%ff', '%C3', '%F0%9F%98%80', '*', '?', '#', ';a=b'],
   ...[
@@ -100,10 +86,24 @@ const VALUES = [
   ],
   ...['"https://a.example/"', '"http://127.0.0.1/"', '"https://u:p@a.example/"', '"noop"', '"create"', '"a"'],
 ];
-/** Names of members of objects: all fields of bodies that the routes above take, and some that they do not have. */
+/** Names of members of objects: all fields of bodies that the API takes, and some that they do not have. */
 export const NAMES = [
   ...['type', 'url', 'timestamp', 'data', 'topics', 'callback', 'uuid', 'timeout', 'max', 'ordered', 'name'],
   ...['token', 'max_in_flight', 'max_attempts', 'max_age', 'max_bytes', 'signing_secret', 'id', 'at'],
+  ...[
+    'client',
+    'topic',
+    'event',
+    'schedule',
+    'start',
+    'end',
+    'offset',
+    'catch_up',
+    'paused',
+    'cron',
+    'timezone',
+  ],
+  ...['every', 'sources', 'by', 'then', 'within', 'on_expiry', 'count', 'grace', 'secret_at'],
   ...['delay', 'publish', 'subscribe', 'secret', '__proto__', 'constructor', 'toString', '', 'x'],
 ];
 const HEADERS = [
@@ -147,6 +147,11 @@ const HEADERS = [
   ],
 ];
 const EVENT = '{"type":"noop","url":"https://a.example/1"}';
+/** A trigger and a join, which need more members than `json` makes by chance. */
+const DEFINITIONS = [
+  `{"topic":"t1","schedule":{"every":60000},"event":${EVENT}}`,
+  '{"sources":[{"topic":"t1"}],"by":"url","then":{"topic":"joined"}}',
+];
 
 /** Random JSON, mostly shallow and short. */
 const json: Draw = (random) => value(random, 0);
@@ -171,6 +176,10 @@ const event: Draw = (random) =>
   EVENT.replace('}', `,${JSON.stringify(random.pick(NAMES))}:${value(random, 1)}}`);
 const events: Draw = (random) =>
   `[${Array.from({ length: random.whole(0, 20) }, () => event(random)).join()}]`;
+const definition: Draw = (random) =>
+  random
+    .pick(DEFINITIONS)
+    .replace(/\}$/, random.pick(['}', `,${JSON.stringify(random.pick(NAMES))}:${value(random, 1)}}`]));
 const lines: Draw = (random) =>
   Array.from({ length: random.whole(0, 20) }, () => random.pick([event, json])(random)).join(
     random.pick(['\n', '\r\n', '\r']),
@@ -182,7 +191,19 @@ const cut: Draw = (random) => {
 const noise: Draw = (random) => Array.from({ length: random.whole(0, 200) }, () => char(random)).join('');
 const char: Draw = (random) => String.fromCharCode(random.whole(0, 255));
 
-const BODIES: Draw[] = [json, json, event, event, events, lines, cut, noise, () => '', () => EVENT];
+const BODIES: Draw[] = [
+  json,
+  json,
+  event,
+  event,
+  events,
+  definition,
+  lines,
+  cut,
+  noise,
+  () => '',
+  () => EVENT,
+];
 
 function body(random: Random): string {
   return random.chance(0.002) ? deep(random) : random.pick(BODIES)(random);
@@ -191,7 +212,8 @@ function body(random: Random): string {
 /** A route of the API, sometimes with another last segment, an extra one, a query, or another method. */
 function target(random: Random): { method: string; path: string } {
   const [method, path] = random.pick(ROUTES);
-  const named = path === '/topics/t' ? `/topics/t${random.whole(0, 50)}` : path;
+  const isPublish = method === 'POST' && path === '/topics/a';
+  const named = isPublish ? `/topics/t${random.whole(0, 50)}` : path;
   const other = random.chance(0.1) ? named.replace(/[^/]*$/, random.pick(SEGMENTS)) : named;
   const more = random.chance(0.03) ? `/${random.pick(SEGMENTS)}` : '';
   const query = random.chance(0.1) ? `?${random.pick(QUERIES)}` : '';
