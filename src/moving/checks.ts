@@ -7,6 +7,7 @@ import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { countProcesses, livingWorkers } from '../store/presence.ts';
+import { RedisCluster } from '../store/redis_cluster.ts';
 import { scanned } from './scanning.ts';
 import type { Side } from './side.ts';
 import type { StoredMove } from './stored_move.ts';
@@ -71,20 +72,19 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
  * Throws BootError if another run of bin/move moves the same bus, because each run would delete and overwrite keys that
  * the other has copied. From now on, other runs are refused until this connection is closed.
  *
- * Does not see another run if the ACL forbids CLIENT LIST or CLIENT SETNAME, or if the source is a cluster and the
- * connection of that run was lost.
+ * Does not see another run if the ACL forbids CLIENT LIST or CLIENT SETNAME.
  */
-export async function refuseSecondRun({ control: source }: Partitions): Promise<void> {
+export async function refuseSecondRun({
+  partitions: { control: source },
+  redis: connection,
+}: Side): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
+  // ioredis sets the name again when it has to reconnect.
+  if (connection instanceof RedisCluster) connection.nameConnections(name);
+  else connection.options.connectionName = name;
   // The name is set before the list is read. So if two runs begin at the same moment, at least one of them sees the
   // other.
-  await source
-    .command((redis) => {
-      // ioredis sets this name again when it reconnects, except on a cluster.
-      redis.options.connectionName = name;
-      return redis.client('SETNAME', name);
-    })
-    .catch(() => {});
+  await source.command((redis) => redis.client('SETNAME', name)).catch(() => {});
   const runs = (await otherConnections(source)).filter(
     (each) => each.name === name && each.db === String(source.redis.options.db ?? 0),
   );

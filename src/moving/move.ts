@@ -73,7 +73,7 @@ function explain(error: unknown, { partitions }: Side): Promise<never> {
 async function moveAll(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
   if (target.partitions.all.length === 1) throw new BootError('--partitions must be 2 or more.');
-  await refuseSecondRun(source.partitions);
+  await refuseSecondRun(source);
   await checkSource(source, leaseMs);
   if (!ignoresCallers) await refuseCallers(source);
   const { control } = source.partitions;

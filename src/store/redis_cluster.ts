@@ -21,6 +21,7 @@ export class RedisCluster {
   readonly #away = new Set<string>();
   readonly #log: Log;
   #connections = 0;
+  #connectionName: string | undefined;
   #refreshing: Promise<void> | undefined;
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -62,6 +63,11 @@ export class RedisCluster {
     return this.#connections;
   }
 
+  /** Sets the name that CLIENT LIST shows of the connections that are made from now on. */
+  nameConnections(name: string): void {
+    this.#connectionName = name;
+  }
+
   /** Asks which master has which slots, at most once in REFRESH_MS. Resolves even if no node answers. */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {
@@ -91,6 +97,7 @@ export class RedisCluster {
   #join(redis: Redis): void {
     const address = addressIn(redis);
     this.#nodes.set(address, redis);
+    redis.options.connectionName = this.#connectionName;
     redis.on('ready', () => {
       this.#connections++;
       if (this.#away.delete(address)) this.#log.info({ node: address }, 'Redis is back');

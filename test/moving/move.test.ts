@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
 import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { PrivateCluster } from '../../harness/redis/private_cluster.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
@@ -21,7 +22,6 @@ import { refuseMoved } from '../../src/moving/stored_move.ts';
 import { foundKey } from '../../src/store/found_key.ts';
 import { fixedText, LAYOUT } from '../../src/store/keys.ts';
 import { fixPartitionCount } from '../../src/store/partition_count.ts';
-import type { Partitions } from '../../src/store/partitions.ts';
 import { contentOf, differences } from './content.ts';
 import { fillBus } from './filled_bus.ts';
 
@@ -310,16 +310,25 @@ describe('a move is refused', () => {
     await assertMoved(target);
   });
 
-  test('while another run moves the same bus, also after its connection was cut', async (t) => {
-    const sides = [await open(1, 'cut:'), await open(1, 'cut:')];
-    t.after(() => sides.map((side) => side.redis.disconnect()));
-    const [first, second] = sides.map(({ partitions }) => partitions) as [Partitions, Partitions];
-    await refuseSecondRun(first);
-    const { connections } = first.control;
-    await redis.store.redis.client('KILL', 'ID', await first.control.redis.client('ID'));
-    await until(() => first.control.connections > connections);
-    await refused(refuseSecondRun(second), /^Another bin\/move of this bus runs/);
-  });
+  for (const where of ['one Redis', 'a cluster'])
+    test(`while another run moves the same bus in ${where}, also after its connection was cut`, async (t) => {
+      const cluster = where === 'a cluster' && (await PrivateCluster.start({ masters: 1, replicas: 0 }));
+      const url = cluster ? cluster.url : redis.redis.url;
+      const [first, second] = [await open(1, 'cut:', url), await open(1, 'cut:', url)];
+      t.after(async () => {
+        for (const side of [first, second]) side.redis.disconnect();
+        if (cluster) await cluster.stop();
+      });
+      await refuseSecondRun(first);
+      const { control } = first.partitions;
+      const { connections } = control;
+      await second.partitions.control.redis.client('KILL', 'ID', await control.redis.client('ID'));
+      await until(async () => {
+        await control.command((commands) => commands.ping()).catch(() => {});
+        return control.connections > connections;
+      });
+      await refused(refuseSecondRun(second), /^Another bin\/move of this bus runs/);
+    });
 
   test('into a bus, into what another move has begun, and into a Redis that deletes', async (t) => {
     const other = await open(FOUR, 'other:');
