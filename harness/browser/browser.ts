@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before } from 'node:test';
+import { afterEach } from 'node:test';
 import axe from 'axe-core';
 import { type Browser, type CookieData, launch, type Page } from 'puppeteer-core';
+import { aroundTests } from '../around_tests.ts';
 import { chromium } from './chromium.ts';
 
 interface Screen {
@@ -22,9 +23,11 @@ export class TestBrowser {
 
   static forTests(): TestBrowser {
     const browser = new TestBrowser();
-    before(() => browser.#start());
+    aroundTests(
+      () => browser.#start(),
+      () => browser.#browser?.close(),
+    );
     afterEach(() => browser.#emptyPages());
-    after(() => browser.#browser?.close());
     return browser;
   }
 

@@ -1,4 +1,4 @@
-import { after, before } from 'node:test';
+import { aroundTests } from '../around_tests.ts';
 import type { Client } from '../http/client.ts';
 import { HelperProcess } from '../measuring/helper.ts';
 import type { TimedCalls } from '../measuring/timed_audience.ts';
@@ -44,8 +44,8 @@ export class Victim {
   static forTests(bus: RunningBus, topic = 'victims'): Victim {
     const ends: (() => unknown)[] = [];
     const victim = new Victim(bus, { after: (end) => void ends.push(end) }, topic);
-    before(() => bus.works.then(() => victim.#start()));
-    after(async () => {
+    const begin = () => bus.works.then(() => victim.#start());
+    aroundTests(begin, async () => {
       for (const end of ends) await end();
     });
     return victim;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { Agent, IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
-import { after, before } from 'node:test';
 import { ERRORS, type ErrorCode } from '../../src/errors.ts';
 import { http } from '../../src/node_http.ts';
 import type { Partition } from '../../src/store/partition.ts';
+import { aroundTests } from '../around_tests.ts';
 import { ROOT_KEY, VIEWER_KEY, WebProcess } from '../processes/web_process.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { openStore } from '../redis/store.ts';
@@ -65,7 +65,7 @@ export class Api {
   /** `prepare` is called before the tests, when the web process works. */
   constructor({ env = {}, redisConfig = {}, headers = {}, prepare }: ApiOptions = {}) {
     this.#headers = headers;
-    before(async () => {
+    const begin = async () => {
       this.#redis = await PrivateRedis.start({ config: redisConfig });
       this.#store = await openStore(this.#redis.url);
       // No rates, because tests call as fast as they can.
@@ -78,8 +78,8 @@ export class Api {
       const { text } = await this.call('GET', '/openapi.json');
       this.#contract = new Contract(JSON.parse(text));
       await prepare?.(this);
-    });
-    after(async () => {
+    };
+    aroundTests(begin, async () => {
       this.#agent.destroy();
       this.#store?.redis.disconnect();
       await Promise.all([this.#web, ...this.#others].map((web) => web?.kill()));

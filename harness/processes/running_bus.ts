@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, afterEach, before } from 'node:test';
+import { afterEach } from 'node:test';
 import type { Partition } from '../../src/store/partition.ts';
 import type { Partitions } from '../../src/store/partitions.ts';
+import { aroundTests } from '../around_tests.ts';
 import type { Credentials } from '../http/bus_client.ts';
 import { Client } from '../http/client.ts';
 import { Receiver } from '../http/receiver.ts';
@@ -64,12 +65,12 @@ export class RunningBus {
   /** A bus for the tests of a file or suite. After each test it checks the state of Redis. */
   static forTests(settings: BusSettings = {}): RunningBus {
     const bus = new RunningBus(settings);
-    before(() => {
+    const begin = () => {
       bus.#works = bus.#open().then(() => Promise.all([bus.start('web'), bus.start('worker')]));
       return bus.#works;
-    });
+    };
+    aroundTests(begin, () => bus.close());
     afterEach(() => bus.assertSound());
-    after(() => bus.close());
     return bus;
   }
 

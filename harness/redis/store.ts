@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { after, before } from 'node:test';
 import { createLog } from '../../src/log.ts';
 import { connectOne } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
+import { aroundTests } from '../around_tests.ts';
 import { PrivateRedis } from './private_redis.ts';
 
 /** Prefix of the bus's keys in tests; ROUTEMASTER_REDIS_PREFIX runs any file of test/acceptance/ with one. */
@@ -20,11 +20,11 @@ export class TestStore {
   #store: Partition | undefined;
 
   constructor(config: Record<string, string> = {}) {
-    before(async () => {
+    const begin = async () => {
       this.#redis = await PrivateRedis.start({ config });
       this.#store = await openStore(this.#redis.url);
-    });
-    after(async () => {
+    };
+    aroundTests(begin, async () => {
       this.#store?.redis.disconnect();
       await this.#redis?.stop();
     });
