@@ -323,6 +323,8 @@ describe('a call that changes something', () => {
     await api.web.prints(/"target":"away","status":503/);
     await api.redis.restart();
     await until(async () => (await api.call('GET', '/pulse', { as: 'root' })).status === 204);
+    // The connection of the tests may come back later than that of the web process.
+    await until(() => api.store.redis.ping());
   });
 });
 
