@@ -12,15 +12,9 @@ local digest_keys = { HOUR_MS = 3600000 }
 -- `run_id` and also deletes this variable, so the variable is never out of date.
 local run
 
--- Replaces all keys if the `run_id` shows that Redis was restarted or replaced. If no earlier `run_id` is stored, for
--- example after an upgrade, the keys stay.
-function digest_keys.replace_after_restart(call)
+-- Replaces all keys. The nonces that they signed are no longer accepted.
+function digest_keys.replace(call)
   local keys = call.keys
-  run = run or redis.call('INFO', 'server'):match('\nrun_id:(%w+)')
-  local known = redis.call('GET', keys.digest_run())
-  if not run or run == known then return end
-  redis.call('SET', keys.digest_run(), run)
-  if not known then return end
   local fields = redis.call('HGETALL', keys.digest_keys())
   for i = 1, #fields, 2 do
     local hour, key = fields[i], fields[i + 1]
@@ -29,6 +23,17 @@ function digest_keys.replace_after_restart(call)
       redis.call('HDEL', keys.digest_keys(), hour)
     end
   end
+end
+
+-- Replaces all keys if the `run_id` shows that Redis was restarted or replaced. If no earlier `run_id` is stored, for
+-- example after an upgrade, the keys stay.
+function digest_keys.replace_after_restart(call)
+  local keys = call.keys
+  run = run or redis.call('INFO', 'server'):match('\nrun_id:(%w+)')
+  local known = redis.call('GET', keys.digest_run())
+  if not run or run == known then return end
+  redis.call('SET', keys.digest_run(), run)
+  if known then digest_keys.replace(call) end
 end
 
 return digest_keys

@@ -14,7 +14,9 @@ Callers check the age too, but after a leap of Redis's clock they may have a wro
 The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no step
 is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded such a
 request, to repeat it later, when the client has quota again. So nonces that were issued to the client before that
-refusal grow no more: a use that would need a further step is `old`.
+refusal grow no more: a use that would need a further step is `old`. If the refusal lies in the future, because Redis's
+clock was set back, new nonces would be old too, until the clock has caught up. Then all keys are replaced instead, and
+the refusal is forgotten.
 ]]
 local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
@@ -27,10 +29,15 @@ local MAX_COUNT = 65535
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing
--- if the set has grown. If the use is refused, returns the reason: `too_many_nonces` or `old`.
+-- if the set has grown. If the use is refused, returns the reason: `too_many_nonces`, `old` or `replaced`.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))
+  if refused_at_ms and refused_at_ms > call.now_ms then
+    digest_keys.replace(call)
+    redis.call('DEL', refused)
+    return 'replaced'
+  end
   if refused_at_ms and use.issued_at_ms <= refused_at_ms then return 'old' end
   if client_quota.is_empty(quota, use.client) then
     redis.call('SET', refused, call.now_ms, 'PX', kept_ms)
@@ -65,6 +72,7 @@ return function(call, args)
     local outcome = 'replaced'
     if key_of[hour] == use.key then
       outcome = is_in_time(call, use, args) and consume(call, quota, use, args.kept_ms) or 'expired'
+      if outcome == 'replaced' then key_of = {} end
     end
     outcomes[#outcomes + 1] = outcome
   end

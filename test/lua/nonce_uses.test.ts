@@ -107,6 +107,19 @@ describe("a client's quota of nonces", () => {
     assert.deepEqual(await outcomesOf(['e', 1]), ['consumed']);
     assert.deepEqual(await useWith(before, ['d', 1], ['a', STEP], ['a', 2]), ['old', 'old', 'consumed']);
   });
+
+  test('does not end new nonces when the clock of Redis was set back after a refusal', async () => {
+    await outcomesOf(['a', 1], ['b', 1], ['c', 1], ['refused', 1]);
+    const { redis: raw, keys } = redis.store;
+    await raw.incrby(keys.nonces_refused('shop'), 3_600_000);
+    await moveQuota(-KEPT_MS);
+    const oldKey = nonceKeys.current() as Buffer;
+    // What was refused may have been recorded. So it is not consumed now, and neither is any other use of that time.
+    assert.deepEqual(await outcomesOf(['d', 1], ['refused', 1]), ['replaced', 'replaced']);
+    await nonceKeys.load();
+    assert.notDeepEqual(nonceKeys.current(), oldKey);
+    assert.deepEqual(await outcomesOf(['d', 1]), ['consumed']);
+  });
 });
 
 test('a nonce is good for no use whose bits could be gone while it is used again', async () => {
