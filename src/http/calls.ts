@@ -37,12 +37,12 @@ export interface Arrival {
 
 interface CallsParts {
   authentication: Pick<Authentication, 'wrongRole' | 'confirm'>;
-  sessions?: Pick<Sessions, 'of'>;
+  sessions: Pick<Sessions, 'of'>;
   dialect: Pick<Dialect, 'wrongRole'>;
   admission: Admission;
   budget: WorkBudget;
-  callLimits?: CallLimits;
-  storageWatch?: { check(): Promise<void> | undefined };
+  callLimits: CallLimits;
+  storageWatch: { check(): Promise<void> | undefined };
 }
 
 /** Carries out the call of an identified caller: checks its inputs, reads its body, and runs the handler. */
@@ -113,7 +113,7 @@ export class Calls {
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       await route.refuseLate?.(call);
       const isLate = clock.monotonicMs() - judgedAtMs > LATE_MS;
-      if (isLate) await this.#parts.storageWatch?.check();
+      if (isLate) await this.#parts.storageWatch.check();
       if (route.isFrequent && isLate) {
         call.caller = await this.#confirm(route, call, false);
         await route.refuseEarly?.(call);
@@ -144,8 +144,7 @@ export class Calls {
 
   /** Checks the credentials of a call again: in Redis with `isNow`, otherwise in the cache of clients. */
   async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
-    if (route.page)
-      return visitorOf(route, await this.#parts.sessions?.of(request.headers)) as Call['caller'];
+    if (route.page) return visitorOf(route, await this.#parts.sessions.of(request.headers)) as Call['caller'];
     return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
   }
 
@@ -158,11 +157,9 @@ export class Calls {
 
   /** Runs `work` when the caller has its turn (see CallLimits). A caller whose rate is not limited does not wait. */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
-    const { callLimits } = this.#parts;
     const counted = countedAs(route, caller);
-    return counted !== undefined && callLimits
-      ? callLimits.inTurn(counted, route.method === 'GET', work)
-      : work();
+    if (counted === undefined) return work();
+    return this.#parts.callLimits.inTurn(counted, route.method === 'GET', work);
   }
 }
 

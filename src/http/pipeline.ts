@@ -18,27 +18,27 @@ import { redirectToHttps } from './https.ts';
 import { answerProblem, errorToAnswer, preparedProblem } from './problems.ts';
 import { overloaded } from './reservation.ts';
 import { checkHeaders } from './well_formed.ts';
-import { WorkBudget } from './work_budget.ts';
+import type { WorkBudget } from './work_budget.ts';
 
 /** Built once, so that refusing a request costs little. */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
   authentication: Pick<Authentication, 'callerOf' | 'wrongRole' | 'confirm'>;
-  sessions?: Pick<Sessions, 'of'>;
+  sessions: Pick<Sessions, 'of'>;
   forceSsl: boolean;
   proxies: Proxies;
   dialect: Pick<Dialect, 'redirected' | 'wrongRole' | 'otherMethod'>;
   ready: () => boolean;
   /** Refuses requests while Redis has lost the data of the bus. */
-  storageWatch?: { check(): Promise<void> | undefined };
+  storageWatch: { check(): Promise<void> | undefined };
   log: Log;
   admission?: Admission;
   /** One for each web process. */
-  budget?: WorkBudget;
-  callLimits?: CallLimits;
-  audit?: Audit;
-  lastSeen?: Pick<LastSeen, 'note'>;
+  budget: WorkBudget;
+  callLimits: CallLimits;
+  audit: Pick<Audit, 'begin'>;
+  lastSeen: Pick<LastSeen, 'note'>;
 }
 
 /**
@@ -48,14 +48,12 @@ export interface PipelineParts {
 export class Pipeline {
   readonly #parts: PipelineParts;
   readonly #admission: Admission;
-  readonly #budget: WorkBudget;
   readonly #calls: Calls;
 
   constructor(parts: PipelineParts) {
     this.#parts = parts;
     this.#admission = parts.admission ?? new Admission();
-    this.#budget = parts.budget ?? new WorkBudget();
-    this.#calls = new Calls({ ...parts, admission: this.#admission, budget: this.#budget });
+    this.#calls = new Calls({ ...parts, admission: this.#admission });
   }
 
   /** Resolves when the request is answered; never rejects. */
@@ -75,38 +73,38 @@ export class Pipeline {
           return void (await send(response, redirectToHttps(request, this.#parts.dialect.redirected)));
         if (!this.#parts.ready())
           throw new StorageUnavailable(undefined, 'Redis is not ready for the bus yet');
-        const looking = this.#parts.storageWatch?.check();
+        const looking = this.#parts.storageWatch.check();
         if (looking) await looking;
       }
       const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;
-      if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
+      if (isStrange || !route.isHealthCheck) this.#parts.callLimits.admit(request, isStrange);
       // A process that is full (see Admission) refuses requests with a body before it checks their credentials.
       // Otherwise it would do half of the work of a publish before the refusal.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
-      if (route.page) session = await sessions?.of(request.headers);
+      if (route.page) session = await sessions.of(request.headers);
       const judging = this.#callerOf(route, request, session);
       const caller = judging instanceof Promise ? await judging : judging;
-      if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
+      if (caller?.role === 'client') this.#parts.lastSeen.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
         // A call that `begin` refuses takes about 0.5 ms. `whenFree` spreads many such calls over several turns of the
         // event loop, so that other requests need not wait for all of them.
-        await this.#budget.whenFree(counted);
-        ended = callLimits?.begin(counted, response);
+        await this.#parts.budget.whenFree(counted);
+        ended = callLimits.begin(counted, response);
       }
       // The rate limit comes before the audit, so that a flood of calls does not fill the audit.
       const { audit, proxies } = this.#parts;
-      const record = caller && route.action && audit?.begin(route.action, caller, proxies.addressOf(request));
+      const record = caller && route.action && audit.begin(route.action, caller, proxies.addressOf(request));
       const who = { caller, formToken: session?.formToken ?? '' };
       const calling = this.#calls.make(route, arrival, who, record);
       const answer = await (record ? record.of(calling) : calling);
       const bytes = await send(response, this.#calls.inTurns(route, caller, answer));
-      if (counted !== undefined) callLimits?.answered(counted, bytes, answer.priceInCalls);
-      else if (route.isPublic) callLimits?.answeredStranger(request, bytes);
+      if (counted !== undefined) callLimits.answered(counted, bytes, answer.priceInCalls);
+      else if (route.isPublic) callLimits.answeredStranger(request, bytes);
     } catch (error) {
       if (counted !== undefined && error instanceof BusError)
-        this.#parts.callLimits?.answered(counted, 0, error.priceInCalls);
+        this.#parts.callLimits.answered(counted, 0, error.priceInCalls);
       if (route.page) await this.#failPage(route.page, error, arrival, session);
       else answerProblem(this.#parts.log, error, request, response);
     } finally {

@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
+import { pipelineParts } from '../../harness/http/pipeline.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { apiTokensApi } from '../../src/authentication/api_tokens_api.ts';
 import { Clients } from '../../src/authentication/client.ts';
@@ -14,7 +15,6 @@ import { createApp } from '../../src/http/app.ts';
 import { createLog } from '../../src/log.ts';
 import { DIALECTS } from '../../src/routing/dialect.ts';
 import { Pages } from '../../src/routing/paging.ts';
-import { Proxies } from '../../src/routing/proxies.ts';
 import { basic } from './guarded_server.ts';
 
 const ROOT_KEY = 'root_key_0123';
@@ -41,15 +41,7 @@ describe('/api_tokens', () => {
       ...{ clients, pages, publicNames, config: { minTokenLength: 1 }, removeSubscriber, joins },
       ...{ authentication, dialect },
     });
-    const parts = {
-      dialect,
-      authentication,
-      proxies: new Proxies(0),
-      forceSsl: false,
-      ready: () => true,
-      log,
-    };
-    server = createServer(createApp(table, parts));
+    server = createServer(createApp(table, pipelineParts({ authentication, log })));
     await once(server.listen(0, '127.0.0.1'), 'listening');
   });
   after(() => server.close());

@@ -5,13 +5,12 @@ import { after, before } from 'node:test';
 import { pino } from 'pino';
 import { z } from 'zod';
 import { type AuthenticationParts, buildAuthentication } from '../../harness/http/authentication.ts';
+import { pipelineParts } from '../../harness/http/pipeline.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Caller, Role } from '../../src/routing/caller.ts';
-import { DIALECTS } from '../../src/routing/dialect.ts';
-import { Proxies } from '../../src/routing/proxies.ts';
 import { ok, route } from '../../src/routing/route.ts';
 
 export const ROOT_KEY = 'the-root-key-of-this-test';
@@ -101,10 +100,7 @@ export class GuardedServer {
       ...guarded('root', ['root']),
       ...guarded('either', ['client', 'root']),
     ];
-    return createApp(routes, {
-      ...{ authentication, log, proxies: new Proxies(0), forceSsl: false, ready: () => true },
-      dialect: DIALECTS.none,
-    });
+    return createApp(routes, pipelineParts({ authentication, log }));
   }
 }
 

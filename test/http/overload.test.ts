@@ -7,14 +7,13 @@ import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
+import { pipelineParts } from '../../harness/http/pipeline.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
-import { DIALECTS } from '../../src/routing/dialect.ts';
-import { Proxies } from '../../src/routing/proxies.ts';
 import { NO_CONTENT, route } from '../../src/routing/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -50,11 +49,8 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
       return NO_CONTENT;
     },
   });
-  const app = createApp([publish], {
-    ...{ authentication, log, proxies: new Proxies(0), forceSsl: false, ready: () => true },
-    dialect: DIALECTS.none,
-    admission: new Admission({ maxRequests }),
-  });
+  const admission = new Admission({ maxRequests });
+  const app = createApp([publish], pipelineParts({ authentication, log, admission }));
   const server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });

@@ -7,14 +7,13 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { pino } from 'pino';
 import { basic, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
+import { pipelineParts } from '../../harness/http/pipeline.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { createApp } from '../../src/http/app.ts';
 import { WorkBudget } from '../../src/http/work_budget.ts';
-import { DIALECTS } from '../../src/routing/dialect.ts';
-import { Proxies } from '../../src/routing/proxies.ts';
 import { NO_CONTENT, route } from '../../src/routing/route.ts';
 
 const redis = new TestStore();
@@ -112,13 +111,11 @@ test('calls whose client is found at the same moment share the budget of a turn'
       return NO_CONTENT;
     },
   });
-  const app = createApp([reading], {
-    authentication: buildAuthentication({
-      ...{ rootKey: 'root', clients: new ClientDirectory({ find }), log, store: redis.store },
-    }),
-    ...{ log, proxies: new Proxies(0), forceSsl: false, ready: () => true, dialect: DIALECTS.none },
-    budget: new WorkBudget(10),
+  const authentication = buildAuthentication({
+    ...{ rootKey: 'root', clients: new ClientDirectory({ find }), log, store: redis.store },
   });
+  const budget = new WorkBudget(10);
+  const app = createApp([reading], pipelineParts({ authentication, log, budget }));
   let arrived = 0;
   const server = createServer((request, response) => {
     arrived++;

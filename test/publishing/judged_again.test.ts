@@ -6,6 +6,7 @@ import { beforeEach, type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
+import { pipelineParts } from '../../harness/http/pipeline.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { until } from '../../harness/until.ts';
@@ -15,7 +16,6 @@ import { createApp } from '../../src/http/app.ts';
 import { publishApi } from '../../src/publishing/publish_api.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
 import { DIALECTS } from '../../src/routing/dialect.ts';
-import { Proxies } from '../../src/routing/proxies.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
@@ -48,10 +48,7 @@ async function slowWeb(t: TestContext) {
       },
     },
   });
-  const app = createApp(routes, {
-    ...{ authentication, log, proxies: new Proxies(0), forceSsl: false, ready: () => true },
-    dialect: DIALECTS.none,
-  });
+  const app = createApp(routes, pipelineParts({ authentication, log }));
   const server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => server.close().closeAllConnections());

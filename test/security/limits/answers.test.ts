@@ -5,11 +5,10 @@ import { type AddressInfo, connect } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { type Answer, Api, problemIn, send } from '../../../harness/http/api.ts';
+import { pipelineParts } from '../../../harness/http/pipeline.ts';
 import { until } from '../../../harness/until.ts';
 import { BROWSER_HEADERS } from '../../../src/http/answers.ts';
 import { createApp } from '../../../src/http/app.ts';
-import { DIALECTS } from '../../../src/routing/dialect.ts';
-import { Proxies } from '../../../src/routing/proxies.ts';
 import { NO_CONTENT, type Route, route } from '../../../src/routing/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -18,12 +17,8 @@ const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 async function serve(t: TestContext, routes: Route[], log = capturedLog().log): Promise<number> {
   const nobody = () => assert.fail('nobody is asked who calls');
   const authentication = { callerOf: nobody, wrongRole: nobody, confirm: nobody };
-  const server = createServer(
-    createApp(routes, {
-      ...{ authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log },
-      dialect: DIALECTS.none,
-    }),
-  ).listen(0, '127.0.0.1');
+  const app = createApp(routes, pipelineParts({ authentication, log }));
+  const server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => server.close().closeAllConnections());
   return (server.address() as AddressInfo).port;

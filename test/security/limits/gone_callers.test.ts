@@ -6,10 +6,10 @@ import { test } from 'node:test';
 import { z } from 'zod';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { send } from '../../../harness/http/api.ts';
+import { pipelineParts } from '../../../harness/http/pipeline.ts';
 import { until } from '../../../harness/until.ts';
 import { createApp } from '../../../src/http/app.ts';
 import { CallLimits } from '../../../src/http/call_limits.ts';
-import { DIALECTS } from '../../../src/routing/dialect.ts';
 import { Proxies } from '../../../src/routing/proxies.ts';
 import { ALL, ok, route } from '../../../src/routing/route.ts';
 
@@ -29,15 +29,11 @@ test('calls whose callers have gone are under way until they end, and are no fau
     },
   });
   const callerOf = async () => ({ role: 'client', token: 'alpha', name: 'alpha' }) as const;
-  const proxies = new Proxies(0);
+  const authentication = { callerOf, wrongRole: () => assert.fail(), confirm: callerOf };
+  const callLimits = new CallLimits({ callRate: 1000, strangerRate: 0 }, new Proxies(0));
   const { log, lines } = capturedLog();
-  const server = createServer(
-    createApp([slow], {
-      ...{ proxies, log, forceSsl: false, ready: () => true, dialect: DIALECTS.none },
-      authentication: { callerOf, wrongRole: () => assert.fail(), confirm: callerOf },
-      callLimits: new CallLimits({ callRate: 1000, strangerRate: 0 }, proxies),
-    }),
-  ).listen(0, '127.0.0.1');
+  const app = createApp([slow], pipelineParts({ authentication, callLimits, log }));
+  const server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => server.close().closeAllConnections());
   const { port } = server.address() as AddressInfo;
