@@ -2,6 +2,7 @@ import { DeadLetters } from '../src/delivering/dead_letters/dead_letters.ts';
 import type { Partition } from '../src/store/partition.ts';
 import { Partitions } from '../src/store/partitions.ts';
 import { Subscriptions } from '../src/subscribing/subscription.ts';
+import type { Flushing } from '../src/subscribing/topic_marks.ts';
 
 /** The limits and defaults of subscriptions. */
 export const DEFAULTS = {
@@ -9,7 +10,14 @@ export const DEFAULTS = {
   ...{ maxTopics: 10_000, maxSubscribers: 10_000, deliveryLog: 1000 },
 };
 
+/** Stands for the outbox in tests of one partition, which never flush it. */
+export const NO_OUTBOX: Flushing = {
+  flush() {
+    throw new Error('an outbox is flushed that the test does not have');
+  },
+};
+
 export function subscriptionsOf(store: Partition): Subscriptions {
   const partitions = new Partitions(store);
-  return new Subscriptions(partitions, DEFAULTS, new DeadLetters(partitions, DEFAULTS, () => {}));
+  return new Subscriptions(partitions, DEFAULTS, new DeadLetters(partitions, DEFAULTS, () => {}), NO_OUTBOX);
 }

@@ -50,12 +50,10 @@ export class Subscriptions {
   readonly #defaults: Settings;
   readonly #deadLetters: Purging;
   readonly #marks: TopicMarks;
-  readonly #outbox: Flushing | undefined;
+  readonly #outbox: Flushing;
 
-  /**
-   * A bus with several partitions needs an `outbox`, which moves waiting events before a subscription begins or ends.
-   */
-  constructor(partitions: Partitions, defaults: Settings, deadLetters: Purging, outbox?: Flushing) {
+  /** If the bus has several partitions, `outbox` moves waiting events before a subscription begins or ends. */
+  constructor(partitions: Partitions, defaults: Settings, deadLetters: Purging, outbox: Flushing) {
     this.#partitions = partitions;
     this.#marks = new TopicMarks(partitions);
     this.#outbox = outbox;
@@ -72,7 +70,7 @@ export class Subscriptions {
     const foreign = this.#marks.foreign(partition, topics);
     const toFlush = await this.#marks.reserve(partition, foreign, maxTopics);
     if (!toFlush) return 'too_many_topics';
-    for (const home of toFlush) await this.#outbox?.flush(home, partition);
+    for (const home of toFlush) await this.#outbox.flush(home, partition);
     const leftTopics = await this.#flushLeftTopics(token, (topic) => !topics.includes(topic));
     const reply = await partition.run('subscribe', {
       ...wanted,
@@ -114,7 +112,7 @@ export class Subscriptions {
     const topics = await partition.command((redis, keys) => redis.smembers(keys.subscriber_topics(token)));
     const leftTopics = this.#marks.foreign(partition, topics.filter(isLeft));
     const homes = new Set(leftTopics.map((topic) => this.#partitions.ofTopic(topic)));
-    for (const home of homes) await this.#outbox?.flush(home, partition);
+    for (const home of homes) await this.#outbox.flush(home, partition);
     return leftTopics;
   }
 
@@ -123,7 +121,7 @@ export class Subscriptions {
    * could arrive after the removal of its join. It could create a deleted topic again, for a client that may be gone.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
-    for (const home of homes) if (home !== partition) await this.#outbox?.flush(partition, home);
+    for (const home of homes) if (home !== partition) await this.#outbox.flush(partition, home);
   }
 
   /** Stops deliveries to a subscriber until it is resumed. A repeat by the same caller changes nothing. */

@@ -48,14 +48,14 @@ export type GiveLimits = Omit<Arguments<'give_topic'>, 'topic' | 'client'>;
 
 export class Topics {
   readonly #partitions: Partitions;
-  readonly #outbox: Flushing | undefined;
+  readonly #outbox: Flushing;
   readonly #list: KeptList<string>;
 
   /**
-   * A bus with several partitions needs an `outbox`. When a topic is removed, the outbox passes on its waiting events,
-   * and then the removal.
+   * If the bus has several partitions, and a topic is removed, `outbox` passes on its waiting events, and then the
+   * removal.
    */
-  constructor(partitions: Partitions, outbox?: Flushing) {
+  constructor(partitions: Partitions, outbox: Flushing) {
     this.#partitions = partitions;
     this.#outbox = outbox;
     this.#list = new KeptList({
@@ -136,7 +136,7 @@ export class Topics {
     const home = this.#partitions.ofTopic(name);
     const { partitions, ...reply } = await home.run('remove_topic', { topic: name, client, series });
     this.#list.forget();
-    for (const index of partitions) await this.#outbox?.flush(home, this.#partitions.all[index] as Partition);
+    for (const index of partitions) await this.#outbox.flush(home, this.#partitions.all[index] as Partition);
     return reply;
   }
 

@@ -167,7 +167,7 @@ describe('while an outbox is full', () => {
       const guard = { check: () => undefined, maxBytes: 0 };
       const parts = { partitions, guard, recorder: figures, publicNames, settings, log };
       const batches = new JoinBatches(parts);
-      const expire = joinExpiry({ ...parts, partition });
+      const expire = joinExpiry({ ...parts, partition, outbox });
       const here = new Bus(() => partition);
       await here.publish('s', source, [joinEvent(source, 1)]);
       await here.addIdleWorkers();

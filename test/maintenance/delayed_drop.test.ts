@@ -6,6 +6,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { readDelayed } from '../../harness/scripts/delayed.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
+import { NO_OUTBOX } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
@@ -137,7 +138,7 @@ describe('the job autodrop', () => {
           /dropped delayed events/.test(`${msg} ${topic} ${events}`) && events === dropped,
       ),
     );
-    const topic = (await new Topics(new Partitions(redis.store)).list()).find(
+    const topic = (await new Topics(new Partitions(redis.store), NO_OUTBOX).list()).find(
       ({ name }) => name === 'topic_of_shop',
     );
     const last = (await readDelayed(redis.store)).topic_of_shop?.at(-1)?.dueMs ?? 0;

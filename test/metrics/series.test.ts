@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
-import { subscriptionsOf } from '../../harness/subscriptions.ts';
+import { NO_OUTBOX, subscriptionsOf } from '../../harness/subscriptions.ts';
 import { createLog } from '../../src/log.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { packField, readCounts } from '../../src/metrics/counter_hash.ts';
@@ -16,7 +16,7 @@ import { Topics } from '../../src/subscribing/topic.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const log = createLog('silent', {});
-const topics = () => new Topics(new Partitions(redis.store));
+const topics = () => new Topics(new Partitions(redis.store), NO_OUTBOX);
 
 /** Counts each counter that is about a topic or a subscriber. */
 async function countAll(

@@ -12,7 +12,7 @@ import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { JoinCalls } from '../../harness/scripts/join_calls.ts';
 import { shortName } from '../../harness/scripts/names.ts';
-import { DEFAULTS } from '../../harness/subscriptions.ts';
+import { DEFAULTS, NO_OUTBOX } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
@@ -78,7 +78,7 @@ test('listings, gauges and dead letters cover all partitions', async () => {
   }
 
   const letters = new DeadLetters(halves, DEFAULTS, () => {});
-  const subscribers = await new Subscriptions(halves, DEFAULTS, letters).list();
+  const subscribers = await new Subscriptions(halves, DEFAULTS, letters, NO_OUTBOX).list();
   assert.deepEqual(
     subscribers.map(({ subscriber, events }) => [subscriber, events.queued]),
     [
@@ -87,7 +87,7 @@ test('listings, gauges and dead letters cover all partitions', async () => {
     ],
   );
   assert.deepEqual(
-    (await new Topics(halves).list()).map(({ name, events }) => [name, events]),
+    (await new Topics(halves, NO_OUTBOX).list()).map(({ name, events }) => [name, events]),
     [
       ['apples', 3],
       ['zebras', 3],
@@ -250,8 +250,8 @@ test('figures and history have what can be reached while the Redis of a partitio
     lines.flatMap(({ partitions }) => (partitions ? [partitions] : [])),
     [[1]],
   );
-  await assert.rejects(new Topics(halves).list(), /partition 1 does not answer/);
-  assert.deepEqual(await new Topics(halves).subscribers('apples'), { count: 1, tokens: ['bob'] });
+  await assert.rejects(new Topics(halves, NO_OUTBOX).list(), /partition 1 does not answer/);
+  assert.deepEqual(await new Topics(halves, NO_OUTBOX).subscribers('apples'), { count: 1, tokens: ['bob'] });
   assert.deepEqual(await new Joins(halves, CONFIG).tokens('bob'), []);
   const [overview] = overviewPage({ ...shownParts, partitions: halves, history: new History(halves) });
   const { body } = (await overview?.handle({ query: { part: 'now' }, headers: {} } as Call)) ?? {};

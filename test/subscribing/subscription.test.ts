@@ -5,7 +5,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName } from '../../harness/scripts/names.ts';
-import { subscriptionsOf } from '../../harness/subscriptions.ts';
+import { NO_OUTBOX, subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { newKeyPair, newSecret } from '../../src/subscribing/signing_keys.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
@@ -13,7 +13,7 @@ import { Topics } from '../../src/subscribing/topic.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const subscriptions = () => subscriptionsOf(redis.store);
-const topics = () => new Topics(new Partitions(redis.store));
+const topics = () => new Topics(new Partitions(redis.store), NO_OUTBOX);
 const wanted = { topics: ['widgets', 'gadgets'], callback: 'https://alice.example/', uuid: 'u' };
 
 beforeEach(() => redis.flush());

@@ -29,7 +29,7 @@ const MAX_CLOSED = 100;
 interface JoinExpiryParts {
   partition: Partition;
   partitions: Partitions;
-  outbox?: Flushing | undefined;
+  outbox: Flushing;
   guard: Pick<StorageGuard, 'check'>;
   recorder: JoinFigures;
   publicNames: PublicNames;
@@ -87,7 +87,7 @@ async function moveWhatIsAccepted(
   const homes = new Set(rules.sources.map(({ topic }) => partitions.ofTopic(topic)));
   homes.delete(partition);
   const beganMs = msOf(await partition.command((redis) => redis.time()));
-  for (const home of homes) await outbox?.flush(home, partition);
+  for (const home of homes) await outbox.flush(home, partition);
   return beganMs;
 }
 

@@ -7,6 +7,7 @@ import { PUBLISH_LIMITS } from '../../../harness/scripts/bus_inputs.ts';
 import { nameIn } from '../../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../../harness/scripts/join_calls.ts';
+import { NO_OUTBOX } from '../../../harness/subscriptions.ts';
 import { until } from '../../../harness/until.ts';
 import { Clients } from '../../../src/authentication/client.ts';
 import { NameKey } from '../../../src/authentication/name_key.ts';
@@ -57,6 +58,7 @@ function expiry(): () => Promise<void> {
   const run = joinExpiry({
     partition: store,
     partitions: new Partitions(store),
+    outbox: NO_OUTBOX,
     guard,
     recorder,
     publicNames,
