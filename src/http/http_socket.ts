@@ -1,13 +1,34 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { BusError, type ErrorCode } from '../errors.ts';
+import { http } from '../node_http.ts';
 import type { Connection } from './connection.ts';
-import { type ParserError, refuseMalformed } from './problems.ts';
+import { headersOf, problem } from './problems.ts';
 
 export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
 /** The socket of an HTTP connection, with its Connection. REFUSED is true once the bus has refused unreadable bytes. */
 export type HttpSocket = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
+
+const LINGER_MS = 1000;
+
+/** How the bus answers errors of Node's HTTP parser. An error that is missing here becomes bad_header. */
+const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],
+  HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
+};
+
+/** An error of Node's HTTP parser. `bytesParsed` is the position of the refused byte in `rawPacket`. */
+interface ParserError extends NodeJS.ErrnoException {
+  rawPacket?: Buffer;
+  bytesParsed?: number;
+}
+
+const ALLOW_ALL = { Allow: 'GET, HEAD, POST, PUT, DELETE' };
+const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]+ \S+ HTTP\/1\.\d\r?$/;
 
 /**
  * Answers bytes that the HTTP parser cannot read with an error, after the answers to earlier requests. Earlier requests
@@ -32,6 +53,51 @@ export function afterAnswers(socket: HttpSocket, act: () => void): void {
     last.once('finish', () => {
       if (socket.writable) act();
     });
+}
+
+/** Answers a request that Node's HTTP parser refuses, such as one with two `Content-Length` headers. */
+function refuseMalformed(error: ParserError, socket: Duplex): void {
+  if (!socket.writable) return void socket.destroy();
+  if (isUnknownMethod(error)) {
+    const detail = `there is no such method; methods are ${ALLOW_ALL.Allow}, in capitals`;
+    return void lastWords(socket, new BusError('method_not_allowed', detail, { headers: ALLOW_ALL }));
+  }
+  const [code, detail] = MALFORMED[error.code ?? ''] ?? [
+    'bad_header',
+    'this is not a well-formed HTTP request',
+  ];
+  lastWords(socket, new BusError(code, detail));
+}
+
+/** Refuses a request with the method `CONNECT`, for which Node makes no response. */
+export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
+  lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers: ALLOW_ALL }));
+}
+
+/**
+ * True if a request line is right except for its method. The whole line is checked, because the parser reports a wrong
+ * method even for bytes that are no HTTP. A line that came in several chunks is not recognized, because `rawPacket` has
+ * only the last chunk.
+ */
+function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
+  // HPE_INVALID_CONSTANT is for methods of RTSP, such as DESCRIBE. `bytesParsed` is then the end of the request line.
+  if (!rawPacket || (code !== 'HPE_INVALID_METHOD' && code !== 'HPE_INVALID_CONSTANT')) return false;
+  const text = rawPacket.toString('latin1');
+  const begin = bytesParsed > 0 ? text.lastIndexOf('\n', bytesParsed - 1) + 1 : 0;
+  const end = text.indexOf('\n', begin);
+  return end > 0 && REQUEST_LINE.test(text.slice(begin, end));
+}
+
+/** Sends the answer to an error, and closes the connection. */
+function lastWords(socket: Duplex, error: BusError): void {
+  const body = problem(error);
+  const headers = { ...headersOf(error, body), Connection: 'close' };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const status = `HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}`;
+  socket.on('error', () => {}); // ignored: the other end of the connection has gone
+  socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
+  // The sender has a limited time to read the answer and to close its side of the connection.
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }
 
 /** Returns the head of a request without its Upgrade header. */

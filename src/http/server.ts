@@ -10,10 +10,10 @@ import {
   afterAnswers,
   CONNECTION,
   type HttpSocket,
+  refuseConnect,
   refuseUnreadable,
   withoutUpgrade,
 } from './http_socket.ts';
-import { refuseConnect } from './problems.ts';
 import { ReadingMode } from './reading_mode.ts';
 import { WorkBudget } from './work_budget.ts';
 
