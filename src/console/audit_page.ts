@@ -5,6 +5,7 @@ import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { listingPage } from './listing_page.ts';
+import { optionsOf } from './parts.ts';
 
 const PATH = '/console/audit';
 
@@ -18,7 +19,7 @@ export function auditPage(api: ApiCalls): Route[] {
         above: html`<h1>Who did what</h1>
 <form method="get" action="${PATH}" class="filter">
 <label>Client <input name="client" value="${client}"></label>
-<label>What <select name="action">${actions(action)}</select></label>
+<label>What <select name="action">${optionsOf(ACTIONS, 'anything', action)}</select></label>
 <button class="quiet">Filter</button></form>`,
         columns: [
           { name: 'When', cell: ({ at }) => ago(at, nowMs) },
@@ -35,13 +36,6 @@ export function auditPage(api: ApiCalls): Route[] {
       }),
     ),
   ];
-}
-
-function actions(chosen = ''): Content {
-  return ['', ...ACTIONS].map(
-    (each) =>
-      html`<option value="${each}"${each === chosen && html` selected`}>${each || 'anything'}</option>`,
-  );
 }
 
 function who({ role, client }: AuditEntry): Content {

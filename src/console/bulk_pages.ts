@@ -10,7 +10,7 @@ import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, form, pathWith } from './parts.ts';
+import { ANY_QUERY, form, hidden, pathWith } from './parts.ts';
 
 const LETTERS = '/console/dead_letters';
 export const BULK_PATH = `${LETTERS}/bulk`;
@@ -180,7 +180,7 @@ function outcome({ matched, done, left, beganAtMs, endedAtMs = beganAtMs }: Bulk
 }
 
 function acts({ id, act, state, matched }: Bulk, call: PageCall): Content {
-  const content = html`<input type="hidden" name="id" value="${id}">`;
+  const content = hidden({ id });
   const [does] = VERBS[act];
   const stop = form(call, {
     action: `${BULK_PATH}/cancel`,

@@ -15,6 +15,7 @@ import {
   checkUnchanged,
   confirmed,
   form,
+  hidden,
   pathParameter,
   typeIt,
   wasField,
@@ -98,7 +99,7 @@ function forms(call: PageCall, client: ClientReport): Html {
       action: `${own}/rotate`,
       does: `Make a new secret for ${name}`,
       isDangerous: false,
-      content: html`<input type="hidden" name="secret_at" value="${client.secret_at}">`,
+      content: hidden({ secret_at: client.secret_at }),
     })
   }${confirmed(
     call,

@@ -2,7 +2,7 @@ import type { DeadLetter } from '../delivering/dead_letters/dead_letter.ts';
 import type { WholeDeadLetter } from '../delivering/dead_letters/dead_letters_api.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { BusError, type ErrorCode } from '../errors.ts';
-import { type Content, type Html, html } from '../html.ts';
+import { type Html, html } from '../html.ts';
 import { parseOwnJson } from '../json.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import { type ApiCalls, charge, type PageCall } from './api_calls.ts';
@@ -12,7 +12,18 @@ import { FormFields } from './filled_form.ts';
 import { ago, count } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, backTo, boxes, form, nextPage, ownFields, pathParameter, table } from './parts.ts';
+import {
+  ANY_QUERY,
+  backTo,
+  boxes,
+  form,
+  hidden,
+  nextPage,
+  optionsOf,
+  ownFields,
+  pathParameter,
+  table,
+} from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
@@ -77,7 +88,7 @@ export function deadLettersPages({ api, bulks, joins }: BulkParts & { api: ApiCa
 
   function shown(call: PageCall, letter: WholeDeadLetter, nowMs: number): Html {
     const mayChange = api.allows('POST /dead_letters/:id/retry', call);
-    const id = html`<input type="hidden" name="id" value="${letter.id}">`;
+    const { id } = letter;
     return html`<h1>Dead letter <span class="mono">${letter.id}</span></h1>
 ${boxes([
   ['Opened', ago(letter.created_at, nowMs)],
@@ -86,8 +97,8 @@ ${boxes([
 ])}
 ${
   mayChange &&
-  html`<div class="acts">${form(call, { action: `${PATH}/selected`, does: 'Retry', content: html`${id}<input type="hidden" name="do" value="retry">` })}
-${form(call, { action: `${PATH}/selected`, does: 'Purge', isDangerous: true, content: html`${id}<input type="hidden" name="do" value="purge">` })}</div>`
+  html`<div class="acts">${form(call, { action: `${PATH}/selected`, does: 'Retry', content: hidden({ id, do: 'retry' }) })}
+${form(call, { action: `${PATH}/selected`, does: 'Purge', isDangerous: true, content: hidden({ id, do: 'purge' }) })}</div>`
 }
 <dl class="settings card"><dt>Subscriber</dt><dd>${linkToSubscriber(letter)}</dd>
 <dt>Reason</dt><dd class="mono">${letter.reason}</dd></dl>
@@ -155,11 +166,8 @@ function leftOut(said: string, others: number, list: string): Html {
 }
 
 function filter({ subscriber, join, reason, since, until }: Query): Html {
-  const reasons = ['', ...DEATH_REASONS].map(
-    (each) =>
-      html`<option value="${each}"${each === (reason ?? '') && html` selected`}>${each || 'any'}</option>`,
-  );
-  return html`<form method="get" action="${PATH}" class="filter">${hidden({ subscriber, join })}<label>Reason <select name="reason">${reasons}</select></label>
+  const reasons = optionsOf(DEATH_REASONS, 'any', reason);
+  return html`<form method="get" action="${PATH}" class="filter">${kept({ subscriber, join })}<label>Reason <select name="reason">${reasons}</select></label>
 <label>Died from <input type="datetime-local" name="since" value="${since}"></label>
 <label>until <input type="datetime-local" name="until" value="${until}"> UTC</label>
 <button class="quiet">Filter</button></form>`;
@@ -169,7 +177,7 @@ type Query = Record<string, string | undefined>;
 
 /** A form that retries or purges all matching dead letters, on all pages. They are counted before a person confirms. */
 function all(call: PageCall, { subscriber, join, reason, since, until }: Query): Html {
-  const fields = hidden({ subscriber, join, reason, since, until });
+  const fields = kept({ subscriber, join, reason, since, until });
   return html`<h2>All that match, on this page and on others</h2>
 <form method="post" action="${BULK_PATH}">${ownFields(call)}${fields}
 <p class="hint">They are counted first. Nothing changes before you have seen the number.</p>
@@ -177,8 +185,7 @@ function all(call: PageCall, { subscriber, join, reason, since, until }: Query):
 <button class="danger" name="do" value="purge">Purge all…</button></p></form>`;
 }
 
-function hidden(fields: Query): Content {
-  return Object.entries(fields).map(
-    ([name, value]) => value && html`<input type="hidden" name="${name}" value="${value}">`,
-  );
+/** Returns hidden fields that keep the filter of a list, without empty values. */
+function kept(query: Query): Html {
+  return hidden(Object.fromEntries(Object.entries(query).filter(([, value]) => value)));
 }

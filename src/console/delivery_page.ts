@@ -11,7 +11,7 @@ import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { boxes, copyable, form, pathParameter } from './parts.ts';
+import { boxes, copyable, form, hidden, pathParameter } from './parts.ts';
 import { timeline } from './timeline.ts';
 
 export const PATH = '/console/deliveries';
@@ -89,7 +89,7 @@ export function deliveryPage(api: ApiCalls): Route[] {
       return form(call, {
         action: '/console/dead_letters/selected',
         does: 'Retry now',
-        content: html`<input type="hidden" name="id" value="${delivery.id}"><input type="hidden" name="do" value="retry">`,
+        content: hidden({ id: delivery.id, do: 'retry' }),
       });
     return retryForm(api, call, delivery);
   }

@@ -8,6 +8,7 @@ import { ALL, ANYONE, type Input, type Route } from '../routing/route.ts';
 import { parseUrl } from '../urls.ts';
 import type { Page } from './layout.ts';
 import { action, page } from './page.ts';
+import { hidden } from './parts.ts';
 
 export interface LoginParts {
   authentication: Pick<Authentication, 'login'>;
@@ -96,7 +97,7 @@ ${error && html`<p class="problem" role="alert">${error.message}</p>`}
 <label>User <input name="user" value="${user}" required autofocus autocomplete="username" autocapitalize="none" spellcheck="false"></label>
 <p class="hint"><code>root</code>, <code>viewer</code>, or the token of a client</p>
 <label>Key or secret <input name="password" type="password" autocomplete="current-password"></label>
-<input type="hidden" name="to" value="${to}">
+${hidden({ to })}
 <button>Log in</button>
 </form>`,
   };

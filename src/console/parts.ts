@@ -98,6 +98,20 @@ export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}${commonField('from', refusal?.from ?? request.url ?? '')}`;
 }
 
+/** Returns hidden fields with these values. Undefined values are left out. */
+export function hidden(fields: Record<string, string | number | undefined>): Html {
+  return html`${Object.entries(fields).map(
+    ([name, value]) => value !== undefined && html`<input type="hidden" name="${name}" value="${value}">`,
+  )}`;
+}
+
+/** Returns the options of a `<select>`. The first one has an empty value and the text `none`. */
+export function optionsOf(values: readonly string[], none: string, chosen = ''): Html {
+  return html`${['', ...values].map(
+    (each) => html`<option value="${each}"${each === chosen && html` selected`}>${each || none}</option>`,
+  )}`;
+}
+
 /** Returns a hidden field with a digest of the values that a form shows, for `checkUnchanged`. */
 export function wasField(values: unknown): Html {
   return commonField('was', digestOf(values));

@@ -15,6 +15,7 @@ import {
   checkUnchanged,
   confirmed,
   folded,
+  hidden,
   pathParameter,
   pathWith,
   typeIt,
@@ -99,7 +100,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         params: { name },
         query: { client, ...ruled.query },
       });
-      const own = html`<input type="hidden" name="name" value="${name}"><input type="hidden" name="client" value="${client}">`;
+      const own = hidden({ name, client: client ?? '' });
       const isChangeable = mayChange(api, call, what);
       const rules = ruled.rulesOf(body);
       const ownPath = pathOf(what, name, undefined);
@@ -192,7 +193,7 @@ function naming({ caller }: PageCall, fields: FormFields): Html {
   const owner =
     caller?.role === 'root' &&
     html`<label>Token of its client <input ${fields.input('client')} required autocapitalize="none" spellcheck="false"></label>`;
-  return html`<input type="hidden" name="is_new" value="yes">${owner}<label>Name <input ${fields.input('name')} required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>`;
+  return html`${hidden({ is_new: 'yes' })}${owner}<label>Name <input ${fields.input('name')} required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>`;
 }
 
 /** Returns the form that makes or, with `name`, changes a trigger or join. `naming` makes the fields that name it. */

@@ -7,7 +7,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { FIRST_PAGE, listingPage } from './listing_page.ts';
-import { type Column, choices, pathWith } from './parts.ts';
+import { type Column, choices, hidden, pathWith } from './parts.ts';
 
 export const PATH = '/console/subscribers';
 /** The order of the list until a person chooses another. */
@@ -126,10 +126,7 @@ export function forecast(report: Forecast, nowMs: number): Content {
 }
 
 function filter({ sort, state, name }: Record<string, string | undefined>): Html {
-  const kept = Object.entries({ sort, state }).map(
-    ([field, value]) => value !== undefined && html`<input type="hidden" name="${field}" value="${value}">`,
-  );
-  return html`<form method="get" action="${PATH}" class="filter">${kept}<label>Name <input name="name" value="${name}" autocapitalize="none" spellcheck="false"></label>
+  return html`<form method="get" action="${PATH}" class="filter">${hidden({ sort, state })}<label>Name <input name="name" value="${name}" autocapitalize="none" spellcheck="false"></label>
 <button class="quiet">Filter</button></form>`;
 }
 

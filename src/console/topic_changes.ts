@@ -5,7 +5,7 @@ import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { jsonOf } from './fields.ts';
 import { action } from './page.ts';
-import { backTo, checkTyped, confirmed, form, pathWith, typeIt } from './parts.ts';
+import { backTo, checkTyped, confirmed, form, hidden, pathWith, typeIt } from './parts.ts';
 
 export const PATH = '/console/topics';
 
@@ -23,7 +23,7 @@ export function publishing(call: PageCall, name: string): Html {
 
 /** Returns a form that takes back a delayed event. */
 export function takingBack(call: PageCall, name: string, id: string): Html {
-  const content = html`<input type="hidden" name="id" value="${id}">`;
+  const content = hidden({ id });
   return form(call, { action: `${PATH}/${name}/take_back`, does: 'Take back', content });
 }
 
