@@ -16,6 +16,23 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await timers.setTimeout(ms, undefined, { signal }).catch(() => {});
 }
 
+/**
+ * Returns a function that calls `act`, but at most once every `ms`. Calls in between do nothing. The first call of `act`
+ * comes `ms` after `sinceMs` (monotonic), which by default is now.
+ */
+export function atMostEvery<Values extends unknown[]>(
+  ms: number,
+  act: (...values: Values) => void,
+  sinceMs = clock.monotonicMs(),
+): (...values: Values) => void {
+  let calledAtMs = sinceMs;
+  return (...values) => {
+    if (clock.monotonicMs() - calledAtMs < ms) return;
+    calledAtMs = clock.monotonicMs();
+    act(...values);
+  };
+}
+
 /** Resolves or rejects as `work` does. If `work` takes longer than `ms`, resolves with undefined. */
 export function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   const over = new AbortController();

@@ -1,4 +1,4 @@
-import { clock } from '../clock.ts';
+import { atMostEvery } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
@@ -91,10 +91,5 @@ async function readSubscribers(
 
 /** Returns a function that reports how many items were checked, but at most every two seconds. */
 function reporter(tell: (progress: string) => void, what: string, total: number): (done: number) => void {
-  let toldAtMs = clock.monotonicMs();
-  return (done) => {
-    if (clock.monotonicMs() - toldAtMs < TELL_EVERY_MS) return;
-    toldAtMs = clock.monotonicMs();
-    tell(`${done} of ${total} ${what} checked`);
-  };
+  return atMostEvery(TELL_EVERY_MS, (done) => tell(`${done} of ${total} ${what} checked`));
 }

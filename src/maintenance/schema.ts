@@ -1,4 +1,4 @@
-import { clock, sleep } from '../clock.ts';
+import { atMostEvery, sleep } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
@@ -117,7 +117,7 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');
   let renamed = 0;
-  let toldAtMs = clock.monotonicMs();
+  const tell = atMostEvery(TELL_EVERY_MS, () => log.info({ renamed, batches: total }, 'taking over'));
   const scan = partition.scan((redis, keys, cursor) =>
     redis.zscan(keys.batches_index(), cursor, 'COUNT', BATCHES_PER_SCAN),
   );
@@ -127,9 +127,7 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
     renamed += found.filter(({ kind }) => kind === 'batch_of_ruby').length;
     // Removes entries of the index whose batches no longer exist.
     await partition.run('sweep_batches', { where: 'batches_index', names });
-    if (clock.monotonicMs() - toldAtMs < TELL_EVERY_MS) continue;
-    log.info({ renamed, batches: total }, 'taking over');
-    toldAtMs = clock.monotonicMs();
+    tell();
   }
   return renamed;
 }

@@ -1,4 +1,4 @@
-import { clock } from '../clock.ts';
+import { atMostEvery } from '../clock.ts';
 import type { Comparison } from './move.ts';
 import type { Side } from './side.ts';
 
@@ -9,13 +9,11 @@ const TELL_EVERY_MS = 5000;
 
 /** Returns a function that shows the progress of a move. On a terminal, each report replaces the previous one. */
 export function progressOn(stream: NodeJS.WriteStream): (done: number, total: number) => void {
-  let toldAtMs = Number.NEGATIVE_INFINITY;
+  const writeLine = (done: number, total: number) => stream.write(`${progressLine(done, total)}\n`);
+  const tell = atMostEvery(TELL_EVERY_MS, writeLine, Number.NEGATIVE_INFINITY);
   return (done, total) => {
     if (stream.isTTY) stream.write(`\r${progressLine(done, total)}`);
-    else if (clock.monotonicMs() - toldAtMs > TELL_EVERY_MS) {
-      toldAtMs = clock.monotonicMs();
-      stream.write(`${progressLine(done, total)}\n`);
-    }
+    else tell(done, total);
   };
 }
 

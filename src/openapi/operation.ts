@@ -1,5 +1,6 @@
 import { http } from '../node_http.ts';
 import type { Input, Route } from '../routing/route.ts';
+import { BID, SHOP } from './examples.ts';
 import type { Schemas } from './json_schema.ts';
 import type { JsonSchema, Operation, Parameter, Response } from './openapi.ts';
 import type { ProblemResponses } from './problems.ts';
@@ -10,8 +11,8 @@ const NDJSON = 'application/x-ndjson';
 
 /** Examples of the parameters in paths. */
 const IN_PATH: Record<string, string> = {
-  token: 'shop--psbsfvxhjewnxiczhqc0',
-  id: 'A96w5uKHOM8kSsHw----',
+  token: SHOP,
+  id: BID,
 };
 
 const LINK = { description: 'Leads to the next page, if there is one.', schema: { type: 'string' } };

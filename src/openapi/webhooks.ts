@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { DELIVERED_EVENT } from './examples.ts';
+import { BID, DELIVERED_EVENT } from './examples.ts';
 import type { Schemas } from './json_schema.ts';
 import type { OpenApiDocument, Parameter } from './openapi.ts';
 
@@ -25,12 +25,7 @@ export function webhooks(delivered: z.ZodType, schemas: Schemas): OpenApiDocumen
         security: [{ uuid: [] }],
         'x-roles': [],
         parameters: [
-          header(
-            'webhook-id',
-            true,
-            'The id of the batch, the same at every attempt.',
-            'A96w5uKHOM8kSsHw----',
-          ),
+          header('webhook-id', true, 'The id of the batch, the same at every attempt.', BID),
           header('routemaster-attempt', true, 'The number of this attempt, from 1.', '1'),
           header(
             'webhook-timestamp',

@@ -10,6 +10,7 @@ import { StorageFull } from '../../errors.ts';
 import { ownerOf } from '../../ids.ts';
 import { parseOwnJson } from '../../json.ts';
 import type { Log } from '../../log.ts';
+import type { Recorder } from '../../metrics/recorder.ts';
 import type { StorageGuard } from '../../publishing/storage_guard.ts';
 import { clientBytes } from '../../store/client_quota.ts';
 import type { Reply } from '../../store/contracts.ts';
@@ -43,7 +44,7 @@ const UNTIL_THERE_IS_ROOM = triedAgainIn(1000);
 interface JoinBatchesParts {
   partitions: Partitions;
   guard: Pick<StorageGuard, 'check' | 'maxBytes'>;
-  recorder: JoinFigures & { removed(queue: string, events: number): void };
+  recorder: JoinFigures & Pick<Recorder, 'removed'>;
   publicNames: PublicNames;
   settings: QueueSettings & JoinLimits;
   log: Log;

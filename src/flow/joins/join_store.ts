@@ -2,7 +2,8 @@ import type { PublicNames } from '../../authentication/public_names.ts';
 import type { Config } from '../../config.ts';
 import { readJoinToken, uidSeed } from '../../ids.ts';
 import type { Log } from '../../log.ts';
-import { countPublished, type PublishFigures } from '../../publishing/publication.ts';
+import type { Recorder } from '../../metrics/recorder.ts';
+import { countPublished } from '../../publishing/publication.ts';
 import type { Arguments, Reply } from '../../store/contracts.ts';
 import type { Keyspace } from '../../store/keys.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
@@ -135,9 +136,7 @@ export async function areFullElsewhere(
   return (await Promise.allSettled(found)).some((each) => each.status === 'fulfilled' && each.value);
 }
 
-export interface JoinFigures extends PublishFigures {
-  joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
-}
+export type JoinFigures = Pick<Recorder, 'published' | 'added' | 'joined'>;
 
 /**
  * Adds what a script has done for a join to the metrics. If join keys have expired, and the join is not permitted to
