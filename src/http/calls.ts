@@ -11,7 +11,7 @@ import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../routing/r
 import { sumOf } from '../sum.ts';
 import type { Admission } from './admission.ts';
 import { eachIn, isPieces } from './answers.ts';
-import { bodyRefusal, checkIsOpen, readBytes, textInSteps, textOf } from './body.ts';
+import { bodyRefusal, checkIsOpen, readBytes, textInTurns, textOf } from './body.ts';
 import type { CallLimits } from './call_limits.ts';
 import { readForm, visitorOf, wrongVisitor } from './forms.ts';
 import { checked } from './validation.ts';
@@ -106,10 +106,11 @@ export class Calls {
       const chunks = await readBytes(request, maxBytes, reservation);
       reservation.bodyCompleted();
       const isLong = sumOf(chunks.map(({ length }) => length)) > LONG_BODY;
-      call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
+      const whenFree = () => this.#parts.budget.whenFree(holderOf(call));
+      call.text = isLong ? await textInTurns(chunks, whenFree) : textOf(chunks);
       // No `await` may come between `whenFree` and the parsing: the work budget counts only the time up to the next
       // `await`.
-      if (isLong && !route.takesText) await this.#parts.budget.whenFree(holderOf(call));
+      if (isLong && !route.takesText) await whenFree();
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       await route.refuseLate?.(call);
       const isLate = clock.monotonicMs() - judgedAtMs > LATE_MS;
@@ -121,15 +122,6 @@ export class Calls {
       return await this.#inTurn(route, call.caller, () => this.#handle(route, call));
     } finally {
       reservation.release();
-    }
-  }
-
-  async #textInTurns(chunks: readonly Buffer[], holder: string): Promise<string> {
-    const steps = textInSteps(chunks);
-    for (;;) {
-      await this.#parts.budget.whenFree(holder);
-      const { done, value } = steps.next();
-      if (done) return value;
     }
   }
 
