@@ -32,6 +32,7 @@ import { metricsApi } from '../metrics/metrics_api.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import { LatestStandings } from '../metrics/standings.ts';
 import { openApi } from '../openapi/openapi_api.ts';
+import { Copies } from '../publishing/copies.ts';
 import { DELIVERED } from '../publishing/event_schema.ts';
 import { maxClientKeys } from '../publishing/idempotency.ts';
 import { Outbox } from '../publishing/outbox.ts';
@@ -157,12 +158,20 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
   const outbox = new Outbox({ confirmed, figures: recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
   const subscriptions = new Subscriptions(partitions, config, deadLetters, outbox);
+  const tail = new Tail(control, log);
+  const publishing = {
+    partitions: confirmed,
+    copies: new Copies(confirmed),
+    figures: recorder,
+    limits,
+    onFull: storageFull,
+    onlooker: tail,
+  };
   const removeSubscriber = async (token: string) => {
     const events = await subscriptions.remove(token);
     if (events !== undefined) recorder.removed(token, events);
     return events !== undefined;
   };
-  const tail = new Tail(control, log);
 
   return {
     config,
@@ -192,7 +201,7 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
     // publishing
     guard,
     rateLimit: RateLimit.of(control, config),
-    publisher: new Publisher(confirmed, recorder, limits, storageFull, tail),
+    publisher: new Publisher(publishing),
     // delivering
     deadLetters,
     bulks: new Bulks(partitions),
@@ -202,7 +211,7 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
     jobs: new Jobs(partitions),
     tail,
     // flow
-    delaying: new Delaying(confirmed, recorder, limits, storageFull, tail),
+    delaying: new Delaying(publishing),
     triggers: new Triggers(partitions, limits),
     joins: new Joins(partitions, config),
   };

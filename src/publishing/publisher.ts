@@ -1,61 +1,23 @@
-import { StorageFull } from '../errors.ts';
-import { Batcher, TotalWaiting } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
-import { bytesOf, Copies } from './copies.ts';
-import {
-  type Outcome,
-  type Publication,
-  type PublishFigures,
-  type PublishLimits,
-  type Stored,
-  storePublications,
-} from './publication.ts';
-
-/**
- * Maximum events that one script call stores. A longer publication is stored alone. Storing 2,000 events blocks Redis
- * for a few ms.
- */
-export const MAX_EVENTS_PER_CALL = 2000;
-/** Storing this many bytes takes Redis as long as storing one short event. So a long event counts as several. */
-export const BYTES_PER_EVENT = 1000;
+import { bytesOf } from './copies.ts';
+import { BYTES_PER_EVENT, groupCommit, type PublishingParts } from './group_commit.ts';
+import { type Outcome, type Publication, storePublications } from './publication.ts';
 
 /** A publication with the sum of its events' bytes, which is computed only once. */
 type Measured = Publication & { bytes: number };
 
-/**
- * An object that gets each accepted publication, such as the live tail (a stream of new events for people who debug).
- */
-export interface Onlooker {
-  note(publication: Publication): void;
-}
-
 /** Stores publications in groups: many in one script call. */
 export class Publisher {
-  readonly #partitions: Partitions;
-  readonly #figures: PublishFigures;
-  readonly #onFull: () => void;
-  readonly #onlooker: Onlooker | undefined;
-  readonly #limits: PublishLimits;
-  readonly #copies: Copies;
-  readonly #totalWaiting = new TotalWaiting();
-  readonly #batchers: ReadonlyMap<Partition, Batcher<Measured, Outcome>>;
+  readonly #parts: PublishingParts;
+  readonly #store: (publication: Measured) => Promise<Outcome>;
 
-  /** Calls `onFull` if Redis is out of memory. `onFull` must free some memory at once. */
-  constructor(
-    partitions: Partitions,
-    figures: PublishFigures,
-    limits: PublishLimits,
-    onFull = () => {},
-    onlooker?: Onlooker,
-  ) {
-    this.#partitions = partitions;
-    this.#copies = new Copies(partitions);
-    this.#batchers = new Map(partitions.all.map((partition) => [partition, this.#batcherOf(partition)]));
-    this.#figures = figures;
-    this.#limits = limits;
-    this.#onFull = onFull;
-    this.#onlooker = onlooker;
+  constructor(parts: PublishingParts) {
+    this.#parts = parts;
+    this.#store = groupCommit<Measured, Outcome>(
+      parts,
+      (partition, group) => this.#storeGroup(partition, group),
+      (publication) => this.#weigh(publication),
+    );
   }
 
   /**
@@ -67,48 +29,29 @@ export class Publisher {
    * events may be stored or not. With an idempotency key, they can safely be published again.
    */
   publish(publication: Publication): Promise<Outcome> {
-    const home = this.#partitions.ofTopic(publication.topic);
-    const batcher = this.#batchers.get(home) as Batcher<Measured, Outcome>;
     const bytes = bytesOf(publication);
     const measured = { ...publication, bytes };
-    const checking = this.#copies.check(publication, bytes);
-    return checking ? checking.then(() => batcher.add(measured)) : batcher.add(measured);
-  }
-
-  #batcherOf(partition: Partition): Batcher<Measured, Outcome> {
-    return new Batcher((group) => this.#storeGroup(partition, group), {
-      max: MAX_EVENTS_PER_CALL,
-      weigh: (publication) => this.#weigh(publication),
-      ownerOf: ({ client }) => client,
-      totalWaiting: this.#totalWaiting,
-    });
+    const checking = this.#parts.copies.check(publication, bytes);
+    return checking ? checking.then(() => this.#store(measured)) : this.#store(measured);
   }
 
   #weigh(publication: Measured): number {
     const { events, bytes } = publication;
-    return Math.max(events.length, bytes / BYTES_PER_EVENT, this.#copies.weigh(publication, bytes));
+    return Math.max(events.length, bytes / BYTES_PER_EVENT, this.#parts.copies.weigh(publication, bytes));
   }
 
   async #storeGroup(partition: Partition, group: readonly Measured[]): Promise<Outcome[]> {
-    const { outcomes, added } = await this.#call(partition, group);
+    const { limits, onlooker, copies, figures } = this.#parts;
+    const { outcomes, added } = await storePublications(partition, group, limits);
     for (const [index, { outcome, subscribers }] of outcomes.entries()) {
       if (outcome !== 'accepted') continue;
       const publication = group[index] as Measured;
       const { topic, events, bytes } = publication;
-      this.#onlooker?.note(publication);
-      this.#copies.note(topic, subscribers);
-      this.#figures.published(topic, events.length, bytes);
+      onlooker?.note(publication);
+      copies.note(topic, subscribers);
+      figures.published(topic, events.length, bytes);
     }
-    for (const [subscriber, events] of added) this.#figures.added(subscriber, events);
+    for (const [subscriber, events] of added) figures.added(subscriber, events);
     return outcomes.map(({ outcome }) => outcome);
-  }
-
-  async #call(partition: Partition, group: readonly Publication[]): Promise<Stored> {
-    try {
-      return await storePublications(partition, group, this.#limits);
-    } catch (error) {
-      if (error instanceof StorageFull) this.#onFull();
-      throw error;
-    }
   }
 }

@@ -13,6 +13,7 @@ import { Joins } from '../../src/flow/joins/joins.ts';
 import { joinToken, uidSeed } from '../../src/ids.ts';
 import { createLog } from '../../src/log.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
+import { Copies } from '../../src/publishing/copies.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
@@ -63,7 +64,9 @@ class Process {
       limits: PUBLISH_LIMITS,
       log,
     });
-    this.publisher = new Publisher(partitions, figures, { ...PUBLISH_LIMITS, maxOutboxBytes });
+    const copies = new Copies(partitions);
+    const limits = { ...PUBLISH_LIMITS, maxOutboxBytes };
+    this.publisher = new Publisher({ partitions, copies, figures, limits });
     this.topics = new Topics(partitions, this.outbox);
     this.joins = new Joins(partitions, { ...PUBLISH_LIMITS, ...JOIN_LIMITS });
     const letters = new DeadLetters(partitions, DEFAULTS, () => {});

@@ -13,6 +13,7 @@ import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { createApp } from '../../src/http/app.ts';
+import { Copies } from '../../src/publishing/copies.ts';
 import { publishApi } from '../../src/publishing/publish_api.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
 import { DIALECTS } from '../../src/routing/dialect.ts';
@@ -38,7 +39,12 @@ async function slowWeb(t: TestContext) {
   const partitions = new Partitions(redis.store);
   const routes = publishApi({
     ...{ authentication, dialect: DIALECTS.none, guard: { checkTopic: () => undefined } },
-    publisher: new Publisher(partitions, { published: () => {}, added: () => {} }, PUBLISH_LIMITS),
+    publisher: new Publisher({
+      partitions,
+      copies: new Copies(partitions),
+      figures: { published: () => {}, added: () => {} },
+      limits: PUBLISH_LIMITS,
+    }),
     delaying: { publish: () => Promise.reject(new Error('no event has a time')) },
     limits: { ...DELAY_LIMITS, maxEventDataBytes: 65_536 },
     budget: {

@@ -19,6 +19,7 @@ import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { sweepCrossing } from '../../src/maintenance/sweep_crossing.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
 import type { ApplyingParts } from '../../src/publishing/applying.ts';
+import { Copies } from '../../src/publishing/copies.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
 import type { Reply, ScriptName } from '../../src/store/contracts.ts';
@@ -53,9 +54,11 @@ class Bus {
     limits: PUBLISH_LIMITS,
     log: capturedLog().log,
   });
-  readonly publisher = new Publisher(this.partitions, this.#figures, {
-    ...PUBLISH_LIMITS,
-    maxOutboxBytes: 20_000,
+  readonly publisher = new Publisher({
+    partitions: this.partitions,
+    copies: new Copies(this.partitions),
+    figures: this.#figures,
+    limits: { ...PUBLISH_LIMITS, maxOutboxBytes: 20_000 },
   });
   readonly topics = new Topics(this.partitions, this.outbox);
   readonly subscriptions = new Subscriptions(

@@ -8,6 +8,8 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { clock } from '../../src/clock.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import { Copies } from '../../src/publishing/copies.ts';
+import type { PublishingParts } from '../../src/publishing/group_commit.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
@@ -20,7 +22,11 @@ const figures = {
   published: (...args: unknown[]) => void figures.counted.push(['published', ...args]),
   added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
 };
-const publisher = () => new Publisher(new Partitions(redis.store), figures, PUBLISH_LIMITS);
+const publisher = (more: Partial<PublishingParts> = {}) => {
+  const partitions = new Partitions(redis.store);
+  const copies = new Copies(partitions);
+  return new Publisher({ partitions, copies, figures, limits: PUBLISH_LIMITS, ...more });
+};
 const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
   topic,
   client,
@@ -238,10 +244,7 @@ describe('an idempotency key', () => {
   });
 
   test('is remembered for the window', async () => {
-    const shared = new Publisher(new Partitions(redis.store), figures, {
-      ...PUBLISH_LIMITS,
-      idempotencyWindowMs: 1000,
-    });
+    const shared = publisher({ limits: { ...PUBLISH_LIMITS, idempotencyWindowMs: 1000 } });
     assert.equal(await shared.publish(keyed('e1', 'k')), 'accepted');
     assert.equal(await shared.publish(keyed('e1', 'k')), 'repeated');
     await until(async () => (await shared.publish(keyed('e1', 'k'))) === 'accepted');
@@ -268,7 +271,7 @@ describe('an idempotency key', () => {
 describe('when Redis', () => {
   test('is full, all publishes of the group fail, and nothing is stored', async () => {
     let found = 0;
-    const shared = new Publisher(new Partitions(redis.store), figures, PUBLISH_LIMITS, () => found++);
+    const shared = publisher({ onFull: () => found++ });
     await redis.store.redis.config('SET', 'maxmemory', '1');
     const answers = await Promise.allSettled([shared.publish(one('e1')), shared.publish(one('e2'))]);
     await redis.store.redis.config('SET', 'maxmemory', '0');

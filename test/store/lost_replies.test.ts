@@ -9,6 +9,7 @@ import { jobName } from '../../harness/scripts/names.ts';
 import { EMPTY } from '../../harness/scripts/state.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
+import { Copies } from '../../src/publishing/copies.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
@@ -23,6 +24,11 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const queueOn = (line: CutLine) =>
   new Queue(line.store, 'main', { laneLimit: 100, laneLimitMax: 100, leaseMs: 60_000, deliveryLog: 1000 });
+const publisherOn = (line: CutLine) => {
+  const partitions = new Partitions(line.store);
+  const copies = new Copies(partitions);
+  return new Publisher({ partitions, copies, figures: NOBODY, limits: PUBLISH_LIMITS });
+};
 
 /** Does the work on several connections at once, each cut at random. */
 async function onCutLines(
@@ -61,7 +67,7 @@ describe('publishing on connections that are cut at random', () => {
     await bus.subscribe('alice');
     const [accepted, unknown]: [string[], string[]] = [[], []];
     await onCutLines(t, async (line, name) => {
-      const publisher = new Publisher(new Partitions(line.store), NOBODY, PUBLISH_LIMITS);
+      const publisher = publisherOn(line);
       for (let round = 0; round < ROUNDS; round++) {
         const events = threeOf(round, name);
         const answer = await line.once(() =>
@@ -86,7 +92,7 @@ describe('publishing on connections that are cut at random', () => {
     const published: string[] = [];
     let repeated = 0;
     await onCutLines(t, async (line, name) => {
-      const publisher = new Publisher(new Partitions(line.store), NOBODY, PUBLISH_LIMITS);
+      const publisher = publisherOn(line);
       for (let round = 0; round < ROUNDS; round++) {
         const events = threeOf(round, name);
         const { answer } = await line.insist(() =>

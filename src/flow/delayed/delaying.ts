@@ -1,19 +1,16 @@
-import { BusError, StorageFull } from '../../errors.ts';
+import { BusError } from '../../errors.ts';
 import { uidSeed } from '../../ids.ts';
-import { bytesOf, Copies } from '../../publishing/copies.ts';
+import { bytesOf } from '../../publishing/copies.ts';
 import { MAX_DELAY_MS } from '../../publishing/event_fields.ts';
+import { BYTES_PER_EVENT, groupCommit, type PublishingParts } from '../../publishing/group_commit.ts';
 import {
   addedBySubscriber,
-  type PublishFigures,
   type PublishLimits,
   type TimedOutcome,
   type TimedPublication,
 } from '../../publishing/publication.ts';
-import { BYTES_PER_EVENT, MAX_EVENTS_PER_CALL, type Onlooker } from '../../publishing/publisher.ts';
-import { Batcher } from '../../store/batcher.ts';
 import type { Arguments } from '../../store/contracts.ts';
 import type { Partition } from '../../store/partition.ts';
-import type { Partitions } from '../../store/partitions.ts';
 import { sumOf } from '../../sum.ts';
 
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
@@ -28,32 +25,16 @@ type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' |
 
 /** Stores publications that contain timed events (`at` or `delay`), several in one script call. */
 export class Delaying {
-  readonly #partitions: Partitions;
-  readonly #figures: PublishFigures;
-  readonly #limits: DelayLimits;
-  readonly #onFull: () => void;
-  readonly #onlooker: Onlooker | undefined;
-  readonly #copies: Copies;
-  readonly #batchers: ReadonlyMap<Partition, Batcher<TimedPublication, TimedOutcome>>;
+  readonly #parts: PublishingParts<DelayLimits>;
+  readonly #store: (publication: TimedPublication) => Promise<TimedOutcome>;
 
-  /**
-   * `onFull` is called if Redis is out of memory. It must free some memory at once. `onlooker`, the live tail for
-   * example, gets each accepted publication without its delayed events.
-   */
-  constructor(
-    partitions: Partitions,
-    figures: PublishFigures,
-    limits: DelayLimits,
-    onFull = () => {},
-    onlooker?: Onlooker,
-  ) {
-    this.#partitions = partitions;
-    this.#figures = figures;
-    this.#limits = limits;
-    this.#onFull = onFull;
-    this.#onlooker = onlooker;
-    this.#copies = new Copies(partitions);
-    this.#batchers = new Map(partitions.all.map((partition) => [partition, this.#batcherOf(partition)]));
+  constructor(parts: PublishingParts<DelayLimits>) {
+    this.#parts = parts;
+    this.#store = groupCommit<TimedPublication, TimedOutcome>(
+      parts,
+      (partition, group) => this.#storeGroup(partition, group),
+      (publication) => this.#weigh(publication),
+    );
   }
 
   /**
@@ -69,36 +50,25 @@ export class Delaying {
         'body_too_large',
         `more than ${MAX_TIMED} events with at or delay in one request; send ${MAX_TIMED} at most`,
       );
-    await this.#copies.check(publication, bytesOf(publication));
-    const home = this.#partitions.ofTopic(publication.topic);
-    return (this.#batchers.get(home) as Batcher<TimedPublication, TimedOutcome>).add(publication);
-  }
-
-  #batcherOf(partition: Partition): Batcher<TimedPublication, TimedOutcome> {
-    return new Batcher((group) => this.#storeGroup(partition, group), {
-      max: MAX_EVENTS_PER_CALL,
-      weigh: (publication) => this.#weigh(publication),
-      ownerOf: ({ client }) => client,
-    });
+    await this.#parts.copies.check(publication, bytesOf(publication));
+    return this.#store(publication);
   }
 
   #weigh(publication: TimedPublication): number {
     const { events } = publication;
     const bytes = sumOf(events.map((event) => Buffer.byteLength(textOf(event))));
     const asEvents = events.length + (EVENTS_PER_TIMED - 1) * countTimed(publication);
-    return Math.max(asEvents, bytes / BYTES_PER_EVENT, this.#copies.weigh(publication, bytesOf(publication)));
+    const copies = this.#parts.copies.weigh(publication, bytesOf(publication));
+    return Math.max(asEvents, bytes / BYTES_PER_EVENT, copies);
   }
 
   async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {
-    const calling = partition.run('delay', {
+    const { limits, onlooker, copies, figures } = this.#parts;
+    const { outcomes, addedByTopic, nowMs } = await partition.run('delay', {
       uidSeed: uidSeed(),
-      ...this.#limits,
+      ...limits,
       maxDelayMs: MAX_DELAY_MS,
       publications: group.map(argumentsOf),
-    });
-    const { outcomes, addedByTopic, nowMs } = await calling.catch((error: unknown) => {
-      if (error instanceof StorageFull) this.#onFull();
-      throw error;
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
@@ -107,12 +77,12 @@ export class Delaying {
       // subscribers.
       if (events === 0) continue;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
-      this.#onlooker?.note({ ...publication, events: atOnce });
-      this.#copies.note(topic, subscribers);
-      this.#figures.published(topic, events, bytes);
+      onlooker?.note({ ...publication, events: atOnce });
+      copies.note(topic, subscribers);
+      figures.published(topic, events, bytes);
     }
     for (const [subscriber, events] of addedByTopic.flatMap(addedBySubscriber))
-      this.#figures.added(subscriber, events);
+      figures.added(subscriber, events);
     return outcomes;
   }
 }

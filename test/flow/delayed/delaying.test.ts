@@ -8,6 +8,7 @@ import { readDelayed } from '../../../harness/scripts/delayed.ts';
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { BusError, StorageFull } from '../../../src/errors.ts';
 import { Delaying } from '../../../src/flow/delayed/delaying.ts';
+import { Copies } from '../../../src/publishing/copies.ts';
 import type { ReadEvent } from '../../../src/publishing/event_fields.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
 
@@ -20,7 +21,11 @@ const figures = {
   added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
 };
 let onFull = 0;
-const delaying = () => new Delaying(new Partitions(redis.store), figures, DELAY_LIMITS, () => void onFull++);
+const delaying = () => {
+  const partitions = new Partitions(redis.store);
+  const copies = new Copies(partitions);
+  return new Delaying({ partitions, copies, figures, limits: DELAY_LIMITS, onFull: () => void onFull++ });
+};
 const timed = (id: string): ReadEvent => ({ id, delay: HOUR_MS, text: id });
 const publication = (...events: ReadEvent[]) => ({ topic: 'widgets', client: 'shop', events });
 const outcome = { index: undefined, outcome: 'accepted' };

@@ -1,0 +1,64 @@
+import { StorageFull } from '../errors.ts';
+import { Batcher, TotalWaiting } from '../store/batcher.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import type { Copies } from './copies.ts';
+import type { Publication, PublishFigures, PublishLimits } from './publication.ts';
+
+/**
+ * Maximum events that one script call stores. A longer publication is stored alone. Storing 2,000 events blocks Redis
+ * for a few ms.
+ */
+const MAX_EVENTS_PER_CALL = 2000;
+/** Storing this many bytes takes Redis as long as storing one short event. So a long event counts as several. */
+export const BYTES_PER_EVENT = 1000;
+
+/**
+ * An object that gets each accepted publication, such as the live tail (a stream of new events for people who debug).
+ */
+export interface Onlooker {
+  note(publication: Publication): void;
+}
+
+/** What storing publications needs, with or without timed events (`at` or `delay`). */
+export interface PublishingParts<Limits = PublishLimits> {
+  partitions: Partitions;
+  copies: Copies;
+  figures: PublishFigures;
+  limits: Limits;
+  /** Called if Redis is out of memory. It must free some memory at once. */
+  onFull?: () => void;
+  /** Gets each accepted publication, without its delayed events. */
+  onlooker?: Onlooker;
+}
+
+/**
+ * Returns a function that stores a publication in a group with others and resolves with its result. `store` sends a
+ * group to a partition in one script call, and resolves with one result for each publication, in their order. `weigh`
+ * estimates how long Redis takes to store a publication. The unit is the time for one short event.
+ */
+export function groupCommit<Item extends Pick<Publication, 'topic' | 'client'>, Result>(
+  { partitions, onFull }: Pick<PublishingParts, 'partitions' | 'onFull'>,
+  store: (partition: Partition, group: readonly Item[]) => Promise<Result[]>,
+  weigh: (publication: Item) => number,
+): (publication: Item) => Promise<Result> {
+  const limit = {
+    max: MAX_EVENTS_PER_CALL,
+    weigh,
+    ownerOf: ({ client }: Item) => client,
+    totalWaiting: new TotalWaiting(),
+  };
+  const storeGroup = async (partition: Partition, group: readonly Item[]) => {
+    try {
+      return await store(partition, group);
+    } catch (error) {
+      if (error instanceof StorageFull) onFull?.();
+      throw error;
+    }
+  };
+  const batcherOf = (partition: Partition) =>
+    new Batcher<Item, Result>((group) => storeGroup(partition, group), limit);
+  const batchers = new Map(partitions.all.map((partition) => [partition, batcherOf(partition)]));
+  return (publication) =>
+    (batchers.get(partitions.ofTopic(publication.topic)) as Batcher<Item, Result>).add(publication);
+}
