@@ -27,14 +27,15 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
  * data that cannot be read (`skipped`). Lines with the same message, `away` and `skipped` are written at most once a
  * minute. Otherwise everything that needs this Redis, or this data, would fill the log.
  */
-export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
+export function rarelyFailing(): LogMethod {
   const writtenAtMs = new Map<string, number>();
   return function (args, method) {
     const [about, message] = args as unknown as [Rare | undefined, unknown];
     if (typeof about === 'object' && (about?.away ?? about?.full ?? about?.skipped) !== undefined) {
       const id = `${about.away} ${about.skipped} ${message}`;
-      if (nowMs() - (writtenAtMs.get(id) ?? Number.NEGATIVE_INFINITY) < FAILING_EVERY_MS) return;
-      writtenAtMs.set(id, nowMs());
+      const nowMs = clock.monotonicMs();
+      if (nowMs - (writtenAtMs.get(id) ?? Number.NEGATIVE_INFINITY) < FAILING_EVERY_MS) return;
+      writtenAtMs.set(id, nowMs);
     }
     method.apply(this, args);
   };

@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { pino } from 'pino';
 import { root } from '../harness/processes/command.ts';
+import { clock } from '../src/clock.ts';
 import { StorageFull, StorageUnavailable } from '../src/errors.ts';
 import { failureOf, rarelyFailing } from '../src/log.ts';
 
@@ -64,10 +65,11 @@ test('a failure is logged without the advice to callers of the API', () => {
   assert.deepEqual(failureOf(new Error('no room')), { reason: 'no room' });
 });
 
-test('a Redis that is away or full, and what is skipped, is logged once a minute, anything else always', () => {
+test('a Redis that is away or full, and what is skipped, is logged once a minute, anything else always', (t) => {
   const lines: string[] = [];
   let nowMs = 0;
-  const hooks = { logMethod: rarelyFailing(() => nowMs) };
+  t.mock.method(clock, 'monotonicMs', () => nowMs);
+  const hooks = { logMethod: rarelyFailing() };
   const log = pino({ hooks, base: null, timestamp: false }, { write: (line) => void lines.push(line) });
   const away = (redis: string) => failureOf(new StorageUnavailable(undefined, 'it does not answer', redis));
   const times = (count: number, write: () => void) => {

@@ -16,23 +16,19 @@ export interface AuthenticationParts {
   store: Pick<Partition, 'run' | 'command'>;
   proxies?: number;
   md5?: boolean;
-  /** The clock of nonces. */
-  monotonicMs?: () => number;
-  /** The clock of failures, which are counted by the minute. */
-  wallMs?: () => number;
   /** Called with each failure. */
   failed?: (reason: FailureReason | 'slowed') => void;
 }
 
 /** Makes authentication with the parts that the web process gives it. */
 export function buildAuthentication(parts: AuthenticationParts): Authentication {
-  const { rootKey, clients, log, proxies = 0, md5 = true, monotonicMs, wallMs, failed = () => {} } = parts;
+  const { rootKey, clients, log, proxies = 0, md5 = true, failed = () => {} } = parts;
   const store = parts.store as Partition;
   const figures = { authenticationFailed: failed, authenticationSlowed: () => failed('slowed') };
   return new Authentication({
     ...{ rootKey, clients, md5, log },
-    nonces: new Nonces(new NonceKeys(store, monotonicMs), new NonceUses(store)),
-    failures: new FailedLogins(store, MAX_FAILURES, log, wallMs),
+    nonces: new Nonces(new NonceKeys(store), new NonceUses(store)),
+    failures: new FailedLogins(store, MAX_FAILURES, log),
     figures,
     proxies: new Proxies(proxies),
   });

@@ -16,11 +16,11 @@ export class ClientDirectory {
   readonly #clients: Pick<Clients, 'find'>;
   readonly #entries: LRUCache<string, Entry>;
 
-  constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
+  constructor(clients: Pick<Clients, 'find'>) {
     this.#clients = clients;
     // With `ttlResolution: 0` the cache reads the clock at each use. By default, it would keep each reading for a
     // millisecond, and set a timer to drop it.
-    const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
+    const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: () => clock.monotonicMs() } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
 

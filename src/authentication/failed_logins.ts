@@ -24,7 +24,6 @@ export class FailedLogins {
   readonly #control: Partition;
   readonly #max: number;
   readonly #log: Log;
-  readonly #nowMs: () => number;
   /** For each counter, the failures of the current minute in all processes, as far as this process knows. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
@@ -34,16 +33,15 @@ export class FailedLogins {
    * `max` is the limit of failures per address and minute. Failures over the limit are counted only in this process.
    * `log` gets one warning if Redis refuses the commands for counting.
    */
-  constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
+  constructor(control: Partition, max: number, log: Log) {
     this.#control = control;
     this.#max = max;
     this.#log = log;
-    this.#nowMs = nowMs;
   }
 
   /** Counts a failure of the address `source`. Resolves with its failures of this minute. Never throws. */
   async count(source: string): Promise<number> {
-    const minute = Math.floor(this.#nowMs() / WINDOW_MS);
+    const minute = Math.floor(clock.wallMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);
     this.#minute = minute;
     const bucket = Number.parseInt(hash('sha256', source).slice(0, 4), 16);
@@ -55,7 +53,7 @@ export class FailedLogins {
 
   /** Returns how much of the current minute is left. */
   leftMs(): number {
-    return WINDOW_MS - (this.#nowMs() % WINDOW_MS);
+    return WINDOW_MS - (clock.wallMs() % WINDOW_MS);
   }
 
   #raise(bucket: number, count: number): number {

@@ -9,19 +9,17 @@ const ASK_EVERY_MS = 60_000;
 /** The random key of the HMACs in public names (see PublicNames). All processes share it through Redis. */
 export class NameKey {
   readonly #control: Partition;
-  readonly #monotonicMs: () => number;
   #key: Buffer | undefined;
   #askAgainAtMs = 0;
   #loading: Promise<Buffer> | undefined;
 
-  constructor(control: Partition, monotonicMs: () => number = clock.monotonicMs) {
+  constructor(control: Partition) {
     this.#control = control;
-    this.#monotonicMs = monotonicMs;
   }
 
   /** Throws StorageUnavailable if Redis does not answer, unless this process already has the key. */
   async load(): Promise<Buffer> {
-    if (this.#key && this.#monotonicMs() < this.#askAgainAtMs) return this.#key;
+    if (this.#key && clock.monotonicMs() < this.#askAgainAtMs) return this.#key;
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;
     });
@@ -29,7 +27,7 @@ export class NameKey {
   }
 
   async #load(): Promise<Buffer> {
-    this.#askAgainAtMs = this.#monotonicMs() + ASK_EVERY_MS;
+    this.#askAgainAtMs = clock.monotonicMs() + ASK_EVERY_MS;
     // The script stores the given key only if Redis has none. So a Redis that has lost the key gets it back from this
     // process, and public names stay the same.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });

@@ -28,7 +28,6 @@ export interface NonceKey {
  */
 export class NonceKeys {
   readonly #control: Partition;
-  readonly #monotonicMs: () => number;
   #keys: readonly NonceKey[] = [];
   /**
    * The value of `Partition.connections` when the keys were fetched. If the value is higher now, this process has
@@ -41,14 +40,13 @@ export class NonceKeys {
   #triedAtMs = Number.NEGATIVE_INFINITY;
   #loading: Promise<void> | undefined;
 
-  constructor(control: Partition, monotonicMs: () => number = clock.monotonicMs) {
+  constructor(control: Partition) {
     this.#control = control;
-    this.#monotonicMs = monotonicMs;
   }
 
   /** Returns the time by Redis's clock. It is meaningless before the first `load`. */
   nowMs(): number {
-    return this.#monotonicMs() + this.#offsetMs;
+    return clock.monotonicMs() + this.#offsetMs;
   }
 
   /**
@@ -58,7 +56,7 @@ export class NonceKeys {
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
     // Errors are ignored: the known keys last for another hour, and a later call tries again.
-    if (this.#monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
+    if (clock.monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
     const hour = Math.floor(this.nowMs() / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && !each.replaced)?.key;
   }
@@ -85,11 +83,11 @@ export class NonceKeys {
    * it with a key that this process does not have yet.
    */
   async refresh(): Promise<void> {
-    if (this.#monotonicMs() >= this.#triedAtMs + MIN_REFRESH_MS) await this.load();
+    if (clock.monotonicMs() >= this.#triedAtMs + MIN_REFRESH_MS) await this.load();
   }
 
   async #load(): Promise<void> {
-    this.#triedAtMs = this.#monotonicMs();
+    this.#triedAtMs = clock.monotonicMs();
     this.#askAgainAtMs = this.#triedAtMs + RETRY_MS;
     const connection = this.#control.connections;
     const { nowMs, keys } = await this.#control.run('nonce_keys', {
@@ -103,7 +101,7 @@ export class NonceKeys {
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;
-    this.#offsetMs = nowMs - this.#monotonicMs();
-    this.#askAgainAtMs = this.#monotonicMs() + ASK_EVERY_MS;
+    this.#offsetMs = nowMs - clock.monotonicMs();
+    this.#askAgainAtMs = clock.monotonicMs() + ASK_EVERY_MS;
   }
 }

@@ -19,7 +19,6 @@ export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
-  readonly #nowMs: () => number;
   /**
    * For each partition (by index) whose Redis stored too much (more than the high mark) at the last measurement: the
    * time (ms) since which every measurement has found that.
@@ -37,12 +36,10 @@ export class StorageGuard {
     partitions: Partitions,
     limits: MemoryLimits,
     onFull: (aboveMark: readonly Partition[]) => void,
-    nowMs = clock.monotonicMs,
   ) {
     this.#partitions = partitions;
     this.#limits = limits;
     this.#onFull = onFull;
-    this.#nowMs = nowMs;
   }
 
   /**
@@ -75,7 +72,7 @@ export class StorageGuard {
   }
 
   get #isFresh(): boolean {
-    return this.#nowMs() - this.#measuredAtMs < FRESH_MS;
+    return clock.monotonicMs() - this.#measuredAtMs < FRESH_MS;
   }
 
   #decide(partition: Partition): undefined {
@@ -106,7 +103,7 @@ export class StorageGuard {
   }
 
   #note(aboveMark: readonly Partition[]): void {
-    this.#measuredAtMs = this.#nowMs();
+    this.#measuredAtMs = clock.monotonicMs();
     const before = new Map(this.#aboveMarkSinceMs);
     this.#aboveMarkSinceMs.clear();
     for (const { index } of aboveMark)

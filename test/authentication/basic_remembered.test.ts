@@ -9,6 +9,7 @@ import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { Credentials } from '../../src/authentication/credentials.ts';
 import { ha1 } from '../../src/authentication/digests.ts';
 import type { Verdict } from '../../src/authentication/verdict.ts';
+import { clock } from '../../src/clock.ts';
 import { basic } from './guarded_server.ts';
 
 setFlagsFromString('--expose-gc');
@@ -29,11 +30,15 @@ const scopesIn = (verdict: Verdict) =>
 class Judge {
   nowMs = 1;
   stored: Client = client('old');
-  readonly #directory = new ClientDirectory(
-    { find: async (token) => (token === TOKEN ? { ...this.stored } : undefined) },
-    () => this.nowMs,
-  );
+  readonly #directory = new ClientDirectory({
+    find: async (token) => (token === TOKEN ? { ...this.stored } : undefined),
+  });
   readonly #basic = new Basic(new Credentials('the-root-key', this.#directory), this.#directory);
+
+  constructor() {
+    // `mock.method` would keep a record of each call, and tests below measure memory.
+    clock.monotonicMs = () => this.nowMs;
+  }
 
   async of(authorization: string): Promise<Verdict> {
     return this.#basic.judge({ headers: { authorization } } as IncomingMessage);

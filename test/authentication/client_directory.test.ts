@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import type { Client } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { clock } from '../../src/clock.ts';
 
 const billing: Client = { token: 'billing', name: 'billing', ha1: null };
 
@@ -9,7 +10,11 @@ const billing: Client = { token: 'billing', name: 'billing', ha1: null };
 class Rig {
   nowMs = 1;
   readonly asked: { token: string; answer: (client?: Client) => void; fail: (error: Error) => void }[] = [];
-  readonly directory = new ClientDirectory({ find: (token) => this.#find(token) }, () => this.nowMs);
+  readonly directory = new ClientDirectory({ find: (token) => this.#find(token) });
+
+  constructor(t: TestContext) {
+    t.mock.method(clock, 'monotonicMs', () => this.nowMs);
+  }
 
   #find(token: string): Promise<Client | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<Client | undefined>();
@@ -18,8 +23,8 @@ class Rig {
   }
 }
 
-test('the directory reads a client once for all lookups at the same time and in the next second', async () => {
-  const rig = new Rig();
+test('the directory reads a client once for all lookups at the same time and in the next second', async (t) => {
+  const rig = new Rig(t);
   const found = [rig.directory.find('billing'), rig.directory.find('billing')];
   assert.equal(rig.directory.cached('billing'), undefined);
   rig.asked[0]?.answer(billing);
@@ -30,8 +35,8 @@ test('the directory reads a client once for all lookups at the same time and in 
   assert.equal(rig.asked.length, 1);
 });
 
-test('the directory counts the second from the start of the lookup, and reads again after it', async () => {
-  const rig = new Rig();
+test('the directory counts the second from the start of the lookup, and reads again after it', async (t) => {
+  const rig = new Rig(t);
   const found = rig.directory.find('billing');
   rig.nowMs = 600;
   rig.asked[0]?.answer(billing);
@@ -43,8 +48,8 @@ test('the directory counts the second from the start of the lookup, and reads ag
   assert.equal(await again, undefined);
 });
 
-test('the directory does not share a lookup older than a second, since its answer may precede a removal', async () => {
-  const rig = new Rig();
+test('the directory does not share a lookup older than a second, since its answer may precede a removal', async (t) => {
+  const rig = new Rig(t);
   const slow = rig.directory.find('billing');
   rig.nowMs = 1002;
   const quick = rig.directory.find('billing');
@@ -55,8 +60,8 @@ test('the directory does not share a lookup older than a second, since its answe
   assert.equal(rig.directory.cached('billing'), undefined);
 });
 
-test('the directory remembers neither unknown tokens nor failures', async () => {
-  const rig = new Rig();
+test('the directory remembers neither unknown tokens nor failures', async (t) => {
+  const rig = new Rig(t);
   const unknown = rig.directory.find('nobody');
   rig.asked[0]?.answer(undefined);
   assert.equal(await unknown, undefined);
@@ -67,8 +72,9 @@ test('the directory remembers neither unknown tokens nor failures', async () => 
   assert.equal(rig.asked.length, 3);
 });
 
-test('the directory remembers the latest 10,000 clients', async () => {
-  const directory = new ClientDirectory({ find: async (token) => ({ ...billing, token }) }, () => 1);
+test('the directory remembers the latest 10,000 clients', async (t) => {
+  t.mock.method(clock, 'monotonicMs', () => 1);
+  const directory = new ClientDirectory({ find: async (token) => ({ ...billing, token }) });
   for (let index = 0; index <= 10_000; index += 1) await directory.find(`billing--${index}`);
   assert.equal(directory.cached('billing--0'), undefined);
   assert.equal(directory.cached('billing--1')?.token, 'billing--1');

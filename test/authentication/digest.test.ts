@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, mock, test } from 'node:test';
 import { expectedResponse } from '../../src/authentication/digest_answer.ts';
+import { clock } from '../../src/clock.ts';
 import { answerParameters, challengeFor, header, type Parameters, parametersOf } from './digest_client.ts';
 import { FIXED_TOKEN, GuardedServer, ROOT_KEY } from './guarded_server.ts';
 
 let aheadMs = 0;
-const server = new GuardedServer({ monotonicMs: () => performance.now() + aheadMs });
+mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs);
+const server = new GuardedServer();
 let token: string;
 let secret: string;
 

@@ -5,6 +5,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
+import { clock } from '../../src/clock.ts';
 
 const redis = new TestStore();
 const FIXED = 'fixed--1';
@@ -49,12 +50,13 @@ describe('a public name', () => {
     assert.equal(new Set(names).size, 1);
   });
 
-  test('stays when Redis has lost its key', async () => {
-    let nowMs = 0;
-    const names = new PublicNames(clients(), new NameKey(redis.store, () => nowMs));
+  test('stays when Redis has lost its key', async (t) => {
+    let aheadMs = 0;
+    t.mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs);
+    const names = new PublicNames(clients(), key());
     const before = await nameOf(FIXED, names);
     await redis.flush();
-    nowMs += 60_000;
+    aheadMs = 60_000;
     assert.equal(await nameOf(FIXED, names), before);
     assert.equal(await nameOf(FIXED), before);
   });

@@ -12,6 +12,7 @@ import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.t
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
+import { clock } from '../../src/clock.ts';
 import { createApp } from '../../src/http/app.ts';
 import { Copies } from '../../src/publishing/copies.ts';
 import { publishApi } from '../../src/publishing/publish_api.ts';
@@ -24,15 +25,16 @@ const LONG = `[${Array(1000).fill('{"type":"noop","url":"https://app.example.com
 
 beforeEach(() => redis.flush());
 
-/** Starts a web whose long bodies wait for their turn until `goOn`. `nowMs` is the clock of its directory of clients. */
+/** Starts a web whose long bodies wait for their turn until `goOn`. */
 async function slowWeb(t: TestContext) {
   const clients = new Clients(redis.store, []);
   await clients.register('pub', 'pub');
-  const time = { nowMs: 1 };
+  let aheadMs = 0;
+  t.mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs);
   const turns = Promise.withResolvers<void>();
   let waiting = 0;
   const log = pino({ level: 'silent' });
-  const directory = new ClientDirectory(clients, () => time.nowMs);
+  const directory = new ClientDirectory(clients);
   const authentication = buildAuthentication({
     ...{ rootKey: 'root', clients: directory, log, store: redis.store },
   });
@@ -69,7 +71,7 @@ async function slowWeb(t: TestContext) {
       return () => answer;
     },
     laterThanCached: () => {
-      time.nowMs += 1001;
+      aheadMs += 1001;
     },
     goOn: () => turns.resolve(),
   };

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, mock, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
+import { clock } from '../../src/clock.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { StorageGuard } from '../../src/publishing/storage_guard.ts';
 import { infoNumber, LASTING_SHORTAGE_MS, readMemory } from '../../src/store/memory.ts';
@@ -18,18 +19,13 @@ const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 2 * MB };
 const FRESH_MS = 250;
 
 let nowMs = 0;
+mock.method(clock, 'monotonicMs', () => nowMs);
 let timesFull = 0;
 let guard: StorageGuard;
 /** Number of `INFO` commands that `looks` itself has sent, because Redis counts them too. */
 let countsAsked = 0;
 
-const guardOf = (store: Partition) =>
-  new StorageGuard(
-    new Partitions(store),
-    LIMITS,
-    () => void timesFull++,
-    () => nowMs,
-  );
+const guardOf = (store: Partition) => new StorageGuard(new Partitions(store), LIMITS, () => void timesFull++);
 const fill = () => redis.store.redis.setrange('filler', 17.5 * MB, 'x');
 const free = () => redis.store.redis.del('filler');
 
@@ -191,12 +187,7 @@ test('of two Redises only the full one refuses, and only its partitions are to f
   const roomy = new Partition(spare.store.redis, { index: 1 });
   const apart = new Apart(redis.store, roomy);
   const freed: number[][] = [];
-  guard = new StorageGuard(
-    apart,
-    LIMITS,
-    (short) => freed.push(short.map(({ index }) => index)),
-    () => nowMs,
-  );
+  guard = new StorageGuard(apart, LIMITS, (short) => freed.push(short.map(({ index }) => index)));
   await fill();
   passes();
   await until(() => freed.length === 1);

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, mock, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { commands } from '../../../harness/redis/script_calls.ts';
 import { openStore, TestStore } from '../../../harness/redis/store.ts';
 import { FailedLogins, MAX_FAILURES } from '../../../src/authentication/failed_logins.ts';
+import { clock } from '../../../src/clock.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 import {
   type Answer,
@@ -15,8 +16,9 @@ import {
 
 const failures: string[] = [];
 // Two web processes behind one router, which forwards the caller's address. The clock stands still, so no minute ends.
-const wallMs = () => Date.UTC(2026, 0, 1);
-const options = { proxies: 1, wallMs, failed: (reason: string) => void failures.push(reason) };
+let wallMs = Date.UTC(2026, 0, 1);
+mock.method(clock, 'wallMs', () => wallMs);
+const options = { proxies: 1, failed: (reason: string) => void failures.push(reason) };
 const one = new GuardedServer(options);
 const other = new GuardedServer(options, one.redis);
 let address = 0;
@@ -154,7 +156,7 @@ const { log, lines } = capturedLog();
 test('while Redis is away failures keep no caller out, and no caller waits', async () => {
   const away = await openStore(one.redis.redis.url);
   away.redis.disconnect();
-  const counts = new FailedLogins(away, 3, log, () => 1000);
+  const counts = new FailedLogins(away, 3, log);
   const counted = [];
   for (let i = 0; i < 5; i++) counted.push(await counts.count('192.0.2.1'));
   assert.deepEqual(counted, [1, 2, 3, 4, 5], 'each process counts by itself');
@@ -166,8 +168,7 @@ describe('the counters of failures', () => {
   beforeEach(() => redis.flush());
 
   test('take at most 300 kB of Redis, however many addresses there are', async () => {
-    let nowMs = Date.UTC(2026, 0, 1);
-    const counts = new FailedLogins(redis.store, 100, log, () => nowMs);
+    const counts = new FailedLogins(redis.store, 100, log);
     for (let i = 0; i < 20; i++)
       await Promise.all(
         Array.from({ length: 1000 }, (_, index) => counts.count(`10.${i}.${index >> 8}.${index & 255}`)),
@@ -178,12 +179,12 @@ describe('the counters of failures', () => {
     assert.ok(Number(await connection.memory('USAGE', key)) <= 300_000);
     const ttlMs = await connection.pttl(key);
     assert.ok(ttlMs > 60_000 && ttlMs <= 120_000, `${ttlMs} ms`);
-    nowMs += 60_000;
+    wallMs += 60_000;
     assert.equal(await counts.count('10.0.0.0'), 1, 'they start anew a minute later');
   });
 
   test('of an address that is already refused cost no call of Redis', async () => {
-    const counts = new FailedLogins(redis.store, 3, log, () => 1000);
+    const counts = new FailedLogins(redis.store, 3, log);
     const before = await commands(redis.store);
     for (let i = 0; i < 100; i++) await counts.count('192.0.2.1');
     assert.equal((await commands(redis.store)) - before, 3 * 2, 'BITFIELD and PEXPIRE, three times');

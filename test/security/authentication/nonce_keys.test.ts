@@ -1,24 +1,29 @@
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
+import { beforeEach, mock, test } from 'node:test';
 import { scriptCalls } from '../../../harness/redis/script_calls.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { until } from '../../../harness/until.ts';
 import { NonceKeys } from '../../../src/authentication/nonce_keys.ts';
 import { NonceUses } from '../../../src/authentication/nonce_uses.ts';
 import { Nonces } from '../../../src/authentication/nonces.ts';
+import { clock } from '../../../src/clock.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 
 const HOUR_MS = 3_600_000;
 const redis = new TestStore();
+let aheadMs = 0;
+mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs);
 
-beforeEach(() => redis.flush());
+beforeEach(async () => {
+  aheadMs = 0;
+  await redis.flush();
+});
 
-/** Makes the nonce keys and nonces of one process, with a clock that the test moves. */
+/** Makes the nonce keys and nonces of one process. */
 async function process() {
-  const clock = { aheadMs: 0 };
-  const keys = new NonceKeys(redis.store, () => performance.now() + clock.aheadMs);
+  const keys = new NonceKeys(redis.store);
   await keys.load();
-  return { clock, keys, nonces: new Nonces(keys, new NonceUses(redis.store)) };
+  return { keys, nonces: new Nonces(keys, new NonceUses(redis.store)) };
 }
 
 test('processes that share a Redis share the keys, which are random and not the root key', async () => {
@@ -43,7 +48,7 @@ test('keys that Redis has lost are replaced: their nonces are old, even of a pro
   const next = one.nonces.issue();
   assert.equal(await one.nonces.consume(next, '00000001', 'shop'), 'consumed');
   assert.equal(other.nonces.check(next), 'unknown');
-  other.clock.aheadMs = 100;
+  aheadMs = 100;
   await other.keys.refresh();
   assert.deepEqual([other.nonces.check(next), other.nonces.check(nonce)], ['fresh', 'old']);
 });
@@ -72,9 +77,9 @@ test('keys of an earlier release, which noted no run of Redis, stay', async () =
 });
 
 test('each hour has a key of its own, known before the hour begins', async () => {
-  const { clock, keys, nonces } = await process();
+  const { keys, nonces } = await process();
   const first = keys.current();
-  clock.aheadMs = HOUR_MS;
+  aheadMs = HOUR_MS;
   // The process has the second key already, without asking Redis again.
   const second = keys.current();
   assert.ok(first && second && !first.equals(second));
@@ -97,14 +102,17 @@ test('keys of more than a day ago are forgotten, everywhere', async () => {
 
 test('the time is that of Redis: a process whose clock is hours off issues good nonces', async () => {
   const right = await process();
-  const keys = new NonceKeys(redis.store, () => performance.now() + 5 * HOUR_MS);
-  await keys.load();
-  const nonces = new Nonces(keys, new NonceUses(redis.store));
-  assert.equal(right.nonces.check(nonces.issue()), 'fresh');
-  assert.equal(nonces.check(right.nonces.issue()), 'fresh');
+  const nonceOfRight = right.nonces.issue();
+  aheadMs = 5 * HOUR_MS;
+  const wrong = await process();
+  const nonceOfWrong = wrong.nonces.issue();
+  assert.equal(wrong.nonces.check(nonceOfRight), 'fresh');
+  // From here on, the other process acts again.
+  aheadMs = 0;
+  assert.equal(right.nonces.check(nonceOfWrong), 'fresh');
 });
 
-for (const [leap, aheadMs] of [
+for (const [leap, leapMs] of [
   ['forward, as after a machine was suspended', -10 * 60_000],
   ['back', 10 * 60_000],
 ] as const) {
@@ -112,8 +120,8 @@ for (const [leap, aheadMs] of [
     // The bus has run for more than an hour.
     const { redis: connection, keys } = redis.store;
     await connection.hset(keys.digest_keys(), { [Math.floor(Date.now() / HOUR_MS) - 1]: 'k'.repeat(32) });
-    const { clock, nonces } = await process();
-    clock.aheadMs = aheadMs;
+    const { nonces } = await process();
+    aheadMs = leapMs;
     const nonce = nonces.issue();
     assert.equal(nonces.check(nonce), 'fresh', 'the process does not know of the leap yet');
     assert.equal(await nonces.consume(nonce, '00000001', 'shop'), 'expired');
@@ -125,19 +133,19 @@ for (const [leap, aheadMs] of [
 }
 
 test('keys are asked for once a minute, and whoever has some goes on while Redis is away', async () => {
-  const { clock, keys, nonces } = await process();
+  const { keys, nonces } = await process();
   const calls = () => scriptCalls(redis.store);
   const before = await calls();
   for (let i = 0; i < 100; i++) nonces.issue();
   assert.equal(await calls(), before);
-  clock.aheadMs = 61_000;
+  aheadMs = 61_000;
   for (let i = 0; i < 100; i++) nonces.issue();
   await until(async () => (await calls()) === before + 1);
 
   await redis.redis.kill('SIGKILL');
-  clock.aheadMs += 61_000;
+  aheadMs += 61_000;
   assert.equal(nonces.check(nonces.issue()), 'fresh');
-  clock.aheadMs += 2 * HOUR_MS;
+  aheadMs += 2 * HOUR_MS;
   assert.equal(keys.current(), undefined);
   await assert.rejects(nonces.prepare(), StorageUnavailable);
   await redis.redis.restart();

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
-import { describe, test } from 'node:test';
+import { before, describe, mock, test } from 'node:test';
 import { MAX_FAILURES } from '../../../src/authentication/failed_logins.ts';
+import { clock } from '../../../src/clock.ts';
 import { readConfig } from '../../../src/config.ts';
 import { Proxies, sourceOf } from '../../../src/routing/proxies.ts';
 import { basic, GuardedServer } from '../../authentication/guarded_server.ts';
@@ -133,9 +134,9 @@ describe('how many routers there are', () => {
 
 describe('a caller who forges X-Forwarded-For', () => {
   // The clock stands still, so that the minute of the limit does not end during the test.
-  const wallMs = () => Date.UTC(2026, 0, 1);
-  const behindRouter = new GuardedServer({ proxies: 1, wallMs });
-  const direct = new GuardedServer({ wallMs });
+  before(() => void mock.method(clock, 'wallMs', () => Date.UTC(2026, 0, 1)));
+  const behindRouter = new GuardedServer({ proxies: 1 });
+  const direct = new GuardedServer();
 
   test('is counted as who it is', async () => {
     for (const [server, appended] of [
