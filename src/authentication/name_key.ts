@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { clock } from '../clock.ts';
+import { sharing } from '../sharing.ts';
 import type { Partition } from '../store/partition.ts';
 
 const KEY_BYTES = 32;
@@ -11,7 +12,7 @@ export class NameKey {
   readonly #control: Partition;
   #key: Buffer | undefined;
   #askAgainAtMs = 0;
-  #loading: Promise<Buffer> | undefined;
+  readonly #sharedLoad = sharing(() => this.#load());
 
   constructor(control: Partition) {
     this.#control = control;
@@ -20,10 +21,7 @@ export class NameKey {
   /** Throws StorageUnavailable if Redis does not answer, unless this process already has the key. */
   async load(): Promise<Buffer> {
     if (this.#key && clock.monotonicMs() < this.#askAgainAtMs) return this.#key;
-    this.#loading ??= this.#load().finally(() => {
-      this.#loading = undefined;
-    });
-    return this.#loading;
+    return this.#sharedLoad();
   }
 
   async #load(): Promise<Buffer> {

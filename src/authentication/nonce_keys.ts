@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { clock } from '../clock.ts';
+import { sharing } from '../sharing.ts';
 import type { Partition } from '../store/partition.ts';
 
 const HOUR_MS = 3_600_000;
@@ -38,7 +39,7 @@ export class NonceKeys {
   #offsetMs = 0;
   #askAgainAtMs = 0;
   #triedAtMs = Number.NEGATIVE_INFINITY;
-  #loading: Promise<void> | undefined;
+  readonly #sharedLoad = sharing(() => this.#load());
 
   constructor(control: Partition) {
     this.#control = control;
@@ -72,10 +73,7 @@ export class NonceKeys {
 
   /** Fetches the keys. Throws StorageUnavailable. */
   load(): Promise<void> {
-    this.#loading ??= this.#load().finally(() => {
-      this.#loading = undefined;
-    });
-    return this.#loading;
+    return this.#sharedLoad();
   }
 
   /**

@@ -1,5 +1,6 @@
 import { clock } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
+import { sharing } from '../sharing.ts';
 import { LASTING_SHORTAGE_MS, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -26,7 +27,7 @@ export class StorageGuard {
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
   #measuredAtMs = Number.NEGATIVE_INFINITY;
-  #measuring: Promise<void> | undefined;
+  readonly #sharedMeasuring = sharing(() => this.#measureAll());
 
   /**
    * `onFull` is called after each measurement that found a Redis with too much data (more than the high mark). It gets
@@ -47,7 +48,7 @@ export class StorageGuard {
    * nothing has been measured yet. If the last measurement is old, reading this property begins a new one.
    */
   get maxBytes(): number {
-    if (!this.#isFresh) this.#measuring ??= this.#measureAll();
+    if (!this.#isFresh) void this.#sharedMeasuring();
     return this.#maxBytes;
   }
 
@@ -57,8 +58,8 @@ export class StorageGuard {
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
-    this.#measuring ??= this.#measureAll();
-    return this.#isFull(partition) ? this.#measuring.then(() => this.#decide(partition)) : undefined;
+    const measuring = this.#sharedMeasuring();
+    return this.#isFull(partition) ? measuring.then(() => this.#decide(partition)) : undefined;
   }
 
   /** Does the same as `check`, for the partition in which a topic lives. */
@@ -90,7 +91,6 @@ export class StorageGuard {
     if (measured.length > 0) this.#maxBytes = Math.min(...measured.map(({ memory }) => memory.max));
     const aboveMark = measured.filter(({ memory }) => memory.used > memory.highMark);
     this.#note(aboveMark.flatMap(({ partitions }) => partitions));
-    this.#measuring = undefined;
   }
 
   /**

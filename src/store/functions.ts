@@ -1,6 +1,7 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
+import { sharing } from '../sharing.ts';
 import type { ScriptArgument, ScriptReply } from './contract.ts';
 import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
@@ -36,7 +37,7 @@ export class Functions {
   readonly #log: Log | undefined;
   readonly #replicas: Replicas | undefined;
   #warned = false;
-  #loading: Promise<boolean> | undefined;
+  readonly #sharedLoad = sharing((redis: Redis) => this.#load(redis));
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
   /**
@@ -83,10 +84,7 @@ export class Functions {
    * again does no harm.
    */
   load(redis: Redis): Promise<boolean> {
-    this.#loading ??= this.#load(redis).finally(() => {
-      this.#loading = undefined;
-    });
-    return this.#loading;
+    return this.#sharedLoad(redis);
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { Cluster, Redis } from 'ioredis';
 import { clock, sleep } from '../clock.ts';
 import type { Log } from '../log.ts';
+import { sharing } from '../sharing.ts';
 
 /** Minimum time between two refreshes of the table that says which master has which slots. */
 const REFRESH_MS = 100;
@@ -22,7 +23,7 @@ export class RedisCluster {
   readonly #log: Log;
   #connections = 0;
   #connectionName: string | undefined;
-  #refreshing: Promise<void> | undefined;
+  readonly #sharedRefresh = sharing(() => this.#refresh());
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
   /** `cluster` must be new. Otherwise some of its events would already be over. */
@@ -70,10 +71,7 @@ export class RedisCluster {
 
   /** Asks which master has which slots, at most once in REFRESH_MS. Resolves even if no node answers. */
   refresh(): Promise<void> {
-    this.#refreshing ??= this.#refresh().finally(() => {
-      this.#refreshing = undefined;
-    });
-    return this.#refreshing;
+    return this.#sharedRefresh();
   }
 
   /** Calls `listener` once, when the masters are known. */
