@@ -1,4 +1,5 @@
 import { eventSlices } from '../delivering/event_slices.ts';
+import { newestFirst, type Place } from '../delivering/place.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -8,29 +9,20 @@ import { type Delivery, deliveryOf } from './delivery.ts';
 /** Maximum batches that one script call returns. 100 take Redis about 2 ms. */
 const MAX_BATCHES_PER_CALL = 100;
 
-/**
- * The place of a batch in a listing, which is sorted by `placeMs`, then by id. `placeMs` (ms with three decimals) is
- * when the batch ended, or when it was opened if it has not ended.
- */
-export interface DeliveryPlace {
-  placeMs: number;
-  id: string;
-}
-
 interface Wanted {
   /** Tokens of subscribers. Undefined stands for all subscribers. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
-  /** Limits the listing to batches whose `placeMs` is at least `sinceMs` and less than `untilMs`. */
+  /** Limits the listing to batches whose `Place.atMs` is at least `sinceMs` and less than `untilMs`. */
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
-  after?: DeliveryPlace | undefined;
+  after?: Place | undefined;
 }
 
 interface DeliveryPage {
   deliveries: Delivery[];
   /** The place after which the next page begins. Undefined on the last page. */
-  next: DeliveryPlace | undefined;
+  next: Place | undefined;
   /** Number of batches, indexes and delivery logs that were searched for the page. */
   looked: number;
 }
@@ -65,9 +57,9 @@ export class Deliveries {
     }
   }
 
-  async #slice(wanted: Wanted, limit: number, after: DeliveryPlace | undefined): Promise<DeliveryPage> {
+  async #slice(wanted: Wanted, limit: number, after: Place | undefined): Promise<DeliveryPage> {
     const { clients, state, sinceMs = 0, untilMs } = wanted;
-    const place = { placeMs: after?.placeMs, placeId: after?.id };
+    const place = { placeMs: after?.atMs, placeId: after?.id };
     const args = { state, sinceMs, untilMs, ...place, limit };
     const pages = await Promise.all(
       this.#holding(clients).map(([partition, tokens]) =>
@@ -135,12 +127,6 @@ export class Deliveries {
   }
 }
 
-function placeOf(placeMs: string, id: string): DeliveryPlace {
-  return { placeMs: Number(placeMs), id };
-}
-
-function newestFirst(one: DeliveryPlace, other: DeliveryPlace): number {
-  if (one.placeMs !== other.placeMs) return other.placeMs - one.placeMs;
-  if (one.id === other.id) return 0;
-  return one.id < other.id ? 1 : -1;
+function placeOf(placeMs: string, id: string): Place {
+  return { atMs: Number(placeMs), id };
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { readPlace } from '../delivering/place.ts';
 import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, TIME } from '../routing/paging.ts';
@@ -12,7 +13,7 @@ import {
   subscribersOf,
   withOwners,
 } from '../subscribing/asked_subscribers.ts';
-import type { Deliveries, DeliveryPlace } from './deliveries.ts';
+import type { Deliveries } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
 
@@ -86,7 +87,7 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
         const { state, since, until } = asked;
         const wanted = { clients: tokens, state, sinceMs: since, untilMs: until, after: before };
         const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
-        const place = page.next && `${page.next.placeMs.toFixed(3)}-${page.next.id}`;
+        const place = page.next && `${page.next.atMs.toFixed(3)}-${page.next.id}`;
         return {
           ...ok(await withOwners(parts, caller, page.deliveries)),
           headers: place === undefined ? place : nextLink(path, { ...asked, limit, before: place }),
@@ -124,9 +125,4 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       },
     }),
   ];
-}
-
-function readPlace(text: string): DeliveryPlace {
-  const dash = text.indexOf('-');
-  return { placeMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };
 }

@@ -4,6 +4,7 @@ import type { Keyspace } from '../../store/keys.ts';
 import type { Commands } from '../../store/partition.ts';
 import { pairsOf, replies } from '../../store/replies.ts';
 import { BATCH_HEADER_LENGTH } from '../batch.ts';
+import type { Place } from '../place.ts';
 
 /** A dead letter as listings show it. `id` is the id of its batch. Times are in ms, by Redis's clock. */
 export const DEAD_LETTER = z
@@ -22,17 +23,6 @@ export const DEAD_LETTER = z
   })
   .register(NAMED, { name: 'DeadLetter' });
 export type DeadLetter = z.infer<typeof DEAD_LETTER>;
-
-/** The position of a dead letter in listings, which are sorted by these two fields. */
-export interface Place {
-  diedAtMs: number;
-  id: string;
-}
-
-/** Compares two dead letters for listings: the newest first, then descending ids, as Redis sorts them. */
-export function newestFirst(one: Place, other: Place): number {
-  return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
-}
 
 /**
  * Reads the dead letters with these ids by one pipeline, in the order of the ids. Undefined stands for one that is
@@ -100,16 +90,13 @@ export async function placesIn(
   { sinceMs, untilMs }: Period = {},
   after?: Place,
 ): Promise<Place[]> {
-  const from = after ? `(${after.diedAtMs}` : (untilMs ?? '+inf');
+  const from = after ? `(${after.atMs}` : (untilMs ?? '+inf');
   const [tied, older] = await Promise.all([
     // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters of the given millisecond are read. They
     // are few: a script call makes at most one dead letter, except `sweep_batches`, which makes about 300.
-    after ? redis.zrevrangebyscore(index, after.diedAtMs, after.diedAtMs) : [],
+    after ? redis.zrevrangebyscore(index, after.atMs, after.atMs) : [],
     redis.zrevrangebyscore(index, from, sinceMs ?? '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);
   const same = tied.flatMap((id) => (after && id < after.id ? { ...after, id } : []));
-  return [...same, ...pairsOf(older).map(([id, diedAt]) => ({ id, diedAtMs: Number(diedAt) }))].slice(
-    0,
-    count,
-  );
+  return [...same, ...pairsOf(older).map(([id, diedAt]) => ({ id, atMs: Number(diedAt) }))].slice(0, count);
 }

@@ -4,8 +4,8 @@ import { parameters } from '../../routing/query.ts';
 import type { Input } from '../../routing/route.ts';
 import { oneOf } from '../../routing/schemas.ts';
 import { askedFields } from '../../subscribing/asked_subscribers.ts';
+import { readPlace } from '../place.ts';
 import { DEATH_REASONS } from '../settlement.ts';
-import type { Place } from './dead_letter.ts';
 
 /** The word for the listed things in descriptions and errors. */
 export const WHAT = 'dead letters';
@@ -41,8 +41,3 @@ export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
     whole: 'there is no such dead letter of yours; it may have been retried, purged or dropped',
   },
 };
-
-function readPlace(text: string): Place {
-  const dash = text.indexOf('-');
-  return { diedAtMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };
-}

@@ -6,15 +6,9 @@ import type { Partitions } from '../../store/partitions.ts';
 import { replies } from '../../store/replies.ts';
 import type { AttemptReport } from '../attempt_report.ts';
 import { eventSlices } from '../event_slices.ts';
+import { newestFirst, type Place } from '../place.ts';
 import type { DeathReason } from '../settlement.ts';
-import {
-  type DeadLetter,
-  newestFirst,
-  type Period,
-  type Place,
-  placesIn,
-  readLetters,
-} from './dead_letter.ts';
+import { type DeadLetter, type Period, placesIn, readLetters } from './dead_letter.ts';
 
 /**
  * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Sending commands one

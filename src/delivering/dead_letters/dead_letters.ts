@@ -88,7 +88,7 @@ export class DeadLetters {
     const [place] = await this.#partitions
       .ofSubscriber(token)
       .command((redis, keys) => placesIn(redis, keys.dead_letters_of(token), 1));
-    return place?.diedAtMs ?? 0;
+    return place?.atMs ?? 0;
   }
 
   /**

@@ -71,7 +71,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const count = limit ?? DEFAULT_LISTED;
         const { tokens, priceInCalls } = await subscribersAsked(parts, caller, query, WHAT);
         const { letters, next, looked } = await listDeadLetters(partitions, tokens, count, before, filter);
-        const place = next && `${next.diedAtMs}-${next.id}`;
+        const place = next && `${next.atMs}-${next.id}`;
         const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
         return {
           ...ok(await withOwners(parts, caller, letters)),

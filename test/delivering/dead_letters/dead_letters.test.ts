@@ -8,13 +8,14 @@ import { buryAll, readDeadLetters } from '../../../harness/scripts/dead_letters.
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { longName, shortName } from '../../../harness/scripts/names.ts';
 import { attemptJson } from '../../../src/delivering/attempt.ts';
-import type { DeadLetter, Place } from '../../../src/delivering/dead_letters/dead_letter.ts';
+import type { DeadLetter } from '../../../src/delivering/dead_letters/dead_letter.ts';
 import {
   eventsOfLetter,
   findDeadLetter,
   listDeadLetters,
 } from '../../../src/delivering/dead_letters/dead_letter_reading.ts';
 import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
+import type { Place } from '../../../src/delivering/place.ts';
 import { eventText } from '../../../src/publishing/event.ts';
 import type { Arguments, ScriptName } from '../../../src/store/contracts.ts';
 import type { Partition } from '../../../src/store/partition.ts';
@@ -122,7 +123,7 @@ describe('the list', () => {
     await deaths('alice', 'a', 4);
     await diedAt('alice', THEN_MS, 'a1', 'a2', 'a3', 'a4');
     const { next } = await listDeadLetters(partitions(), ['alice'], 2);
-    assert.deepEqual(next, { diedAtMs: THEN_MS, id: longName('a3') });
+    assert.deepEqual(next, { atMs: THEN_MS, id: longName('a3') });
     await deadLetters().purge(longName('a3'));
     assert.deepEqual(names((await listDeadLetters(partitions(), ['alice'], 2, next)).letters), ['a2', 'a1']);
   });
