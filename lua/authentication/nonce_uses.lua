@@ -66,7 +66,7 @@ return function(call, args)
   digest_keys.replace_after_restart(call)
   local quota = client_quota.begin(call, call.keys.nonce_quota, args.max_client_nonces, args.kept_ms)
   local key_of, outcomes = {}, {}
-  for use in args.uses do
+  for i, use in ipairs(args.uses) do
     local hour = math.floor(use.issued_at_ms / digest_keys.HOUR_MS)
     key_of[hour] = key_of[hour] or redis.call('HGET', call.keys.digest_keys(), hour)
     local outcome = 'replaced'
@@ -74,7 +74,7 @@ return function(call, args)
       outcome = is_in_time(call, use, args) and consume(call, quota, use, args.kept_ms) or 'expired'
       if outcome == 'replaced' then key_of = {} end
     end
-    outcomes[#outcomes + 1] = outcome
+    outcomes[i] = outcome
   end
   client_quota.store(quota)
   return outcomes

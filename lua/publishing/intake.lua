@@ -127,7 +127,8 @@ function intake.end_run(intake_state)
   intake_state.current_run = nil
 end
 
--- Adds a slice of events (a part of a list) to what the subscribers of a topic get at the end of this script call.
+-- Adds a slice of events (a part of a list) to what the subscribers of a topic get at the end of this script call. Keeps
+-- the table `events`, which the caller must not change afterwards.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -139,8 +140,7 @@ function intake.add(call, intake_state, topic, events)
     intake_state.current_run = append(run.owner and run or copy_of(run, topic), events)
   else
     intake.end_run(intake_state)
-    -- The run needs a table of its own, because the table `events` gets new values for the next publication.
-    intake_state.current_run = { list = events.list, first = events.first, last = events.last, owner = false }
+    intake_state.current_run = events
     intake_state.run_topic = topic
   end
 end

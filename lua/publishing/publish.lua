@@ -23,8 +23,7 @@ local storing = include('publishing/storing')
 
 return function(call, args)
   local intake_state, outcomes, subscribers = intake.begin(args), {}, {}
-  for publication in args.publications do
-    local i = #outcomes + 1
+  for i, publication in ipairs(args.publications) do
     outcomes[i], subscribers[i] = intake.take(call, intake_state, publication)
   end
   storing.store(call, args.uid_seed, intake_state)

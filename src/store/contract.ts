@@ -16,20 +16,14 @@ export type ScriptReply = Buffer | number | null | ScriptReply[];
  *   text counts as missing.
  *
  * `[shape]` describes a list of values of that shape. `{ field: shape }` describes an object with such fields, which is
- * a table in Lua. Field names are camelCase here and snake_case in Lua. Two shapes are for arguments only:
+ * a table in Lua. Field names are camelCase here and snake_case in Lua.
  *
- * - `slice`: a list of texts or bytes. Lua gets `{ list, first, last }`: ARGV itself, so that nothing is copied, and
- *   the positions of the first and the last item in ARGV.
- * - `{ each: shape }`: a list of objects, which must be the last argument. Lua gets an iterator that can be used once.
- *   It returns the same table for every object, with new values.
+ * `slice` is for arguments only. It describes a list of texts or bytes. Lua gets `{ list, first, last }`: ARGV itself,
+ * so that nothing is copied, and the positions of the first and the last item in ARGV.
  */
-export type Shape = string | readonly [Shape] | RecordShape | EachShape;
+export type Shape = string | readonly [Shape] | RecordShape;
 export interface RecordShape {
   readonly [field: string]: Shape;
-}
-
-interface EachShape {
-  readonly each: RecordShape;
 }
 
 export interface Contract {
@@ -60,11 +54,9 @@ export type Sent<S> = S extends 'slice'
     ? Single<S, SentBytes>
     : S extends readonly [infer Item]
       ? readonly Sent<Item>[]
-      : S extends EachShape
-        ? readonly Sent<S['each']>[]
-        : { [K in Exclude<keyof S, OptionalField<S>>]: Sent<S[K]> } & {
-            [K in OptionalField<S>]?: Sent<S[K]>;
-          };
+      : { [K in Exclude<keyof S, OptionalField<S>>]: Sent<S[K]> } & {
+          [K in OptionalField<S>]?: Sent<S[K]>;
+        };
 type SentBytes = string | Buffer | Packed;
 
 /** The TypeScript type of a value of this shape that a script returns. */
@@ -75,10 +67,7 @@ export type Received<S> = S extends string
     : { -readonly [K in keyof S]: Received<S[K]> };
 
 export const isList = (shape: Shape): shape is readonly [Shape] => Array.isArray(shape);
-export const isEach = (shape: Shape): shape is EachShape =>
-  typeof shape === 'object' && 'each' in shape && typeof shape.each === 'object';
-export const isRecord = (shape: Shape): shape is RecordShape =>
-  typeof shape === 'object' && !isList(shape) && !isEach(shape);
+export const isRecord = (shape: Shape): shape is RecordShape => typeof shape === 'object' && !isList(shape);
 
 /** Returns the fields of an object in the order in which they are sent to Redis: single values first, then lists. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
@@ -99,7 +88,6 @@ type Write = (value: never, into: ScriptArgument[]) => void;
 export function writerOf(shape: Shape): Write {
   if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));
-  if (isEach(shape)) return writeList(writerOf(shape.each));
   if (isRecord(shape)) {
     const fields = fieldsInOrder(shape).map(([name, each]) => [name, writerOf(each)] as const);
     return (value: Record<string, never>, into) => {
@@ -130,7 +118,6 @@ export function readerOf(shape: Shape): (reply: ScriptReply) => unknown {
       return Object.fromEntries(fields.map(([name, read], index) => [name, read(values[index] ?? null)]));
     };
   }
-  if (isEach(shape)) throw new Error('a reply holds lists');
   if (shape.endsWith('?')) {
     const read = readerOf(shape.slice(0, -1));
     return (reply) => (reply === null ? undefined : read(reply));

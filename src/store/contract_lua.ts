@@ -1,12 +1,4 @@
-import {
-  type Contract,
-  fieldsInOrder,
-  isEach,
-  isList,
-  isRecord,
-  type RecordShape,
-  type Shape,
-} from './contract.ts';
+import { type Contract, fieldsInOrder, isList, isRecord, type RecordShape, type Shape } from './contract.ts';
 
 /** Returns the source of a Lua function that reads from ARGV what `writerOf` (contract.ts) has written. */
 export function luaArguments({ arguments: shape }: Contract): string {
@@ -62,7 +54,6 @@ function readRecord(shape: RecordShape, target: string): string[] {
 function readList(shape: Shape, target: string): string[] {
   if (shape === 'slice')
     return [`${target} = { list = argv, first = at + 1, last = at + argv[at] }`, `at = ${target}.last + 1`];
-  if (isEach(shape)) return readEach(shape.each, target);
   if (!isList(shape)) throw new Error('a record of arguments holds single values and lists');
   const [item] = shape;
   return [
@@ -77,36 +68,6 @@ function readList(shape: Shape, target: string): string[] {
     'list[i] = item',
     'end',
     `${target} = list`,
-    'end',
-  ];
-}
-
-/**
- * Returns lines of Lua that set `target` to an iterator over a list of objects. The iterator returns the same table for
- * every object, with new values, so a script must not keep the table.
- */
-function readEach(shape: RecordShape, target: string): string[] {
-  const fields = fieldsInOrder(shape);
-  const slices = fields.filter(([, each]) => each === 'slice');
-  const singles = fields.slice(0, -slices.length || undefined);
-  const empty = slices.map(([name]) => `${snakeCase(name)} = { list = argv, first = 0, last = 0 }`);
-  return [
-    `local left, item = ${converted('number', 'argv[at]')}, { ${[...singles.map(([name]) => `${snakeCase(name)} = false`), ...empty].join(', ')} }`,
-    'at = at + 1',
-    `${target} = function()`,
-    'if left == 0 then return end',
-    'left = left - 1',
-    ...singles.map(
-      ([name, each], index) =>
-        `item.${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
-    ),
-    `at = at + ${singles.length}`,
-    ...slices.flatMap(([name]) => [
-      `local slice = item.${snakeCase(name)}`,
-      'slice.first, slice.last = at + 1, at + argv[at]',
-      'at = slice.last + 1',
-    ]),
-    'return item',
     'end',
   ];
 }

@@ -21,9 +21,7 @@ export const authenticationContracts = {
       keptMs: 'number',
       aheadMs: 'number',
       maxClientNonces: 'number',
-      uses: {
-        each: { nonce: 'text', count: 'number', issuedAtMs: 'number', key: 'bytes', client: 'text' },
-      },
+      uses: [{ nonce: 'text', count: 'number', issuedAtMs: 'number', key: 'bytes', client: 'text' }],
     },
     reply: ['consumed|repeated|replaced|expired|old|too_many_nonces'],
   },

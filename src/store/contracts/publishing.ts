@@ -18,9 +18,9 @@ export const publishingContracts = {
     arguments: {
       uidSeed: 'text',
       ...LIMITS,
-      publications: {
-        each: { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
-      },
+      publications: [
+        { topic: 'text', client: 'text', digest: 'text?', fingerprint: 'bytes?', events: 'slice' },
+      ],
     },
     reply: {
       outcomes: [OUTCOMES],
