@@ -27,9 +27,9 @@ export interface PublishingParts<Limits = PublishLimits> {
   figures: PublishFigures;
   limits: Limits;
   /** Called if Redis is out of memory. It must free some memory at once. */
-  onFull?: () => void;
+  onFull: () => void;
   /** Gets each accepted publication, without its delayed events. */
-  onlooker?: Onlooker;
+  onlooker: Onlooker;
 }
 
 /**
@@ -52,7 +52,7 @@ export function groupCommit<Item extends Pick<Publication, 'topic' | 'client'>, 
     try {
       return await store(partition, group);
     } catch (error) {
-      if (error instanceof StorageFull) onFull?.();
+      if (error instanceof StorageFull) onFull();
       throw error;
     }
   };

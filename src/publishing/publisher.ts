@@ -47,7 +47,7 @@ export class Publisher {
       if (outcome !== 'accepted') continue;
       const publication = group[index] as Measured;
       const { topic, events, bytes } = publication;
-      onlooker?.note(publication);
+      onlooker.note(publication);
       copies.note(topic, subscribers);
       figures.published(topic, events.length, bytes);
     }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { publishingParts } from '../../harness/publishing.ts';
 import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
@@ -13,7 +14,6 @@ import { Joins } from '../../src/flow/joins/joins.ts';
 import { joinToken, uidSeed } from '../../src/ids.ts';
 import { createLog } from '../../src/log.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
-import { Copies } from '../../src/publishing/copies.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
@@ -64,9 +64,8 @@ class Process {
       limits: PUBLISH_LIMITS,
       log,
     });
-    const copies = new Copies(partitions);
     const limits = { ...PUBLISH_LIMITS, maxOutboxBytes };
-    this.publisher = new Publisher({ partitions, copies, figures, limits });
+    this.publisher = new Publisher(publishingParts(partitions, { limits }));
     this.topics = new Topics(partitions, this.outbox);
     this.joins = new Joins(partitions, { ...PUBLISH_LIMITS, ...JOIN_LIMITS });
     const letters = new DeadLetters(partitions, DEFAULTS, () => {});

@@ -7,14 +7,14 @@ import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
 import { pipelineParts } from '../../harness/http/pipeline.ts';
+import { publishingParts } from '../../harness/publishing.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
+import { DELAY_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { clock } from '../../src/clock.ts';
 import { createApp } from '../../src/http/app.ts';
-import { Copies } from '../../src/publishing/copies.ts';
 import { publishApi } from '../../src/publishing/publish_api.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
 import { DIALECTS } from '../../src/routing/dialect.ts';
@@ -38,15 +38,9 @@ async function slowWeb(t: TestContext) {
   const authentication = buildAuthentication({
     ...{ rootKey: 'root', clients: directory, log, store: redis.store },
   });
-  const partitions = new Partitions(redis.store);
   const routes = publishApi({
     ...{ authentication, dialect: DIALECTS.none, guard: { checkTopic: () => undefined } },
-    publisher: new Publisher({
-      partitions,
-      copies: new Copies(partitions),
-      figures: { published: () => {}, added: () => {} },
-      limits: PUBLISH_LIMITS,
-    }),
+    publisher: new Publisher(publishingParts(new Partitions(redis.store))),
     delaying: { publish: () => Promise.reject(new Error('no event has a time')) },
     limits: { ...DELAY_LIMITS, maxEventDataBytes: 65_536 },
     budget: {

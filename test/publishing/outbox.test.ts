@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
+import { publishingParts } from '../../harness/publishing.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
@@ -19,7 +20,6 @@ import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { sweepCrossing } from '../../src/maintenance/sweep_crossing.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
 import type { ApplyingParts } from '../../src/publishing/applying.ts';
-import { Copies } from '../../src/publishing/copies.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
 import type { Reply, ScriptName } from '../../src/store/contracts.ts';
@@ -54,12 +54,12 @@ class Bus {
     limits: PUBLISH_LIMITS,
     log: capturedLog().log,
   });
-  readonly publisher = new Publisher({
-    partitions: this.partitions,
-    copies: new Copies(this.partitions),
-    figures: this.#figures,
-    limits: { ...PUBLISH_LIMITS, maxOutboxBytes: 20_000 },
-  });
+  readonly publisher = new Publisher(
+    publishingParts(this.partitions, {
+      figures: this.#figures,
+      limits: { ...PUBLISH_LIMITS, maxOutboxBytes: 20_000 },
+    }),
+  );
   readonly topics = new Topics(this.partitions, this.outbox);
   readonly subscriptions = new Subscriptions(
     this.partitions,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { publishingParts } from '../../harness/publishing.ts';
 import { loadScripts, scriptCalls } from '../../harness/redis/script_calls.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
@@ -8,7 +9,6 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { clock } from '../../src/clock.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
-import { Copies } from '../../src/publishing/copies.ts';
 import type { PublishingParts } from '../../src/publishing/group_commit.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
@@ -22,11 +22,8 @@ const figures = {
   published: (...args: unknown[]) => void figures.counted.push(['published', ...args]),
   added: (...args: unknown[]) => void figures.counted.push(['added', ...args]),
 };
-const publisher = (more: Partial<PublishingParts> = {}) => {
-  const partitions = new Partitions(redis.store);
-  const copies = new Copies(partitions);
-  return new Publisher({ partitions, copies, figures, limits: PUBLISH_LIMITS, ...more });
-};
+const publisher = (more: Partial<PublishingParts> = {}) =>
+  new Publisher(publishingParts(new Partitions(redis.store), { figures, ...more }));
 const one = (event: string, topic = 'widgets', client = 'shop'): Publication => ({
   topic,
   client,

@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, describe, type TestContext, test } from 'node:test';
+import { publishingParts } from '../../harness/publishing.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
-import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { jobName } from '../../harness/scripts/names.ts';
 import { EMPTY } from '../../harness/scripts/state.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
-import { Copies } from '../../src/publishing/copies.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
@@ -18,17 +17,12 @@ import { CutLine, randomCuts } from './cut_line.ts';
 
 const LINES = 6;
 const ROUNDS = Number(process.env.CUT_ROUNDS ?? 12);
-const NOBODY = { published: () => {}, added: () => {} };
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const queueOn = (line: CutLine) =>
   new Queue(line.store, 'main', { laneLimit: 100, laneLimitMax: 100, leaseMs: 60_000, deliveryLog: 1000 });
-const publisherOn = (line: CutLine) => {
-  const partitions = new Partitions(line.store);
-  const copies = new Copies(partitions);
-  return new Publisher({ partitions, copies, figures: NOBODY, limits: PUBLISH_LIMITS });
-};
+const publisherOn = (line: CutLine) => new Publisher(publishingParts(new Partitions(line.store)));
 
 /** Does the work on several connections at once, each cut at random. */
 async function onCutLines(

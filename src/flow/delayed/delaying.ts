@@ -77,7 +77,7 @@ export class Delaying {
       // subscribers.
       if (events === 0) continue;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
-      onlooker?.note({ ...publication, events: atOnce });
+      onlooker.note({ ...publication, events: atOnce });
       copies.note(topic, subscribers);
       figures.published(topic, events, bytes);
     }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { publishingParts } from '../../../harness/publishing.ts';
 import { loadScripts, scriptCalls } from '../../../harness/redis/script_calls.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { Bus } from '../../../harness/scripts/bus.ts';
@@ -8,7 +9,6 @@ import { readDelayed } from '../../../harness/scripts/delayed.ts';
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { BusError, StorageFull } from '../../../src/errors.ts';
 import { Delaying } from '../../../src/flow/delayed/delaying.ts';
-import { Copies } from '../../../src/publishing/copies.ts';
 import type { ReadEvent } from '../../../src/publishing/event_fields.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
 
@@ -22,9 +22,8 @@ const figures = {
 };
 let onFull = 0;
 const delaying = () => {
-  const partitions = new Partitions(redis.store);
-  const copies = new Copies(partitions);
-  return new Delaying({ partitions, copies, figures, limits: DELAY_LIMITS, onFull: () => void onFull++ });
+  const parts = publishingParts(new Partitions(redis.store), { figures, onFull: () => void onFull++ });
+  return new Delaying({ ...parts, limits: DELAY_LIMITS });
 };
 const timed = (id: string): ReadEvent => ({ id, delay: HOUR_MS, text: id });
 const publication = (...events: ReadEvent[]) => ({ topic: 'widgets', client: 'shop', events });
