@@ -111,9 +111,8 @@ export function isDeep(text: string, maxLevels = MAX_LEVELS): boolean {
 }
 
 /**
- * True if JSON has more than `max` delimiters: brackets, commas, and the quotes at both ends of strings. Each delimiter
- * takes a byte, so JSON with more than 1000 delimiters is longer than 1000 bytes. Call this before parsing, because
- * parsing many delimiters takes long.
+ * True if JSON has more than `max` delimiters: brackets, commas, and the quotes at both ends of strings. Call this
+ * before parsing, because parsing many delimiters takes long.
  */
 export function hasMoreDelimiters(text: string, max: number): boolean {
   let delimiters = 0;

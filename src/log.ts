@@ -23,9 +23,9 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 }
 
 /**
- * Returns a hook of pino for lines about a Redis that cannot be reached (field `away`) or is full (`full`), or about
- * data that cannot be read (`skipped`). Lines with the same message, `away` and `skipped` are written at most once a
- * minute. Otherwise everything that needs this Redis, or this data, would fill the log.
+ * Returns a hook of pino that keeps some lines from filling the log: lines about a Redis that cannot be reached (field
+ * `away`) or is full (`full`), or about data that cannot be read (`skipped`). Of these lines, those with the same
+ * message, the same `away` and the same `skipped` are written at most once a minute.
  */
 export function rarelyFailing(): LogMethod {
   const writtenAtMs = new Map<string, number>();

@@ -13,7 +13,8 @@ local client_quota = {}
 -- `max` permissions. An empty one is full again after `window_ms`.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- A used permission comes back after this time (µs). With 1,000 keys an hour, this is 3.6 s.
+  -- Time (µs) after which the client gets back one permission, for one more new key. If `max` is 1,000 and the window
+  -- is an hour, this is 3.6 s.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end

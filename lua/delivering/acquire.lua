@@ -78,10 +78,10 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply: three numbers for each finished job. The first is 1 if the job was still the
--- worker's own. If it was not (false in `removed`), the second is 0, and otherwise the number of events in the batch.
--- The third is 1 if the job was not the worker's own and the batch is gone, perhaps because an earlier call, whose
--- reply was lost, deleted it.
+-- Returns the field `acks` of the reply: three numbers for each finished job.
+--   - If the job was still the worker's own: 1, the number of events in the batch, 0.
+--   - If it was not (false in `removed`), and the batch still exists: 0, 0, 0.
+--   - If it was not, and the batch is gone: 0, 0, 1. Perhaps an earlier call, whose reply was lost, deleted the batch.
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do

@@ -56,8 +56,9 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. A share limits the workers of all slow subscribers, for
--- example. A job that waited because its share was full comes before the instant jobs if the share now has room.
+-- Returns the next job to try, or nothing if none is left. First come jobs that waited for a share which has room now.
+-- A share is the part of the workers that all slow subscribers, for example, may use together. Then come the instant
+-- jobs, which wait for nothing but a worker.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do

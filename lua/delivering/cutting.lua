@@ -83,8 +83,8 @@ end
 --   is_cut  true if the batch has more events
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
-  -- The size of the batch is needed only if a delivery may have more than LONG_BYTES. Otherwise this script reads the
-  -- events in any case.
+  -- The size decides whether this script reads the events or leaves a long batch to the worker. If a delivery may have
+  -- at most LONG_BYTES, this script reads the events whatever the size, so it does not ask for the size.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local length = redis.call('LLEN', call.keys.batch(bid))
@@ -110,12 +110,12 @@ end
 -- The new batches get 8850 (150 events stay) and 8950 (50 stay).
 local function score_of_part(index, bid, created_ms, events_left)
   local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
-  -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.
+  -- `older` is the score of the batch that comes directly before `bid`. The new batch must get a higher score.
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
   -- If no score is free just before `bid`, the new batch gets the same score as the batch before `bid`. This does no
-  -- harm: order matters only to an `ordered` subscriber, and there only the oldest batch is delivered, so no batch
-  -- comes before `bid`.
+  -- harm, because order matters only to an `ordered` subscriber. Of its batches, only the oldest is delivered or split,
+  -- so there is no batch before `bid`.
   return string.format('%d', math.min(first, score - 1))
 end
 

@@ -59,8 +59,8 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
-  -- While the subscriber had this job as its `trial_job`, no waiting job could become instant. Now the job of the
-  -- oldest batch can.
+  -- While this job was the subscriber's `trial_job`, the only one that may run next, all other jobs of the subscriber
+  -- had to wait. Now the job of the oldest batch can become instant.
   if was_trial_job then waiting.make_instant(call, lane.token, 1) end
   return false
 end

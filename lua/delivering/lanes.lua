@@ -51,9 +51,9 @@ local function single_workers(call)
     if token then
       counts[token] = (counts[token] or 0) + 1
     else
-      -- `lanes_held` tells to which subscriber a worker delivers, but is written only at the end of a script call. So
-      -- it has no entry yet for a worker that got its delivery in this call. Such a worker counts as the only one of
-      -- its subscriber.
+      -- `lanes_held` tells to which subscriber a worker delivers, but is written only at the end of a script call. A
+      -- worker without an entry got its delivery in this call. It is taken for the only worker of its subscriber. If
+      -- this is wrong, the count is too high, and `share_room` permits too few workers, not too many.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -141,7 +141,7 @@ end
 -- subscribers. Returns how many of `workers` were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually no worker counts in any share. One command finds this out.
+  -- Usually the sets of all shares are empty, so there is nothing to remove. One EXISTS command finds this out.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))

@@ -24,8 +24,9 @@ local function late_deliveries(call, slow_ms)
   return found
 end
 
--- Stores that the subscribers of late deliveries are slow. From now on, the workers of these deliveries count among
--- those of all slow subscribers (the share `slow`), unless they count in another share.
+-- Stores that the subscribers of late deliveries are slow. From now on, the workers of these deliveries count in the
+-- share `slow`, which limits how many workers all slow subscribers use together. A worker that counts in another share
+-- stays there.
 function late.notice(call, slow_ms)
   -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if a lease was
   -- given in the present interval, the search of this interval is done.

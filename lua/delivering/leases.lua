@@ -26,8 +26,9 @@ local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- Since the newest number was drawn, `before_us - newest_us` µs have passed. Half of this time is taken off the lead.
-  -- A negative time means that the clock was set back once more; then the lead is `newest_us`.
+  -- When the newest number was drawn, it was ahead of the clock by `before_us`. Now it is ahead by `newest_us`. The
+  -- mean of the two makes the numbers grow at half the pace of the clock. If the clock was set back once more,
+  -- `newest_us` is larger than the mean, and is the result.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 

@@ -61,8 +61,8 @@ end
 
 -- Counts the events of an index in slices, until the script call has counted MAX_LISTS batches. `counted` has the
 -- slices that earlier calls counted. Such a slice is counted again only if its number of batches has changed, or if it
--- has the oldest batch of a join. The last batches of the index, too few for a slice, are not counted here. Returns
--- three values:
+-- has the oldest batch of a join, which loses events as the join counts them. The last batches of the index, too few
+-- for a slice, are not counted here. Returns three values:
 --   slices  all slices so far, for the next script call
 --   events  the number of events in the slices, or false if this script call stopped early
 --   from    the score at which the last slice ends

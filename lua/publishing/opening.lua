@@ -126,8 +126,8 @@ end
 function opening.enter(call, opened)
   local writes, keys = opened.writes, call.keys
   if not writes then return end
-  -- The collection is forgotten before it is written. If it were kept and a command failed, the next call of this
-  -- function would put the same jobs into the queue again.
+  -- `opened.writes` is cleared before the commands run. Otherwise, if a command failed, the next call of this function
+  -- would put the same jobs into the queue again.
   opened.writes = false
   many.command('ZADD', keys.batches_index(), writes.index)
   many.command('SADD', keys.jobs_index('main'), writes.jobs)

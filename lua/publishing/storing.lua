@@ -49,8 +49,9 @@ local function is_too_young(call, token, entry)
 end
 
 -- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. `entry` is the
--- open batch's entry in `batches:open`, or false. `room` is the number of bytes that these events would leave in the
--- open batch, or nil if its bytes are not counted. If `room` is negative, all events go into new batches.
+-- open batch's entry in `batches:open`, or false. `room` is the number of bytes that are still free in the open batch
+-- after these events, or nil if its bytes are not counted. If `room` is negative, the events do not fit, and all go
+-- into new batches.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then

@@ -113,9 +113,9 @@ local function shrink(call, total, max)
   end
 end
 
--- Deletes the oldest records of a log of less than a UNIT, until it has at most an equal part of `max` (the maximum for
--- all logs together). `shrink` deletes none of them, because it takes such a log for empty. Returns the number of
--- records that are left.
+-- If a log has fewer than UNIT records, deletes its oldest ones until it has at most an equal part of `max` (the
+-- maximum for all logs together), but at least one. `shrink` never shortens such a log, because the stored number of
+-- its records is rounded down to 0. Returns the number of records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
@@ -145,9 +145,9 @@ function delivery_log.follow(call, ending, tokens, max)
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = many.command('RPUSH', trail, entries)
-  -- The newest `max` entries of the trail suffice: each stands for at least one record, and all logs together keep
-  -- about `max` records. Older entries are deleted only when there are more than LUMP of them, so that few script calls
-  -- need to do it.
+  -- The trail lists which logs were written when. Its newest `max` entries suffice: each stands for at least one
+  -- record, and all logs together keep about `max` records. Older entries are deleted only when there are more than
+  -- LUMP of them, so that few script calls need to do it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 

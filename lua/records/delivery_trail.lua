@@ -13,8 +13,8 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- An id that is smaller than any other. Listings descend by time, and by id among entries of the same time. A page that
--- begins after a time and this id therefore begins with an older time.
+-- An id that is smaller than any other. Listings descend by time, and by id among entries of the same time. So a page
+-- that begins after a time and this id skips all entries of that time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the writes before the time `place` (ms), the newest first. A write is what one earlier
@@ -78,8 +78,8 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of all logs, the newest first. Reads only logs that the trail names. Where the
--- trail ends, searches all logs for older records.
+-- Returns an iterator over the records of all logs, the newest first. As far back as the trail (the list of the last
+-- writes to logs) reaches, reads only the logs that the trail names. For older records, searches all logs.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil

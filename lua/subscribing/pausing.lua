@@ -45,9 +45,10 @@ local function try_failed(call, token)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers try a subscriber at once, even if no delivery may begin now because of a failure. The only job that may
--- run next (the trial job, lane_entry.lua) and up to `max` of its waiting jobs become instant. If no job becomes
--- instant in this way, the job of the subscriber's oldest failed batch does.
+-- Lets workers try a subscriber at once, even if no delivery may begin now because of a failure. A subscriber that
+-- fails may have a trial job, its only job that may run next (lane_entry.lua). If the trial job is scheduled for later,
+-- it becomes instant now. Up to `max` waiting jobs become instant too. If no job becomes instant in this way, the job
+-- of the subscriber's oldest failed batch does.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -27,8 +27,8 @@ const MAX_USES_PER_CALL = 1000;
 const MAX_LOOP_TURNS = 4;
 
 /**
- * Bytes of Redis that a unit of a client's quota for nonces takes. A nonce takes one unit for each 512 values of `nc`,
- * and at least one.
+ * Bytes of Redis that one unit of a client's quota for nonces stands for. A nonce takes a unit for its first 512
+ * requests (values of its counter `nc`), and another one for each 512 more.
  */
 const NONCE_BYTES = 300;
 /**

@@ -29,8 +29,8 @@ export class PublicNames {
 
   /**
    * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
-   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. A client whose key in
-   * Redis another program has overwritten cannot be read, and is named in the same way. Throws StorageUnavailable.
+   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. A client is named in the
+   * same way if it cannot be read, because another program has overwritten its key in Redis. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];

@@ -11,7 +11,7 @@ type Attempt = Delivery['attempts'][number];
 
 /**
  * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if it has one.
- * There is no HTTP status then, because the bus itself counts the events of a join.
+ * Such a batch is not sent by HTTP: the bus itself counts its events for the join, which succeeds or fails.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';

@@ -198,8 +198,8 @@ export function tokenField(formToken: string): Html {
 }
 
 /**
- * Returns a hidden field that does not tell its form from others. `typed.js` tells forms with the same action apart by
- * their other hidden fields.
+ * Returns a hidden field that `typed.js` ignores. `typed.js` tells forms with the same action apart by their other
+ * hidden fields.
  */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;

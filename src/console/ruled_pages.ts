@@ -40,7 +40,10 @@ export interface Ruled<Listed, Whole> {
   query?: Record<string, string>;
   /** Returns what a form may change of a trigger or join. */
   rulesOf(one: Whole): object;
-  /** Returns the refreshed part of the page of one trigger or join. `acts` are the forms in this part. */
+  /**
+   * Returns the part of the page of one trigger or join that an open page fetches again every two seconds. `acts` are
+   * the forms in this part.
+   */
   shown(one: Whole, acts: Content, nowMs: number): Content;
   /**
    * Returns forms such as those that fire or pause a trigger. `own` has the hidden fields that name the trigger or

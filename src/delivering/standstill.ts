@@ -22,7 +22,10 @@ export class Standstill {
     this.#begins = begins;
   }
 
-  /** True during a standstill. It ends when one of the workers ends its job. */
+  /**
+   * True during a standstill: all workers are busy, and for AFTER_MS no job has begun or ended. A standstill ends when
+   * one of the workers ends its job.
+   */
   get holds(): boolean {
     return this.#holds;
   }

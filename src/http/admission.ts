@@ -16,8 +16,8 @@ const MAX_HELD_BYTES = 128 * 1024 * 1024;
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
 /**
- * Minimum time between two searches for slow bodies, which give back the memory that was reserved for them and is not
- * used. A search takes up to 50 µs.
+ * Minimum time between two searches for slow bodies. A search gives back the memory that was reserved for slow bodies
+ * but is not used yet. It takes up to 50 µs.
  */
 const SEARCH_EVERY_MS = 50;
 
@@ -43,7 +43,7 @@ export class Admission {
   readonly #holdings = new Map<string, Holding>();
   /**
    * Reservations whose bodies are still arriving. The body without progress for the longest time comes first. An array,
-   * because V8 made a Set keep requests that had been removed from it: 1.7 MB of 24 MB allocated, with HTTP Digest.
+   * because V8 kept requests in memory long after they were removed from a Set.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -115,7 +115,10 @@ export class Admission {
     this.#all.bytes += bytes;
   }
 
-  /** True if one more request fits, and afterwards as much stays free as its client already holds (`held`). */
+  /**
+   * True if one more request with a body of `bytes` fits, and leaves at least as much free as its client already holds
+   * (`held`).
+   */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;
     return this.#all.requests === 0 || this.#all.bytes + held.bytes + bytes <= this.#maxBytes;

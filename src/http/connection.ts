@@ -12,8 +12,9 @@ const MAX_DUE = 4;
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * If this many chunks arrive in the same read as the headers of their body, the chunks count as tiny. Parsing 2000
- * takes 3 ms. Node reads at most 64 KiB at a time, so only chunks of less than 30 bytes can reach this number.
+ * If this many chunks of a body arrive in the same read as its headers, all connections are read in slices from then
+ * on, because such tiny chunks take long to parse: 2000 of them 3 ms. Node reads at most 64 KiB at a time, so only
+ * chunks of less than 30 bytes can reach this number.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
 /** Maximum bytes that the HTTP parser gets at a time. With more, it could find a great many requests at once. */
@@ -136,7 +137,7 @@ export class Connection {
    * Watches a chunked body for tiny chunks, which take long to parse. From now on, the connection is read in slices,
    * and a slice that takes long to parse reveals tiny chunks. But bytes that arrived together with the headers are
    * parsed at once, not in slices, so their chunks are counted. If there are MAX_UNSLICED_CHUNKS, all other connections
-   * are read in slices too (see ReadingMode).
+   * are read in slices too, because they may get such bodies as well (see ReadingMode).
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {
@@ -225,7 +226,10 @@ export class Connection {
     if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.last);
   }
 
-  /** Parses the next slice of tiny chunks when its turn has come, and then goes on. */
+  /**
+   * Waits until WorkBudget lets this work run, parses one slice of tiny chunks, and goes on with the bytes after the
+   * slice.
+   */
   async #parseTinyChunks(): Promise<void> {
     this.#isWaitingForTurn = true;
     this.#pauseOrResume();

@@ -31,8 +31,8 @@ const ALLOW_ALL = { Allow: 'GET, HEAD, POST, PUT, DELETE' };
 const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]+ \S+ HTTP\/1\.\d\r?$/;
 
 /**
- * Answers bytes that the HTTP parser cannot read with an error, after the answers to earlier requests. Earlier requests
- * may still be handled when Node reports the unreadable bytes.
+ * Sends an error answer for bytes that the HTTP parser cannot read. Earlier requests may still be handled when Node
+ * reports these bytes, so the error is sent after the answers to them.
  */
 export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();

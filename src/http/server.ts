@@ -68,8 +68,8 @@ export class HttpServer {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = http.createServer({
-      // The pipeline refuses a request without a Host header, with a problem document. With this option, Node itself
-      // would refuse the request, without one.
+      // The pipeline refuses a request without a Host header, and its answer has a problem document. With `true`, Node
+      // itself would refuse the request, and its answer would have none.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,

@@ -124,8 +124,8 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // If nothing is left to drop for an order (`isSpent`), all of it counts as done. Workers may be delivering all
-      // batches that are left, for example.
+      // If nothing is left to drop for an order (`isSpent`), for example because workers are delivering all batches
+      // that are left, the whole order counts as done.
       const dropped = orders.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;

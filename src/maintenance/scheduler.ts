@@ -66,7 +66,10 @@ export class Scheduler {
     }
   }
 
-  /** Promotes what is due, and begins to publish the agenda. Returns the ms until the next deadline, rounded up. */
+  /**
+   * Promotes due jobs, and begins to publish the due entries of the agenda (delayed events, triggers, and keys of
+   * joins). Returns the ms until the next deadline, rounded up.
+   */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, onForbidden, log } = this.#parts;
     try {

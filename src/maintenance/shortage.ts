@@ -14,8 +14,8 @@ interface Holdings {
 }
 
 /**
- * A shortage of memory in one Redis. The estimates cover all partitions in this Redis, because how much one partition
- * must drop depends on what the others hold.
+ * A shortage of memory in one Redis. The estimates of what autodrop can drop cover all partitions in this Redis,
+ * because how much one partition must drop depends on what the others hold.
  */
 export interface Shortage extends Holdings {
   memory: Memory;
@@ -69,8 +69,9 @@ export async function measureShortage(
 
 /**
  * Returns the bytes of the entries that wait to be moved to other partitions. `all` is the sum of all entries. `moving`
- * is the sum of the entries that may stay in this Redis, because they go to one of its partitions (`there`). It
- * includes the whole outbox: some of its entries go elsewhere, but Redis has only one sum for all of them.
+ * is the sum of the entries that go to a partition in the same Redis (`there`), and become batches in this Redis. It
+ * may be too high, because it includes the whole outbox: some entries of the outbox go to another Redis, but there is
+ * only one sum for all of them.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>

@@ -21,7 +21,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns whether each topic, or each subscriber, has a counter of this name. Undefined if only the whole bus has one.
+ * Returns `topic` if each topic has a counter of this name, or `subscriber` if each subscriber has one. Otherwise
+ * returns undefined.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};

@@ -82,8 +82,8 @@ export async function refuseSecondRun({
   // ioredis sets the name again when it has to reconnect.
   if (connection instanceof RedisCluster) connection.nameConnections(name);
   else connection.options.connectionName = name;
-  // The name is set before the list is read. So if two runs begin at the same moment, at least one of them sees the
-  // other.
+  // The name of this connection is set before the list of connections is read (CLIENT LIST). So if two runs begin at
+  // the same moment, at least one of them sees the other.
   await source.command((redis) => redis.client('SETNAME', name)).catch(() => {});
   const runs = (await otherConnections(source)).filter(
     (each) => each.name === name && each.db === String(source.redis.options.db ?? 0),

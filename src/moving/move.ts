@@ -109,7 +109,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
 async function changeOf(partitions: Partitions, before: KeyCounts): Promise<string | undefined> {
   const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
   if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
-  // A process that was starting when the move began was not found then. It may not have changed any data yet.
+  // A process that was still starting when the move began was not found then. Even if it has not changed any data so
+  // far, it may do so at any time.
   const running = await runningProcesses(partitions.control);
   return running && `${running} have started`;
 }

@@ -4,8 +4,8 @@ import type { Commands } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * Maximum workers or subscribers that one call of a JobPlace asks for their jobs. The call then returns the jobs found
- * so far. Asking 1,000 takes Redis about a millisecond.
+ * Number of workers or subscribers after which one call of a JobPlace stops looking for their jobs, and returns the
+ * jobs found so far. Looking at 1,000 takes Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
 /** Number of workers or subscribers that one SSCAN reads. One call of a JobPlace may send several SSCAN commands. */
@@ -83,9 +83,9 @@ function scheduledJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads the waiting jobs of all subscribers, one subscriber after the other. A position has the cursor of the SSCAN
- * over all subscribers, and the last subscriber that was read (see `scanNames`). If this subscriber has more jobs, the
- * position also has the last of its jobs that was read (see `sorted`).
+ * Reads the waiting jobs of all subscribers, one subscriber after the other. A position is the cursor of the SSCAN over
+ * all subscribers, and the last subscriber that was read (see `scanNames`). If this subscriber has more jobs, its last
+ * job that was read follows (see `sorted`).
  */
 const waitingJobs: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];

@@ -26,7 +26,7 @@ export const ALL = ['client', ...WATCHERS] as const;
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
-  /** Returns the `detail` about a field that breaks a rule. */
+  /** Returns the `detail` of the error answer if a field breaks a rule. */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
 }
@@ -150,9 +150,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is too frequent for two things that happen to other calls: CallLimits does not limit the
-   * rate of publishes, and the credentials of a publish are not checked a second time in Redis. They are checked a
-   * second time only if the body took long to read, and then only in the cache of clients.
+   * True for publishing. Because publishes are so frequent, CallLimits does not limit their rate, and their credentials
+   * are not checked again in Redis before anything changes. If a publish took long to read, its credentials are checked
+   * again in the cache of clients.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

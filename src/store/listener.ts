@@ -83,8 +83,8 @@ export class Listener {
         await listenOn(this.#connectionTo(master), audience);
         backoff.reset();
       } catch (error) {
-        // Any other error is temporary: the master cannot be reached, is not known yet, or has changed. So the loop
-        // tries again.
+        // The loop tries again after every error. An error of the ACL is reported, because it lasts until an operator
+        // acts. All other errors are temporary: the master cannot be reached, is not known yet, or has changed.
         if (isForbidden(error)) {
           this.#report(error, audience);
           await backoff.wait(signal);

@@ -145,8 +145,9 @@ export class Subscriptions {
     const topics = await this.#flushLeftTopics(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
-    // Events are moved before the removal too. If a partition in `homes` is away, this fails while the join still
-    // exists. So a repeated call still finds the topics to which the join publishes.
+    // If the subscriber is a join, the events that it has published are moved to the partitions `homes` before the
+    // removal and again after it. If one of these partitions is away, the first move throws while the join still
+    // exists. So a repeated call can read `into` again, the topics to which the join publishes.
     await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,

@@ -85,8 +85,9 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // A mark without subscribers is removed below only if it still has the time that is read here, before the count. If a
-  // subscriber comes just after the count, the mark is set again, with a new time, and so stays.
+  // A mark has the time at which it was last set. The marks are read before the subscribers are counted, and a mark
+  // without subscribers is removed below only if its time has not changed since. So if a subscriber comes just after
+  // the count, the mark is set again, with a new time, and stays.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
   // A correct mark is set again to give it a new time. Otherwise another process, which counted just before the first

@@ -32,7 +32,9 @@ end
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
-  -- If another program has written the index of a subscriber's dead letters, the subscriber is passed over.
+  -- If another program has overwritten the index of a subscriber's dead letters, the index is read as empty, so that
+  -- the operation goes on with the next subscriber. An error at the index of all dead letters (no `args.token`) is
+  -- thrown.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     local reply = calls.read('ZRANGEBYSCORE', ...)

@@ -88,8 +88,8 @@ end
 -- due). Sets `client.until_ms`: up to this time, the events of that topic come before those of the client's other
 -- topics. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
 --
--- Unread topics are sorted by the time of their first event. The next one is read only if its first event may be
--- earlier than the earliest event found so far.
+-- A client can have a thousand topics. So they are read one by one, in the order of their first events, until the first
+-- event of the next topic is not earlier than the earliest event found.
 function due_topics.find_first(call, client)
   while true do
     local first, next_ms = due_topics.earliest(client.topics)

@@ -90,9 +90,10 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client with the earliest due event, and the time (ms) up to which the caller takes this client's events:
--- the time of the first event of another topic, but not later than now. Clients that have used their part of the budget
--- are ignored. When all have used it, each gets another part. Returns nothing if no event is due.
+-- Returns the client with the earliest due event, and the time (ms) up to which the caller takes events of this
+-- client's `first` topic: the time of the first event of any other topic, of this client or another one, but not later
+-- than now. Clients that have used their part of the budget are ignored. When all have used it, each gets another part.
+-- Returns nothing if no event is due.
 local function next_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do

@@ -24,10 +24,12 @@ local LOOK_AGAIN_MS = 250
 local MAX_LOOKED = 300
 
 -- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the
--- oldest batch that is still in the join's queue, but at most `moved_until_ms`. Without other partitions, the oldest
--- batch is the first of the queue. With other partitions, any batch may be the oldest, because an event from another
--- partition comes some time after it was accepted. If the queue is too long to read the times of all batches, the
--- result is 0.
+-- oldest batch that is still in the join's queue, or now if the queue is empty. But it is at most `moved_until_ms`:
+-- events that other partitions accepted after `moved_until_ms` may not be in the queue yet.
+--
+-- Without other partitions, the oldest batch is the first of the queue. With other partitions, any batch may be the
+-- oldest, because an event from another partition comes some time after it was accepted. If the queue is then too long
+-- to read the times of all batches, the result is 0.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

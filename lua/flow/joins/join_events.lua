@@ -59,9 +59,9 @@ local function make_room(call, work, args)
   end
 end
 
--- Publishes an event each time the counted events of a join key complete the key. After a change of the rules, they may
--- be enough to complete the key several times. Returns false if the script call reached its maximum of copies (events
--- for one subscriber) before the end.
+-- Publishes an event each time the join key has enough events of each source topic, and removes these events from the
+-- key. After a change of the rules, the events of the key may be enough for this several times. Returns false if the
+-- script call reached its maximum of copies (events for one subscriber) before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -72,9 +72,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes an event if the key is then complete. If the join's rules have
--- changed, the earlier events may complete the key already; an event is published for them first. If the script call
--- may publish nothing more after this event, the new event is not counted, and the result is false.
+-- Counts one event for its join key, and publishes an event if the key is then complete. If a change of the join's
+-- rules has made the key complete before, publishes for the earlier events first. If the script call may not publish
+-- enough for all earlier events, does not count the new event, and returns false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)

@@ -72,8 +72,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return ids
 end
 
--- Enters opened join keys in the sorted set, and removes closed ones. A key that was completed, but has events left, is
--- entered with the time of its completion.
+-- Enters opened join keys in the sorted set, and removes closed ones. A key that was completed stays open if it has
+-- events left for the next completion. It is then entered with the time of the completion.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -90,8 +90,8 @@ local function store_order(state)
   many.command('ZREM', state.since, removed)
 end
 
--- Returns up to `max` open join keys, the longest open first. Leaves out those that were opened after `until_ms`. First
--- writes to the sorted set which join keys this script call has opened and closed so far.
+-- Returns up to `max` open join keys, the longest open first. Leaves out those that were opened after `until_ms`.
+-- Before reading the sorted set, brings it up to date with the join keys that this script call has opened and closed.
 function open_keys.oldest(state, max, until_ms)
   store_order(state)
   if until_ms then return redis.call('ZRANGEBYSCORE', state.since, '-inf', until_ms, 'LIMIT', 0, max) end

@@ -36,7 +36,7 @@ local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262
 -- Maximum joins of one client that may count the events of the same topic.
 local MAX_OF_TOPIC = 16
 
--- Returns a source topic that MAX_OF_TOPIC other joins of the client already count, or nothing if there is none.
+-- Returns a source topic of this join that MAX_OF_TOPIC other joins of the client already have as a source, or nothing.
 local function crowded_source(call, args)
   local others = joins.of(call, args.client)
   if #others < MAX_OF_TOPIC then return end
@@ -62,7 +62,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- The join that this call changes is left out, because it gives up its old outlet `topic`.
+      -- If `topic` is an old outlet of the very join that this call changes, it is not followed: the join gives it up.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end

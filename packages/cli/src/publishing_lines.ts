@@ -128,8 +128,8 @@ function failureOf(error: unknown, stored: number): unknown {
 
 /** Returns why the bus has refused a request, with the number of the line at fault if that is known. */
 function refusalOf(problem: ProblemError, numbers: readonly number[]): string {
-  // `post` sends a request of several lines that is too large (413) again in halves. So a request that comes here with
-  // 413 has a single line, which is at fault.
+  // If the bus refuses a request of several lines as too large (413), `post` sends the two halves instead. So a request
+  // that comes here with 413 has a single line, which is at fault.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
   if (line === undefined) return problem.detail;

@@ -16,12 +16,9 @@ const ATTEMPT_TIMEOUT_MS = 15_000;
 export interface RoutemasterOptions {
   /** The URL of the bus, such as https://bus.example.com. */
   url: string;
-  /** The token of the client. Root gives `root` with Digest, and the root key with Basic. */
+  /** The token of the client. For root: `root` with Digest, or the root key with Basic. */
   token: string;
-  /**
-   * The secret of the client, if it has one. Root gives the root key with Digest, and nothing with Basic, where the
-   * root key is the `token`.
-   */
+  /** The secret of the client, if it has one. For root: the root key with Digest, or nothing with Basic. */
   secret?: string | undefined;
   /** If true, uses Digest authentication (SHA-256) instead of Basic, so that the secret does not cross the network. */
   digest?: boolean | undefined;

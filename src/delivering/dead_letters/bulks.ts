@@ -55,10 +55,12 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk operation in place of the owner's last one. The new one first counts the dead letters that match the
-   * filter, and changes none. If a part of the last one is running, returns false and changes nothing. If the new one
-   * cannot begin in one of its partitions, cancels its other parts, because they would look like a whole operation.
-   * Then throws the error, or returns false if there was none.
+   * Begins a bulk operation, which replaces the owner's previous one. At first it only counts the dead letters that
+   * match the filter. If the previous operation is running, returns false and changes nothing.
+   *
+   * If a part of the operation cannot begin in its partition, cancels all parts, because the rest would look like a
+   * whole operation. Then throws the error of that part, or returns false if there is no error: the previous operation
+   * has just begun to run there.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;

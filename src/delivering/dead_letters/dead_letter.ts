@@ -80,8 +80,8 @@ export interface Period {
 
 /**
  * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
- * With `after`, returns only places that come after `after`, even if its dead letter has been deleted, and ignores
- * `untilMs`.
+ * With `after`, returns only places that come after that place, and ignores `untilMs`. The dead letter at `after` may
+ * have been deleted.
  */
 export async function placesIn(
   redis: Commands,

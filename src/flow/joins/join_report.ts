@@ -43,8 +43,8 @@ export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
  * An open key of a join. A key is what events have in common, such as the id of an order. It is open until it is
- * complete or expires. For each source topic, `counts` has the number of the events with this key that were counted.
- * `events` has the ids of the latest of these events.
+ * complete or expires. `counts` says how many events with this key the join has, for each source topic. `events` has
+ * the ids of the latest of these events.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),

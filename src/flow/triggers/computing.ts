@@ -1,6 +1,6 @@
 /**
- * CPU time (ms) that costs a request one call of the caller's rate limit, if it is spent on computing due times.
- * Computing one due time usually takes 50 µs, but some take a few ms.
+ * CPU time (ms) for computing due times that counts as one call in the caller's rate limit. Computing one due time
+ * usually takes 50 µs, but some take a few ms.
  */
 const MS_PER_CALL = 2;
 

@@ -99,8 +99,8 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // If `atMs` is not after `afterMs`, the clocks show the local time `next` twice, and the first time is over. A
-      // fixed-time expression does not fire the second time, so the search goes on.
+      // If `atMs` is not after `afterMs`, the clocks go back around `afterMs`: they show the local time `next` twice,
+      // and have already shown it once. A fixed-time expression does not fire the second time, so the search goes on.
       if (atMs > afterMs) return atMs;
       local = next;
     }

@@ -26,7 +26,10 @@ export class Seen {
     return this.#found.get(name) ?? [];
   }
 
-  /** Returns the last variable part of each key with one of these names: a token, topic or worker. */
+  /**
+   * For all noted keys that have one of these names, returns the last variable part of the key, such as the token of a
+   * subscriber, a topic or a worker.
+   */
   of(...names: NotedName[]): Set<string> {
     return new Set(names.flatMap((name) => this.keys(name)).map(({ parts }) => parts.at(-1) ?? ''));
   }
