@@ -82,7 +82,10 @@ export function parseJson(
   }
 }
 
-/** True if `parseJson` reads a short text, or a part of it, exactly as JSON.parse does. */
+/**
+ * True if JSON.parse, which is faster, may parse a text, or a part of it, in place of `parseJson`. The text must have
+ * at most SHORT_TEXT characters, because its nesting is not checked.
+ */
 export function isPlainJson(text: string): boolean {
   return !SURROGATE.test(text) && !mayHaveLongNumber(text);
 }

@@ -26,7 +26,8 @@ function client_quota.is_empty(quota, client)
     local full_at, at = (redis.call('GET', quota.key_of(client)) or ''):match('^(%d+) ?(%d*)$')
     local set_back_us = math.max(0, (tonumber(at) or 0) - quota.now_us)
     full_at_us = math.max(quota.now_us, (tonumber(full_at) or 0) - set_back_us)
-    -- An empty bucket is full again after one window. A later time was stored when the window was longer.
+    -- An empty bucket is full again after one window. If a later time was stored, because the window was longer then,
+    -- the time is shortened to one window from now.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end

@@ -114,14 +114,14 @@ local function score_of_part(index, bid, created_ms, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
   -- If no score is free just before `bid`, the new batch gets the same score as the batch before `bid`. This does no
-  -- harm, because order matters only to an `ordered` subscriber. Of its batches, only the oldest is delivered or split,
-  -- so there is no batch before `bid`.
+  -- harm. Order matters only to an `ordered` subscriber, which gets only its oldest batch. So only its oldest batch is
+  -- ever split, and no batch comes before that one.
   return string.format('%d', math.min(first, score - 1))
 end
 
 -- Splits a batch in two. The events up to the position `last` in `list` become a new batch with 0 attempts. This worker
--- gets the job of the new batch. The other events stay in `bid`, whose job becomes instant again. Returns the UID and
--- the job of the new batch.
+-- gets the job of the new batch. The other events stay in `bid`, whose job becomes instant again (any worker may take
+-- it). Returns the UID and the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }

@@ -35,8 +35,8 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores, in the field `probe` of a subscriber's hash, the only job of the subscriber that may run next. Without such a
--- job (`job` is false), removes the field.
+-- Stores a subscriber's trial job, which must be tried before its other jobs, in the field `probe` of the subscriber's
+-- hash. If `job` is false, removes the field.
 local function set_trial_job(call, lane, job)
   lane.trial_job = job
   if job then
@@ -46,8 +46,9 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. If this job was the only one that could run next
--- (`trial_job`), the subscriber has no such job any more. Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. A subscriber that fails, for example, can have a trial
+-- job, which must be tried before its other jobs. If this job was the trial job, the subscriber has none any more.
+-- Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end
@@ -65,9 +66,9 @@ local function wait_for_turn(call, lane, job)
   return false
 end
 
--- `share` names the part of the workers that all subscribers like this one may use together. If this part is not used
--- up, or the worker is a quarantine, counts the worker in it and returns true. Otherwise returns false, and the job
--- waits:
+-- `share` names the part of the workers that all subscribers of one kind, such as all slow ones, may use together. If
+-- the part has room for this worker, or the worker is a quarantine (see `has_room`), counts the worker in the part and
+-- returns true. Otherwise returns false, and the job waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
 --   - Otherwise it waits in a list until another worker of this part is free. It becomes the subscriber's `trial_job`,
 --     and all other jobs of the subscriber wait for it. So each subscriber has at most one job in the list.

@@ -91,9 +91,10 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them: a quarter of the
--- workers that no other subscriber holds, but at least 1. `in_flight` is the number of the subscriber's deliveries in
--- flight. `entered` is the number of all deliveries that this script call has begun but not yet stored in `lanes_held`.
+-- A spare worker helps while all regular workers of its thread are busy with long jobs. It may begin a delivery only if
+-- the subscriber then has no more in flight than this function returns: a quarter of the workers that no other
+-- subscriber holds, but at least 1. `in_flight` is the number of deliveries that the subscriber has in flight already.
+-- `entered` is the number of all deliveries that this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -128,8 +129,8 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker with a late delivery among the workers of all slow subscribers (the share `slow`), even if there are
--- as many as these may use. Does nothing if the worker already counts in a share.
+-- Counts a worker with a late delivery among the workers of all slow subscribers (the share `slow`), even if the share
+-- is full. Does nothing if the worker already counts in a share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end

@@ -20,8 +20,8 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Returns by how much (µs) the number of the next lease must be later than the clock of Redis. `newest_us` is the same
--- for the newest number so far.
+-- Returns by how much (µs) the number of the next lease must be later than the time that Redis's clock shows.
+-- `newest_us` says by how much the newest number so far is later than that time.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))

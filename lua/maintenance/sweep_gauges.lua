@@ -23,7 +23,7 @@ local MAX_LISTS = 2000
 -- batches with the same score are in the same slice.
 local BATCHES_PER_SLICE = 200
 -- Stored in place of a slice's number of batches if a batch in the slice is open, and may get more events. No slice
--- really has this number, so the slice seems changed to the next script call, which counts it again.
+-- really has this number, so the next script call takes the slice for a changed one, and counts it again.
 local HAS_OPEN_BATCH = -1
 
 -- Creates a table about what is counted: the batches or the dead letters of a subscriber. Its fields:

@@ -46,9 +46,10 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- A job must be in one list only, and only once. `times` tells how often it is in this list, and `copies_found` how
--- often it was in the lists before. If it was there, removes it from this list. If not, leaves it in this list once.
--- Returns the sum of both numbers.
+-- Removes surplus copies of a job from a list: a job must be in one list only, and only once. `times` is how often the
+-- job is in this list. `copies_found` is how often it was found in the lists that were searched earlier. If that is 0,
+-- leaves the job in this list once; otherwise removes it from this list. Returns how often it was found so far, this
+-- list included.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)

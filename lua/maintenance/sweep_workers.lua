@@ -25,7 +25,7 @@ local function holds_job(call, q, worker, found)
 end
 
 -- Removes a worker from its lane (the workers that deliver to one subscriber), and makes one waiting job of this
--- subscriber instant. Returns true if the worker was in a lane.
+-- subscriber instant (any worker may take it). Returns true if the worker was in a lane.
 local function leave_lane(call, worker)
   local token = lanes.leave(call, worker)
   if token then waiting.make_instant(call, token, 1) end

@@ -103,9 +103,9 @@ local function judge_key(call, intake_state, publication)
   if client_quota.is_empty(intake_state.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the current run, the events of successive publications to one topic. Gives them to the topic's subscribers, and
--- to other partitions that have subscribers of the topic. All subscribers without earlier events in this script call
--- get the same list, so that it need not be copied. Any other subscriber gets a list of its own.
+-- A run is the events of successive publications to one topic. Ends the current run: gives its events to the topic's
+-- subscribers, and to other partitions that have subscribers of the topic. All subscribers without earlier events in
+-- this script call get the same list, so that it need not be copied. Any other subscriber gets a list of its own.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end

@@ -32,12 +32,13 @@ local outboxes = {}
 local NUMBER_LENGTH = 16
 -- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
 local ASK_AGAIN_MS = 1000
--- The number of an outbox entry is the time (µs) at which it was added, by the clock of Redis. Normally, the last
--- number is hardly later than the clock shows, because it takes longer than a microsecond to add an entry. If it is
--- later by more than this (µs), the clock was set back, or the clock of another machine gave the number.
+-- The number of an outbox entry is the time (µs) at which it was added, by the clock of Redis, or one more than the
+-- last number. Adding an entry takes longer than 1 µs, so numbers hardly run ahead of the clock. If the last number is
+-- ahead by more than this (µs), the clock was set back, or the clock of another machine gave the number.
 local MAX_AHEAD_US = 100 * 1000
--- After the clock was set back, the next number is this far above the last one that Redis knows. So no number is used
--- twice, even if a failover has lost the last entries: a failover loses less than a minute of writes.
+-- After the clock was set back, the number of the next outbox entry (a time in µs) is this much higher than the last
+-- number that Redis knows. So no number is used twice, even if a failover has lost the last entries: a failover loses
+-- less than a minute of writes.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -71,9 +72,9 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads the number of the last entry that was added to the outbox, the bytes of all entries in it, and `ahead` (µs): by
--- how much the numbers of new entries are later than Redis's clock shows. It is 0 until that clock is once set back.
--- Reads them once in a script call.
+-- Reads, once in a script call, the number of the last entry that was added to the outbox (a time in µs), the bytes of
+-- all entries in the outbox, and `ahead`. If Redis's clock was ever set back, `ahead` says by how many µs the numbers
+-- of new entries are later than the clock shows. Otherwise it is 0.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))
@@ -93,8 +94,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number after which the numbers of the new entries begin. If the clock was set back, this number is much
--- later than the clock shows. The difference is stored in the field `ahead`, and later numbers keep it.
+-- Entries are numbered by the time (µs). Returns the number after which the numbers of the new entries begin. If the
+-- clock was set back, the numbers run ahead of the clock from now on. The field `ahead` stores by how much.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end

@@ -139,7 +139,9 @@ function delivery_log.append(call, ending, token, entries, max)
   cut_to_part(call, list, redis.call('LLEN', list) / 2, max)
 end
 
--- Notes in the trail of `ending` that the present script call has appended records to the logs of these subscribers.
+-- A trail lists, in order of time, the subscribers whose logs got records. There is one for accepted batches (`ending`
+-- is 'taken') and one for dropped ones ('dropped'). Adds `tokens` to it: the subscribers whose logs got records in this
+-- script call.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}

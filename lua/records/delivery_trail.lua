@@ -17,10 +17,11 @@ local delivery_trail = {}
 -- that begins after a time and this id skips all entries of that time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the writes before the time `place` (ms), the newest first. A write is what one earlier
--- script call appended to logs. It has the time of that call (`place`, ms) and the subscribers to whose logs the call
--- wrote (`tokens`). The trail has an entry for each of these logs, all with the same time. The oldest write is left
--- out, because the trail may have lost some of its entries.
+-- Returns an iterator over the writes before the time `place` (ms), the newest first. A write is a table about one
+-- earlier script call that appended records to logs:
+--   place   the time of that call (ms)
+--   tokens  the subscribers to whose logs the call wrote. The trail has an entry for each, all with the same time
+-- The oldest write in the trail is left out, because the trail may have lost some of the entries of that write.
 local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(
     call.keys.deliveries_trail(ending), delivery_log.trail_position(call, ending, place)

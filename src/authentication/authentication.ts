@@ -152,8 +152,8 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // `stale` means that the secret is right, and only this use of the nonce was consumed before. A caller with the
-    // right secret gets a new challenge, even if its address has failed too often.
+    // `stale` means that the secret is right, and only the nonce or its count (`nc`) is not valid any more. A caller
+    // with the right secret gets a new challenge, even if its address has failed too often.
     if (!stale) throw tooManyFailures(leftMs);
   }
 

@@ -161,8 +161,8 @@ export class Clients {
   }
 
   /**
-   * Returns the tokens of all clients without a secret for which `matches` is true, including those of
-   * `ROUTEMASTER_CLIENTS`.
+   * Returns those tokens for which `matches` is true and whose client has no secret. Clients of `ROUTEMASTER_CLIENTS`
+   * are included.
    */
   async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
     const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));

@@ -36,7 +36,7 @@ const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 
 /**
  * Returns warnings about values meant for the Ruby Routemaster: variables that have no effect here, a REDIS_ENV_KEY
- * that names no set variable, and the root key in the published `.env` of the Ruby Routemaster.
+ * that names a variable which is not set, and the root key in the published `.env` of the Ruby Routemaster.
  */
 export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   const warnings = Object.entries(WITHOUT_USE)

@@ -63,8 +63,8 @@ type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about
 
 /**
  * Returns the query that names the client of a trigger or join to the API. Also tells the audit the name and the
- * client. Only root can name any client. A client's form names no client or that client itself, and ApiCalls then
- * leaves out the parameter.
+ * client. Only root's form can name another client. For the form of a client, ApiCalls leaves the query out, because
+ * the API refuses it from clients.
  */
 export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');

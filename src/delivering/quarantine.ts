@@ -27,8 +27,8 @@ const ASK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * Takes the place of IDLE_MS if there are several partitions. It is short, because only one of them at a time has a
- * quarantine process.
+ * Replaces IDLE_MS if there are several partitions. This time is shorter, because only one partition at a time has a
+ * quarantine process, and other partitions may wait for this process to end.
  */
 const IDLE_WITH_OTHERS_MS = 5000;
 

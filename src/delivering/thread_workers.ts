@@ -25,8 +25,9 @@ const WORKERS_PER_SPARE = 3;
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * Number of ticks after which idle regular workers ask for jobs if the bus has several partitions. Workers can count as
- * dead after three ticks without a sign of life.
+ * Number of ticks after which idle regular workers ask for jobs, as a sign of life, if the bus has several partitions.
+ * With one partition, they ask at each tick. Three ticks would be too many: a worker can count as dead after three
+ * ticks without a sign of life.
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
@@ -65,7 +66,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A job that became ready before the standstill began has woken no spare worker. So a spare worker is woken now.
+      // A new job wakes a spare worker only during a standstill. A job that became ready before may still wait, so a
+      // spare worker is woken now.
       this.#spare.wake();
     });
     this.#regular = new Workers(

@@ -50,7 +50,7 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs in Redis that are probably ready. In the next script call, as many idle workers ask for a job. */
+  /** Number of jobs in Redis that are probably ready. In the next script call, this many idle workers ask for a job. */
   #readyJobs = 1;
   /**
    * True if all idle workers must ask for a job in the next script call: as a sign of life, or because the lost reply

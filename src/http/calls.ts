@@ -134,7 +134,10 @@ export class Calls {
     return await route.handle(call);
   }
 
-  /** Checks the credentials of a call again: in Redis with `isNow`, otherwise in the cache of clients. */
+  /**
+   * Checks the credentials of a call again, because they may have become invalid while the body arrived or the call
+   * waited. With `isNow`, reads the client from Redis; otherwise from a cache.
+   */
   async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
     if (route.page) return visitorOf(route, await this.#parts.sessions.of(request.headers)) as Call['caller'];
     return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
@@ -180,8 +183,8 @@ export function takesBody(route: Route): boolean {
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
   // Before parsing, refuses a body with too many delimiters (brackets, commas and quotes outside of strings), because
-  // they take long to parse. The limit refuses no valid trigger: even if all bytes of its data are delimiters, it has
-  // fewer than `maxBytes / MAX_CHARACTERS_PER_BYTE`.
+  // they take long to parse. The data of a trigger may consist of delimiters only. Even so, the limit refuses no valid
+  // trigger, because `maxBytes` is more than MAX_CHARACTERS_PER_BYTE times the maximum bytes of the data.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

@@ -241,8 +241,8 @@ export class Connection {
   }
 
   /**
-   * Stops reading, because a fifth request has come. When two of the four are answered, reading goes on in a later turn
-   * of the event loop, after other connections.
+   * Stops reading, because four requests of this connection are not answered yet and a fifth has come. When two of the
+   * four are answered, reading goes on in a later turn of the event loop, after other connections.
    */
   #waitForHalf(): void {
     this.#mode.slice();

@@ -80,7 +80,8 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
  * only the last chunk.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
-  // HPE_INVALID_CONSTANT is for methods of RTSP, such as DESCRIBE. `bytesParsed` is then the end of the request line.
+  // The parser knows the methods of RTSP, such as DESCRIBE. It refuses them with HPE_INVALID_CONSTANT when it has read
+  // as far as `HTTP` in the request line (`bytesParsed` bytes).
   if (!rawPacket || (code !== 'HPE_INVALID_METHOD' && code !== 'HPE_INVALID_CONSTANT')) return false;
   const text = rawPacket.toString('latin1');
   const begin = bytesParsed > 0 ? text.lastIndexOf('\n', bytesParsed - 1) + 1 : 0;

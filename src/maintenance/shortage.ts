@@ -88,12 +88,14 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data. Usually it is `lowMark`. It is higher if
- * the data that autodrop cannot drop (`otherBytes`) exceed `lowMark`:
- * - halfway from `otherBytes` to `highMark` if they are below `highMark`, so that the queues keep some room;
- * - halfway from `highMark` to `max` if they are below `highMark` without `movingBytes`, the events on their way to
- *   other partitions: they become batches there, which can be dropped;
- * - undefined if they exceed even that, because dropping would not help.
+ * Returns the size (bytes) to which autodrop should reduce the stored data. The size depends on `otherBytes`, the bytes
+ * of the data that autodrop cannot drop:
+ * - If `otherBytes` are at most `lowMark`, as usual: `lowMark`.
+ * - If they are between `lowMark` and `highMark`: halfway from `otherBytes` to `highMark`, so that the queues keep some
+ *   room.
+ * - If they are `highMark` or more only because of `movingBytes`: halfway from `highMark` to `max`. `movingBytes` are
+ *   the bytes of events on their way to other partitions, where they become batches, which can be dropped.
+ * - If they are `highMark` or more even without `movingBytes`: undefined, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

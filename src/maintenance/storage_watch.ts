@@ -66,8 +66,8 @@ export class StorageWatch {
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
-      // If this process has connected to Redis again meanwhile, this look may have come before the new connection,
-      // which may lead to a Redis without the data. So another look is needed.
+      // If `look` began before this process last connected to Redis, it may have asked the former Redis. The present
+      // Redis may lack the data, so it must be checked too.
       return connections === this.#connections ? undefined : this.check();
     });
   }

@@ -189,9 +189,9 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while the worker holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // All other jobs wait for one of these: their subscriber may have one more delivery in flight; all subscribers of
-    // their kind (slow ones, for example) may use one more worker together; a pause ends; or the quarantine, a process
-    // for batches that may have killed workers, takes them.
+    // All other jobs are waiting. A job can wait until its subscriber may have another delivery in flight, until the
+    // subscribers of a kind (all slow ones, for example) may together use another worker, until a pause ends, or until
+    // the quarantine, a process for batches that may have killed workers, takes the job.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { instant, scheduled, due, pending, waiting };
   });

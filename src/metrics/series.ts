@@ -31,7 +31,10 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
   return labels.queue === 'subscriber' ? 'subscriber' : undefined;
 }
 
-/** Returns the topic or subscriber of a counter. Undefined for a counter of the bus, or for a total of removed ones. */
+/**
+ * Returns the topic or subscriber of a counter. Undefined for a counter of the whole bus, and for a total of removed
+ * topics or subscribers.
+ */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
   const value = kind && tags[TAGS[kind]];

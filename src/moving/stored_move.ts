@@ -57,9 +57,9 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // If source and target have the same Redis and prefix, they share the key with the number of partitions, and this bus
-  // cannot start until that key is deleted. On a cluster, they never share the key, because the target must have
-  // another prefix.
+  // If source and target have the same Redis and prefix, they share the key with the number of partitions. Then this
+  // bus, the source, can be used again only after that key is deleted too. On a cluster, source and target never share
+  // the key, because the target must have another prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

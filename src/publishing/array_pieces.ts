@@ -21,7 +21,10 @@ interface Piece {
   text: string;
   /** True if `text` is only the beginning of an element that exceeds the maximum size. */
   isTooLong: boolean;
-  /** True if a text that is too long is also nested too deeply. The depth of complete elements is checked later. */
+  /**
+   * True if `isTooLong` is true, and the beginning of the element is also nested too deeply. The depth of complete
+   * elements is checked later.
+   */
   isTooDeep: boolean;
   isLast: boolean;
 }

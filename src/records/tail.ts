@@ -81,8 +81,9 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events that this process has accepted but not sent to Redis yet, by watched topic. The entry ALL_TOPICS exists
-   * even if nobody watches, so that somebody who begins to watch a topic sees its events of the last second.
+   * The events that this process has accepted in this interval, by watched topic. `#exchange` passes them to those who
+   * watch. The entry ALL_TOPICS has events of any topic, and exists even if nobody watches. From this entry, somebody
+   * who begins to watch a topic gets its events of the last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;

@@ -21,8 +21,9 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Returns a page of `all`, a list in any order. The page has only the ranks of its entries. `last` is the last rank on
- * the page, or undefined if no page follows. `priceInCalls` is what reading `all` costs in the caller's rate limit.
+ * Returns a page of `all`, a list in any order. Instead of entries, the page has their ranks (see `rankOf`), from which
+ * callers find the entries. `last` is the last rank on the page, or undefined if no page follows. `priceInCalls` is
+ * what reading `all` costs in the caller's rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

@@ -13,10 +13,10 @@ export const BYTES_PER_COPY = 400;
 export const MAX_COPIES = {
   /** A publication that makes more copies is refused, unless it is a single event. */
   publication: 200_000,
-  /** The maximum for a call that stores events from the outbox of another partition. */
+  /** Maximum copies that a script call makes of events from the outbox of another partition. */
   outbox: 100_000,
-  /** The maximum for a call that publishes the events of a join. */
+  /** Maximum copies that a script call makes of events that a join publishes. */
   join: 20_000,
-  /** The maximum for a call that publishes the events of triggers. */
+  /** Maximum copies that a script call makes of events that triggers publish. */
   triggers: 5_000,
 } as const;

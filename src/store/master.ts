@@ -56,7 +56,10 @@ export class Master {
   readonly #slot: number;
   /** The name of this Redis in errors. */
   readonly name: string;
-  /** True after the ACL forbade a command of a script that is repeated until it succeeds (`Partition.runPermitted`). */
+  /**
+   * True after the ACL forbade a command to a script that `Partition.runPermitted` ran. Then `runPermitted` runs no
+   * script until the ACL permits all commands.
+   */
   wasForbidden = false;
 
   constructor(connection: Connection, key: string, name = 'Redis') {

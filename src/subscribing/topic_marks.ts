@@ -71,9 +71,8 @@ export class TopicMarks {
   }
 
   /**
-   * Counts the subscribers that these topics have in `partition`, and corrects the marks, which are the notes about
-   * these subscribers in the partitions of the topics. A topic that has no publisher and no subscribers is deleted with
-   * its last mark.
+   * Counts the subscribers that these topics have in `partition`, and corrects the topics' marks for `partition`, which
+   * say how many there are. A topic that has no publisher and no subscribers is deleted with its last mark.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);

@@ -94,10 +94,10 @@ function bulks.readable(call, bids, retries)
   return readable
 end
 
--- Stores the progress of a step. `counts` has new values for fields of the record. The next step continues behind the
--- letter `last`, or in the next queue without `last`. A step calls this function after its other changes. So if the
--- step fails half-way, the next step finds the letters that are left. A single command writes the whole progress, so
--- that no letter counts twice.
+-- Stores the progress of a step. `counts` has new values for fields of the record. If `last` is given, the next step
+-- continues behind this letter; otherwise it begins with the next queue. A step calls this function after its other
+-- changes. So if the step fails half-way, the next step finds the letters that are left. A single command writes the
+-- whole progress, so that no letter counts twice.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
   -- Without `last`, the next step starts at the beginning of a queue: at the time `from_ms` (or -inf) and the UID '',

@@ -31,12 +31,13 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Creates the table with which a script call reads the delayed events of a topic (`topic`). Some fields:
+-- Creates the table with which a script call reads the delayed events of a topic. A delayed event has an entry in a
+-- sorted set and a text in a hash. The text is missing if Redis was killed while the event was stored. Some fields:
 --   intake_topic   the topic as the intake has it (intake.lua)
---   taken_entries  the entries of the events that the call takes in order to publish them
---   ids            the ids of these events
---   late_ms        how late each of these events is (only events that have a text)
---   held_bytes     the memory that they took while they were delayed
+--   taken_entries  the entries that the call takes, with or without a text
+--   ids            the ids of the events of these entries
+--   late_ms        how late each event with a text is
+--   held_bytes     the memory that the events with a text took while they were delayed
 --   subscribers    how many subscribers the topic has in this partition
 -- Throws if a key that publishing needs has the wrong type. Without this check, the script would fail later, and events
 -- of other topics would wait.

@@ -72,7 +72,7 @@ function join_work.begin(call, args)
   }
 end
 
--- True if the outlet `to`, which may be nil, takes no events now, because an outbox is full.
+-- True if the outlet `to` (a topic to which the join publishes, or nil) takes no events now, because an outbox is full.
 function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end

@@ -131,8 +131,9 @@ local function store(call, args, intake_state)
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
   -- An earlier join of this name may have left batches. Workers must delete them without counting their events. So
-  -- `counts_after` gets the score of the last of these batches. Times would not tell old batches from new ones: a batch
-  -- of the new join can have an earlier time than this call, if another partition accepted its events.
+  -- `counts_after` gets the score of the last of these batches: the batches of the new join come after it. The time of
+  -- this call would not do, because a batch of the new join can have an earlier time, namely that at which another
+  -- partition accepted its events.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.sources_here, args.foreign_sources)

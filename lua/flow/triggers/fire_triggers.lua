@@ -48,8 +48,9 @@ local ERRORS = {
 
 local LEFT = { outcome = 'left', fired = 0 }
 
--- Returns the definition of a firing's trigger, and a table with its stored `fired`, `missed` and `error`. Returns nil
--- if the trigger is paused, or has another definition or due time than the firing.
+-- `firing` says what the caller wants done with the due times of one trigger. Returns the trigger's definition, and a
+-- table with its stored `fired`, `missed` and `error`. Returns nil if the trigger is paused, or if its definition or
+-- due time has changed since the caller read it.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)

@@ -82,8 +82,9 @@ async function listenAt(port: number, server: Server): Promise<void> {
 }
 
 /**
- * The receiver to which events are forwarded. `authorization` is Basic authentication with the user name of the URL. A
- * delivery of the bus has the subscriber's `uuid` in the same way.
+ * The receiver to which events are forwarded. `authorization` is Basic authentication with the user name of the URL.
+ * Deliveries of the bus have the subscriber's `uuid` as their user name, so the receiver can check the forwarded events
+ * like deliveries.
  */
 interface Forwarding {
   url: string;

@@ -56,8 +56,9 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // If `client` is given, the script purges only dead letters of the subscriber that it gets: the client or one of
-      // its joins.
+      // The script purges a letter only if it belongs to the subscriber that is passed here. For a letter of the client
+      // or of one of its joins (`isOwn`), that is the letter's own subscriber. For any other letter, it is the client,
+      // so the letter stays. (Without `client`, nothing is passed, and the script purges any letter.)
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;

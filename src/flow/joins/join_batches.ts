@@ -62,8 +62,8 @@ interface StoredEvent {
 type Counted = Reply<'join_events'>;
 
 /**
- * Counts the events in the batches of joins. A join groups events by a key, such as an order number. When a key is
- * complete, the join publishes an event.
+ * Does the work of joins. A join publishes an event when all events that it expects for a key, such as an order number,
+ * have come (the key is complete). To find this out, this class counts the events in the batches of joins, by key.
  */
 export class JoinBatches {
   readonly #parts: JoinBatchesParts;

@@ -103,8 +103,9 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // The script sees only the outbox of its own partition. If the outbox of another partition is full, a limit of 0
-  // bytes makes the script close no key, as if its own outbox were full, and try again after a second.
+  // The event about an expired key may have to pass through the outbox of its topic's partition, which the script does
+  // not see. If that outbox is full, a limit of 0 bytes makes the script take its own outbox for full: it closes no
+  // key, and the join is tried again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

@@ -107,8 +107,8 @@ export class CronTimes implements Times {
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // The search goes backward from a day after `beforeMs`. From `beforeMs` itself, it would miss a time if the clocks
-    // went back shortly before: they had then already shown later local times than that of `beforeMs`.
+    // The search goes backward in local time, from a day after `beforeMs`. Just after the clocks went back, earlier
+    // moments have later local times than `beforeMs`. A search from `beforeMs` would miss these moments.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -140,10 +140,10 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, the time that croner found when it searched from `fromMs`, forward or backward. croner assumes that
-   * the zone always has the offset `offsetMs`. Returns undefined if `atMs` is right all the same. If `atMs` may be
-   * wrong, returns a time between `fromMs` and `atMs` at which the zone has another offset: croner must then be asked
-   * again, beyond the change of the offset.
+   * Checks whether croner's result may be wrong because the clocks change. croner searched from `fromMs`, forward or
+   * backward, and found `atMs`, as if the zone always had the offset `offsetMs`. Returns undefined if `atMs` is right.
+   * Otherwise returns a time between `fromMs` and `atMs` at which the zone has another offset. The caller then lets
+   * croner search again, from the change of the clocks on.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
@@ -153,10 +153,11 @@ export class CronTimes implements Times {
       // Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
       // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
       fromMs + dayMs,
-      // If the clocks go back within a day of `atMs`, they may show the local time of `atMs` twice. The other of the
-      // two may be nearer to `fromMs`.
+      // If the clocks go back within a day of `atMs`, they may show the local time that croner found at two moments.
+      // `atMs` may be the moment that is farther from `fromMs`, and the nearer one is wanted.
       atMs - dayMs,
-      // If the zone has another offset at `atMs`, the clocks do not show the local time that croner found.
+      // `atMs` was computed with `offsetMs`. If the zone has another offset at `atMs`, the clocks do not show the local
+      // time that croner found.
       atMs,
     ];
     return checked

@@ -21,15 +21,12 @@ export class Seen {
     for (const [name, keys] of this.#found) keys.push(...(found.get(name) ?? []));
   }
 
-  /** Returns the keys with this name. A key may come twice. */
+  /** Returns the keys of this kind that were found (`name` is that of the kind in LAYOUT). A key may come twice. */
   keys(name: NotedName): readonly FoundKey[] {
     return this.#found.get(name) ?? [];
   }
 
-  /**
-   * For all noted keys that have one of these names, returns the last variable part of the key, such as the token of a
-   * subscriber, a topic or a worker.
-   */
+  /** Returns the last variable part of each key of these kinds: a token, topic or worker. */
   of(...names: NotedName[]): Set<string> {
     return new Set(names.flatMap((name) => this.keys(name)).map(({ parts }) => parts.at(-1) ?? ''));
   }

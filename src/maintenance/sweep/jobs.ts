@@ -105,8 +105,9 @@ export class JobSweep {
   }
 
   /**
-   * Repairs suspected jobs. First reads the index again, because it may have changed since: repairs only the jobs that
-   * are in the index now if `indexed` is 1, and only those that are not if it is 0.
+   * Repairs suspected jobs. First reads the index of the queue again, because it may have changed since the jobs were
+   * suspected. If `indexed` is 1, repairs only jobs that are in the index now. If it is 0, repairs only jobs that are
+   * not.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {
