@@ -110,9 +110,9 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- Wakes other workers if finished deliveries have made waiting jobs instant, and this call leaves some of these jobs
-  -- to other workers. A quarantine leaves all of them, because it takes only the jobs of batches that may have killed
-  -- workers.
+  -- Wakes other workers if finished deliveries have made waiting jobs ready for any worker (instant), and this call
+  -- leaves some of these jobs to other workers. A quarantine leaves all of them, because it takes only the jobs of
+  -- batches that may have killed workers.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

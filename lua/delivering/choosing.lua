@@ -18,9 +18,11 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
---   popped            instant jobs, taken from their list. Up to `workers` are taken at a time
+--   popped            instant jobs (jobs that any worker may take), taken from their list. Up to `workers` are taken at
+--                     a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  by share (lanes.lua): how many jobs waited because it was full, less those taken since
+--   waiting_by_share  for each share (lanes.lua): how many jobs waited for room in it when the call began, less those
+--                     that the call has taken
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if it is certain that the batch of the tried job has no history of failed attempts
 function choosing.begin(call, q, workers, kind)

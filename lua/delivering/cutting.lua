@@ -83,8 +83,9 @@ end
 --   is_cut  true if the batch has more events
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
-  -- The size decides whether this script reads the events or leaves a long batch to the worker. If a delivery may have
-  -- at most LONG_BYTES, this script reads the events whatever the size, so it does not ask for the size.
+  -- This script reads at most about LONG_BYTES of a batch, so as not to block Redis. If a delivery may have more, the
+  -- size of the batch matters: a larger batch (a long one) that fits into one delivery is read by the worker. If it
+  -- does not fit, its first events, up to LONG_BYTES, are split off.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local length = redis.call('LLEN', call.keys.batch(bid))

@@ -20,10 +20,9 @@ local finishing = {}
 --   lists        the keys of the batches' Redis lists
 --   attempts     the keys of the histories of failed attempts
 --   accepted     for each subscriber: its finished batches, and the sums of their events and health points
---                (`add_accepted`)
---   undelivered  delivery-log records of batches whose subscriber had left before a worker acquired the batch;
---                false if there are none
---   closed       the times of `open_batches.closed_times`
+--   undelivered  delivery-log records of batches that were not sent, because their subscriber had left; false if there
+--                are none
+--   closed       the time (ms) at which each batch was closed to new events, by UID
 local function collection(args, closed)
   return {
     workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, accepted = {}, closed = closed,
@@ -115,10 +114,10 @@ local function delete_lists(call, collected)
   return true
 end
 
--- Makes waiting jobs of a subscriber instant, after `ended` of its deliveries have ended. Usually makes two jobs
--- instant for each ended delivery, so that 4 deliveries at a time become 8, then 16. If only one job of the subscriber
--- could run until now (`recovered`), makes as many instant as may be in flight. Never makes more instant: workers would
--- take the jobs only to put them back.
+-- After `ended` deliveries of a subscriber have ended, makes some of its waiting jobs instant, so that workers can take
+-- them. Usually makes two jobs instant for each ended delivery, so that 4 deliveries at a time become 8, then 16. If
+-- only one job of the subscriber could run until now (`recovered`), makes as many instant as may be in flight. Never
+-- makes more instant: workers would take the jobs only to put them back.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

@@ -135,9 +135,9 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- `lanes.leave` does nothing if the delivery began in this script call, because deliveries are stored only at the end
-  -- of the call (`store`). But the worker may already count among the workers of all slow subscribers, for example (a
-  -- share). `leave_shares` removes it there.
+  -- `lanes.leave` finds only deliveries that earlier script calls began, because `store` stores the new ones at the
+  -- end. If this delivery is new, its worker may already count among the workers of all subscribers of one kind, such
+  -- as the slow ones (a share). `leave_shares` removes it there.
   lanes.leave_shares(call, { worker })
 end
 
@@ -158,8 +158,8 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns the list of
--- `describe_subscribers`.
+-- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns what the reply
+-- says of the subscribers: token, list of the values of DELIVERY_FIELDS, token, …
 function grants.store(call, given)
   if #given.list == 0 then return {} end
   local keys, unleased = call.keys, given.unleased

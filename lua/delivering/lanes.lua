@@ -66,11 +66,11 @@ end
 -- Returns how many more workers the subscribers of a share (all slow ones, for example) may use together; 0 or less
 -- means none. `holds_some` is true if the subscriber that wants a worker already has deliveries in flight.
 --
--- The last quarter of the share `slow` (`kept`) is for subscribers without a delivery in flight. Otherwise they would
--- wait for subscribers that hang. But a late delivery counts in this share even if it is full (late.lua), so the
--- quarter can fill up. Therefore a subscriber without a delivery in flight may use one more worker while fewer than
--- `kept` subscribers have exactly one worker of the share. Example: of 64 workers, the share `slow` has 32, and 8 are
--- kept.
+-- For example, of 64 workers, the share `slow` has 32. Subscribers with deliveries in flight may use 24 of them. The
+-- last 8 (`kept`) are for subscribers without one, which would otherwise wait for subscribers that hang. But late
+-- deliveries count in this share even if it is full (late.lua), so they can use up the last 8 too. Even then, a
+-- subscriber without a delivery in flight gets a worker, as long as fewer than 8 subscribers have exactly one worker of
+-- the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -116,8 +116,9 @@ function lanes.share_jobs(call)
 end
 
 -- Returns how many jobs of a queue a worker of this `kind` can take now. Only a `quarantine` takes the jobs of batches
--- that may have killed workers, and it takes no others. `waiting` is an earlier result of `lanes.share_jobs`, if there
--- is one. It lacks the jobs that have begun to wait since. But these cannot be taken now anyway, because their share is
+-- that may have killed workers, and it takes no others. `waiting` has, for each share, how many jobs wait because the
+-- share is full (`lanes.share_jobs`), as the caller has counted them. If it is missing, these jobs are counted now. A
+-- job that began to wait after the caller's count is not in `waiting`. Such a job cannot be taken now: its share is
 -- full.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
@@ -158,9 +159,9 @@ function lanes.subscribers_of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Ends the deliveries of these workers: they no longer count among the workers of their subscriber (its lane), or of
--- all slow subscribers, for example (a share). `tokens` has, for each worker, the token of its subscriber, or false.
--- Returns, by token, how many deliveries of each subscriber have ended.
+-- Ends the deliveries of these workers. The workers no longer count among the workers of their subscriber (its lane),
+-- nor among those of all subscribers of one kind, such as the slow ones (a share). `tokens` has, for each worker, the
+-- token of its subscriber, or false. Returns, by token, how many deliveries of each subscriber have ended.
 function lanes.leave_all(call, workers, tokens)
   local ended = {}
   for _, token in ipairs(tokens) do

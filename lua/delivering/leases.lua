@@ -32,8 +32,8 @@ local function ahead_now(call, newest_us)
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
--- Returns the present time (µs) for the numbers of leases. It is later than Redis's clock shows if that clock was set
--- back.
+-- Returns the present time (µs) on the scale of lease numbers. The number of a lease is the time at which it was given.
+-- After Redis's clock was set back, this time is later than that clock, so that the numbers still grow.
 function leases.now(call)
   call.leases_ahead = call.leases_ahead or ahead_now(call, leases.last(call) - call.now_us)
   return call.now_us + call.leases_ahead

@@ -70,9 +70,10 @@ function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the number of bytes that still fit into each open batch. For each batch, the
--- three lists have its subscriber, its entry in `batches:open`, and its new events. Returns the bytes that are left, by
--- token. Leaves out a batch if its bytes were never counted, and its new events are too small to be counted.
+-- Subtracts the bytes of new events from the number of bytes that still fit into each open batch. For each batch,
+-- `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices` its new events. Returns the bytes
+-- that are left, by token. Leaves out a batch that has got only small events so far and gets only small ones now
+-- (`needs_no_count`): its bytes are not counted.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}

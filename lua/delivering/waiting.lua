@@ -19,10 +19,11 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes at most `max` waiting jobs of a subscriber instant, those that have waited longest first. They go behind all
--- other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, only the job of its oldest batch
--- becomes instant, whatever `max` is. No job becomes instant while the subscriber is paused, or has a trial job
--- (`probe`), which is the only one that may run next. Returns true if a job became instant.
+-- Moves at most `max` waiting jobs of a subscriber, those that have waited longest, to the list of instant jobs, from
+-- which workers take jobs. They go behind all other jobs in the list, so that subscribers take turns. If the subscriber
+-- is `ordered`, moves only the job of its oldest batch, whatever `max` is. Moves nothing while the subscriber is
+-- paused, or has a trial job (`probe`): while it has one, none of its other jobs may run. Returns true if a job was
+-- moved.
 function waiting.make_instant(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

@@ -39,8 +39,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's job is instant again, so no waiting job needs to become instant in its place (maximum 0). But if
-  -- the subscriber is `ordered`, `make_instant` ignores the maximum, and makes sure that the oldest batch comes first.
+  -- The dead worker's job is back in the list of jobs that any worker may take (instant jobs), so no waiting job has to
+  -- be moved there in its place (maximum 0). But if the subscriber is `ordered`, `make_instant` ignores the maximum,
+  -- and makes sure that the oldest batch comes first.
   if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

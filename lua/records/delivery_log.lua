@@ -153,7 +153,8 @@ function delivery_log.follow(call, ending, tokens, max)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Finds, by a binary search, how many entries of a trail are older than the time `place` (ms).
+-- The trail of an ending is a list of which delivery logs were written when, the oldest entry first. Finds, by a binary
+-- search, how many of its entries are older than the time `place` (ms).
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1

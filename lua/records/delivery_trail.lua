@@ -52,8 +52,9 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records of the write `written` (`read_writes` says what a write is), the newest last. Leaves out records
--- that are gone, or outside the bounds of the listing.
+-- Returns the records that one earlier script call has appended to logs, the newest last. `written` has the time of
+-- that call (`place`, ms), and the subscribers to whose logs it wrote (`tokens`). Leaves out records that are gone, or
+-- outside the bounds of the listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do

@@ -12,7 +12,7 @@ const KEY_BYTES = 32;
  */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
-/** Minimum time between two fetches because of unknown nonces: a stranger can make up any number of them. */
+/** An unknown nonce makes this process fetch the keys, at most once in this time: strangers can make up nonces. */
 const MIN_REFRESH_MS = 100;
 
 export interface NonceKey {

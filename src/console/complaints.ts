@@ -22,7 +22,7 @@ export interface State {
    * number of dead letters includes the dead letters of its joins.
    */
   figures: SeenFigures | undefined;
-  /** The age of the newest sample. Undefined if there is none. */
+  /** The time since a worker last stored figures (a sample). Undefined if no sample is stored. */
   ageMs: number | undefined;
   /** The memory of the fullest Redis. */
   memory: Memory;

@@ -87,8 +87,8 @@ interface FormOptions {
   does: string;
   isDangerous?: boolean;
   /**
-   * What the form has besides its button. If it has visible fields, this is a function that makes them by `fields`, and
-   * the error of a refused form is shown above them.
+   * What the form has besides its button. If it has visible fields, this is a function that makes them with the given
+   * `FormFields`, and `form` shows the error of a refused form above them.
    */
   content?: Content | ((fields: FormFields) => Content);
 }

@@ -87,7 +87,10 @@ function notFound(routes: readonly Route[]): Route {
   });
 }
 
-/** Returns the route that refuses the methods that the path of `rows` lacks. Express treats HEAD as GET. */
+/**
+ * Returns the route that follows `rows`, which are all routes of one path, and refuses every other method. The error
+ * lists the methods that the path takes. HEAD is listed with GET, because Express answers it by the route for GET.
+ */
 function otherMethods(rows: readonly Route[], routes: readonly Route[], code: OtherMethod): Route {
   const allow = rows.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
   const refusal = refusing((call) => {

@@ -74,10 +74,11 @@ export class Connection {
 
   /**
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
-   * request that must wait. The new `data` listener makes Node's parser stop reading the socket by itself.
+   * request that must wait.
    *
-   * If the connection is paused at this moment, nobody starts the next read, and the rest of a half-arrived body would
-   * never be read. The empty `push` starts it.
+   * As soon as the socket gets another `data` listener, Node's parser no longer reads from it directly. If the
+   * connection is paused at this moment, nothing else starts the next read, and the rest of a half-arrived body would
+   * never be read. So `push('')` starts the next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;

@@ -58,8 +58,9 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // Moves due jobs to the list of instant jobs, from which workers take them. Usually the scheduler does this; this
     // job is the fallback.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Takes jobs back from workers that were killed, so that other workers can run them. This job is urgent, so that it
-    // is queued even if each process is killed a few seconds after its start.
+    // Takes jobs back from workers that were killed, so that other workers can run them. A process queues this job for
+    // all partitions as soon as it starts (`isUrgent`), so that it runs even if each process is killed after a few
+    // seconds.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,

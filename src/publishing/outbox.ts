@@ -115,9 +115,9 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. `holder` is the worker that runs the job for these entries. MoveEnd explains the results; without
-   * `holder`, the result is `lost` when no entry is left. Throws StorageUnavailable or StorageFull if `to` cannot apply
-   * the entries.
+   * returns true. `holder` is the worker that runs the job for these entries. Without `holder` there is no job, and
+   * `lost` then means only that no entry is left. Throws StorageUnavailable or StorageFull if `to` cannot apply the
+   * entries.
    */
   async emptyAside(
     home: Partition,

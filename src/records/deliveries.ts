@@ -13,7 +13,10 @@ interface Wanted {
   /** Tokens of subscribers. Undefined stands for all subscribers. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
-  /** Limits the listing to batches whose `Place.atMs` is at least `sinceMs` and less than `untilMs`. */
+  /**
+   * Limits the listing to batches whose time is at least `sinceMs` and less than `untilMs`. The time of a batch is when
+   * it ended or, if it has not ended, when it was opened.
+   */
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
   after?: Place | undefined;

@@ -54,7 +54,7 @@ type Noted = Omit<TailEntry, 'event' | 'at'> & { text: string; atMs: number };
 /** The events of one watched topic in one interval, MAX_NOTED at most. */
 class Notes {
   readonly noted: Noted[] = [];
-  /** Number of events since the last one in `noted` that were not noted, because MAX_NOTED were noted already. */
+  /** How many events came after the last noted one, and were left out because `noted` was full. */
   skipped: number;
 
   constructor(skipped = 0) {

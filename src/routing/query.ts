@@ -41,10 +41,11 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the client that a call is about. A client's call is always about the client itself, and must not have the
- * parameter `field`. In a call of root or a viewer, this parameter names the client: its value `given` is returned,
- * which is undefined if the parameter is missing. `advicePart` is a part of the error message, such as `your own
- * triggers are`.
+ * Returns the client that a call is about. `field` is the name of the query parameter that names the client, and
+ * `given` is its value. In a call of root or a viewer, the result is `given`, which is undefined if the parameter is
+ * missing. A client's call is always about the client itself, and must not have the parameter. If it has, throws an
+ * error such as `subscriber is for root; leave it out, and your own batches are meant`. `advicePart` is the part `your
+ * own batches are` of this text.
  */
 export function clientNamed(
   caller: Caller,

@@ -19,9 +19,9 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * The words of an error answer about input that does not match its schema: the error code, and the text of the field
- * `detail` (RFC 9457), which explains the error to a person. `whole` is this text if the error names no field, or if
- * the function that would make a better text (`field` or `unknown`) is missing.
+ * The words of an error answer (RFC 9457) about input that does not match its schema: the error code and the `detail`.
+ * The functions `field` and `unknown`, if given, return the `detail` about a wrong or an unknown field. In all other
+ * cases, the `detail` is `whole`.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);

@@ -132,7 +132,7 @@ export class Batcher<Item, Result> {
     let weight = 0;
     while (queues.length > 0) {
       // An owner drops out of this call if it has no more items, or if its next item does not fit. In the next call, it
-      // comes before the remaining owners, whose last items are chosen later.
+      // comes before the owners that still get items in this call, because their last items are chosen after its own.
       queues = queues.filter(([owner, queue]) => {
         const next = queue.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#limit.max)) return false;

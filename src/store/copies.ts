@@ -15,8 +15,8 @@ export const MAX_COPIES = {
   publication: 200_000,
   /** Maximum copies that a script call makes of events from the outbox of another partition. */
   outbox: 100_000,
-  /** Maximum copies that a script call makes of events that a join publishes. */
+  /** Maximum copies that a script call makes of the events that a join publishes. */
   join: 20_000,
-  /** Maximum copies that a script call makes of events that triggers publish. */
+  /** Maximum copies that a script call makes of the events that triggers publish. */
   triggers: 5_000,
 } as const;

@@ -45,8 +45,8 @@ const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 
 /**
- * For each connection, how many times it has become ready since its first Master was made. When this number grows,
- * Redis may have failed and lost data.
+ * For each connection, how many times it has become ready since it was first given to a `Master`. When this number
+ * grows, Redis may have failed and lost data.
  */
 const made = new WeakMap<Redis, { count: number }>();
 

@@ -154,9 +154,10 @@ export class Subscriptions {
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // If something else has removed the subscriber, such as the removal of its client, or an earlier call that was
-    // interrupted here, the topics to which it may have published as a join are unknown. So its events are moved to all
-    // partitions.
+    // If this subscriber is a join, the partition's outbox may have events that the join published just before the
+    // removal, so the outbox is emptied once more. If something else has removed the join (the removal of its client,
+    // or an earlier call that was interrupted here), its topics are unknown, so the events for all partitions are
+    // moved.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.

@@ -37,13 +37,14 @@ export class TopicMarks {
   }
 
   /**
-   * Sets the marks of topics that will have one more subscriber in `partition`, and creates topics that do not exist.
-   * Call this before subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep
-   * deletes the created topics.
+   * Notes in the homes of topics, which are the partitions that store them, that `partition` will have one more
+   * subscriber of each topic. Such a note is a mark. Creates topics that do not exist. Call this before subscribing,
+   * and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the created topics.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the partitions
-   * whose outboxes must be flushed before subscribing. Such an outbox may still say that a removed topic loses all its
-   * subscriptions. If the topic has been created again since, the new subscription would be lost too.
+   * whose outboxes must be flushed before subscribing. If one of the topics was removed and created again, such an
+   * outbox may still have the entry that ends all subscriptions of the removed topic. Applied after the subscribing,
+   * this entry would end the new subscription too.
    */
   async reserve(
     partition: Partition,
@@ -84,13 +85,13 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // A mark has the time at which it was last set. The marks are read before the subscribers are counted, and a mark
-  // without subscribers is removed below only if its time has not changed since. So if a subscriber comes just after
-  // the count, the mark is set again, with a new time, and stays.
+  // A mark (a note that `partition` has subscribers of a topic) is removed below if the count finds none, but only if
+  // the mark has the time that is read here, before the count. If a subscriber comes just after the count, the mark is
+  // set again, with a new time, and so stays.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // A correct mark is set again to give it a new time. Otherwise another process, which counted just before the first
-  // subscriber came, would find the old time and remove the mark.
+  // A mark is set again even if it is correct, to give it a new time. Another process may have counted 0 subscribers a
+  // moment ago. It removes the mark only if the time of the mark has not changed.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];

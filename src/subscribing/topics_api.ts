@@ -60,10 +60,10 @@ export function topicsApi({ topics, limits, joins, pages, publicNames, clients, 
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
-   * Throws unless the client's present scopes let it publish to the topic. Owning the topic is not enough. A client
-   * keeps its topics when its scopes are narrowed: otherwise another client could get these topics with their
-   * subscribers. The scopes are read from Redis, because the cache may be a second old, and a deletion cannot be
-   * undone.
+   * Guards the deletion of a topic by a client: throws unless the client's present scopes let it publish to the topic.
+   * That the client owns the topic is not enough, because a client whose scopes are narrowed still owns its topics. (If
+   * it lost them, another client could get them with their subscribers.) The scopes are read from Redis: the cache may
+   * be a second old, and a deletion cannot be undone.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);

@@ -66,8 +66,8 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Subtracts the required count of each source topic. Returns the ids of the events that completed the join key, as far
--- as the record has them.
+-- Takes the events that complete a join key off its record: subtracts from the count of each source topic as many
+-- events as the join requires of it. Returns the ids of these events, as far as the record has them.
 function key_records.deduct(record, sources)
   local deducted_ids = {}
   for _, source in ipairs(sources) do

@@ -23,8 +23,8 @@ export const MAX_TIMEOUT_MS = 540_000;
 /**
  * What is known about a call when its caller gives it up:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the last failed attempt, if there is one. For an event that is given up, this is an attempt of the
- *   request under way for its topic: the request contains the event, or must end before the event is sent.
+ * - `lastFailure`: the last failed attempt, if there is one. For an event, this is an attempt at the request that now
+ *   sends events of its topic. The event is in this request, or waits until the request ends.
  */
 export interface Progress {
   readonly mayBeDone: boolean;

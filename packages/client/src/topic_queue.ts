@@ -7,8 +7,8 @@ import type { Transport } from './transport.ts';
 /** Maximum events of a request. The bus accepts up to 10,000. */
 const EVENTS_PER_REQUEST = 1000;
 /**
- * Maximum delayed events of a request; the bus accepts no more. Delayed events are never sent together with others,
- * because the bus refuses the whole request if the client has reached its limit on delayed events.
+ * Maximum delayed events of a request; the bus accepts no more. A request has either only delayed events or none.
+ * Otherwise, when the client has reached its limit on delayed events, the bus would refuse the other events too.
  */
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */

@@ -73,8 +73,8 @@ export class Delaying {
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
       const { topic } = publication;
-      // Here, no event was published at once: all were delayed or refused. The script has not counted the topic's
-      // subscribers.
+      // If no event was published at once (all were delayed or refused), there is nothing to note. In particular,
+      // `subscribers` is 0 then, however many the topic has.
       if (events === 0) continue;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
       onlooker.note({ ...publication, events: atOnce });
