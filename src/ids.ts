@@ -48,7 +48,7 @@ export function joinToken(name: string, client: string): string {
   return `join:${name}:${client}`;
 }
 
-/** Returns the name of a join and the token of its client, or undefined for the token of a client. */
+/** Splits the token of a join into the join's name and its client's token. Undefined if it is a client's own token. */
 export function readJoinToken(token: string): { name: string; client: string } | undefined {
   const [, name, client] = JOIN_TOKEN.exec(token) ?? [];
   return name === undefined || client === undefined ? undefined : { name, client };

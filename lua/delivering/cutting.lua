@@ -4,7 +4,8 @@ become a batch of their own. The other events stay in the batch, which keeps its
 are delivered next. If a long batch fits into one delivery, the worker reads the events itself.
 
 A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one script
-call, because its subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
+call, because it has small events, whose bytes are not counted, besides large ones (open_batches.lua), because its
+subscriber has lowered a limit since, or because an old release, without max_bytes, opened it.
 ]]
 local batches = include('delivering/batches')
 local choosing = include('delivering/choosing')
@@ -26,8 +27,8 @@ local MAX_ATTEMPTED_BYTES = 33554432
 local LONG_BYTES = 2097152
 
 -- Returns the bytes of memory that a batch takes in Redis. They are up to a third more than the bytes of its events.
--- `start` has the first items of the batch's list. If the list has no further items, returns 0 without asking Redis,
--- because so few events count as a short batch.
+-- `start` has the first items of the batch's list. If the list has no further items, returns 0 without asking Redis:
+-- the whole batch has been read already, so there is no long read to avoid.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)

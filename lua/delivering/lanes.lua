@@ -179,8 +179,8 @@ function lanes.leave_all(call, workers, tokens)
   return ended
 end
 
--- Ends the delivery of one worker, as `lanes.leave_all` does. Returns the subscriber's token, or nothing if the worker
--- did not deliver.
+-- Does the same as `lanes.leave_all` for one worker: it no longer counts among the workers that deliver. Its job and
+-- its batch do not change. Returns the token of its subscriber, or nothing if the worker had no delivery in flight.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.subscribers_of(call, { worker })))
 end

@@ -63,9 +63,9 @@ function open_batches.new_room(bid, max_bytes, bytes)
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if the bytes of an open batch may have to be counted: the new events (`slice`) are not small, or the
--- subscriber has its own limits. If the subscriber has its own limits, `entry` (in `batches:open`) is longer than a
--- UID.
+-- Returns false if publish need not read the hash `batches:room` for an open batch, because the bytes of its new events
+-- (`slice`) are not counted: the events are small (`needs_no_count`), and the subscriber has the default limits, so
+-- that `entry`, from `batches:open`, is only a UID. Otherwise returns true.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end

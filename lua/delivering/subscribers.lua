@@ -51,9 +51,9 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- A subscriber's trial job is its only job that may run next. Makes it an ordinary job, so that others can run too. If
--- the job is scheduled for later, it becomes instant. If it waits because all slow subscribers, for example, use as
--- many workers as they may, it goes on waiting. Returns true if the job was scheduled.
+-- While a subscriber has a trial job (because it fails, for example), its other jobs must not run. Makes the trial job
+-- an ordinary job, so that the others can run too. If the trial job is scheduled for later, it becomes instant.
+-- Otherwise it stays in its list. Returns true if it was scheduled.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

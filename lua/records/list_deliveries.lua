@@ -36,8 +36,8 @@ local function queue_owners(listing, clients)
   return tokens
 end
 
--- Each `add_…` function adds batches of one kind, which its name says, to `sources`. If `clients` is not empty, adds
--- only batches of these subscribers.
+-- Each `add_…` function adds batches of one kind, which its name says, to `sources`: those of the subscribers in
+-- `clients`, or those of all subscribers if `clients` is empty.
 local function add_queues(listing, sources, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do

@@ -27,8 +27,8 @@ export class LiveParts {
   });
 
   /**
-   * Wraps a route of the console. The route of a page then shares its answers to refreshes among tabs. The route of a
-   * form discards all shared answers.
+   * Wraps a route of the console. If it is the route of a page, tabs share its answers to refreshes. If it is the route
+   * of a form, each use of the form discards the answers that tabs share, which may now be outdated.
    */
   share(route: Route): Route {
     const { method, handle } = route;
@@ -39,10 +39,7 @@ export class LiveParts {
     };
   }
 
-  /**
-   * Waits until a form has been handled. Then discards the shared answers, because the form may have changed what they
-   * show.
-   */
+  /** Waits until a form has been handled. Then discards the answers that tabs share, which may now be outdated. */
   async #after<T>(done: Promise<T>): Promise<T> {
     try {
       return await done;

@@ -15,7 +15,7 @@ export function newestFirst(one: Place, other: Place): number {
   return one.id < other.id ? 1 : -1;
 }
 
-/** Reads a place in the form that links to a next page have: `atMs`, a dash, and the id, which may contain dashes. */
+/** Parses a place from the link to a next page: `atMs`, a dash, and the id, which may contain dashes. */
 export function readPlace(text: string): Place {
   const dash = text.indexOf('-');
   return { atMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };

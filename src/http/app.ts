@@ -88,8 +88,8 @@ function notFound(routes: readonly Route[]): Route {
 }
 
 /**
- * Returns the route that follows `rows`, which are all routes of one path, and refuses every other method. The error
- * lists the methods that the path takes. HEAD is listed with GET, because Express answers it by the route for GET.
+ * Returns a route that refuses requests with a method that their path does not take. `rows` has all other routes of the
+ * path. The error lists their methods, and HEAD with GET, because Express answers HEAD by the route for GET.
  */
 function otherMethods(rows: readonly Route[], routes: readonly Route[], code: OtherMethod): Route {
   const allow = rows.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');

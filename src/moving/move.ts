@@ -35,7 +35,10 @@ interface Move {
   source: Side;
   target: Side;
   leaseMs: number;
-  /** True if the user has said that all other connections that run scripts belong to another bus. */
+  /**
+   * If true, the bus is moved even if other connections run scripts in the source's Redis, because the user has said
+   * that they belong to another bus. If false, such connections make the move fail, as they may use this bus.
+   */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
   progress: (done: number, total: number) => void;

@@ -21,8 +21,8 @@ export class StorageGuard {
   readonly #limits: MemoryLimits;
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   /**
-   * For each partition (by index) whose Redis stored too much (more than the high mark) at the last measurement: the
-   * time (ms) since which every measurement has found that.
+   * The partitions whose Redis stored more than the bus permits at the last measurement. The key is the index of the
+   * partition. The value is a time (ms): every measurement since then has found the same.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;

@@ -52,7 +52,10 @@ export class CallbackPolicy {
   readonly #proxied: boolean;
   readonly #resolve: Resolve;
 
-  /** `allow` has addresses and networks (CIDR). Throws BootError if an address, a network or a port is invalid. */
+  /**
+   * Callbacks may go to the addresses and networks (CIDR) in `allow` even if they are not public, and even by plain
+   * http. Throws BootError if an address, a network or a port is invalid.
+   */
   constructor(
     allow: readonly string[],
     { callbackPorts = [], egressProxy, resolve = resolveByHost }: PolicyOptions = {},

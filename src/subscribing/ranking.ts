@@ -53,7 +53,10 @@ export function ranking(sort: Sort, after: string | undefined) {
   };
 }
 
-/** Returns the place of a subscriber in a listing. */
+/**
+ * Returns the text that `ranking` takes as `after`, so that the next page begins after this subscriber: the value to
+ * sort by, a space and the token.
+ */
 export function placeOf({ value, token }: Ranked): string {
   return `${value} ${token}`;
 }

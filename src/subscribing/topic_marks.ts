@@ -37,14 +37,15 @@ export class TopicMarks {
   }
 
   /**
-   * Notes in the homes of topics, which are the partitions that store them, that `partition` will have one more
-   * subscriber of each topic. Such a note is a mark. Creates topics that do not exist. Call this before subscribing,
-   * and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the created topics.
+   * Makes the homes of topics (the partitions that store them) pass on events to `partition`, which will have one more
+   * subscriber of each topic. To this end, sets marks in the homes. Creates topics that do not exist. Call this before
+   * subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the created
+   * topics.
    *
-   * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the partitions
-   * whose outboxes must be flushed before subscribing. If one of the topics was removed and created again, such an
-   * outbox may still have the entry that ends all subscriptions of the removed topic. Applied after the subscribing,
-   * this entry would end the new subscription too.
+   * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes whose
+   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still have an entry that ends
+   * all subscriptions of a removed topic. If the topic has been created again, and the entry is applied after the
+   * subscribing, it ends the new subscription too.
    */
   async reserve(
     partition: Partition,
@@ -109,7 +110,7 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 /** How many subscribers a topic has in another partition. */
 interface Mark {
   subscribers: number;
-  /** The time (µs) at which it was last noted that the partition has subscribers. */
+  /** When the mark was last set (µs). If this changes while `refreshIn` counts subscribers, the mark must stay. */
   markedUs: string;
 }
 

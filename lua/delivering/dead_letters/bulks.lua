@@ -100,8 +100,8 @@ end
 -- whole progress, so that no letter counts twice.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
-  -- Without `last`, the next step starts at the beginning of a queue: at the time `from_ms` (or -inf) and the UID '',
-  -- which sorts before all letters of that time.
+  -- If `last` is missing, this step has finished its queue. The next step then reads a queue from its start, which is
+  -- the earliest time that the filter permits. The empty UID sorts before all others.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
   if not last then counts.queue = state == 'over' and 0 or args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end

@@ -56,8 +56,8 @@ export class JobSweep {
   }
 
   /**
-   * Reads the jobs to check from the index of the queue, and repairs those whose batch is gone. Returns each job with
-   * 0, the number of places in which it was found so far.
+   * Reads from the index of the queue which jobs this sweep checks. Removes a job from the index if its batch is gone
+   * and no worker has it. Returns a map with 0 for each job that was read, in which `#countPlaces` then counts.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
