@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Meddling } from '../harness/http/meddling_proxy.ts';
+import { listenLocally } from '../harness/processes/ports.ts';
 import { fieldsInOrder } from '../src/store/contract.ts';
 import { contracts } from '../src/store/contracts.ts';
 import { scriptOfFunction } from '../src/store/function_library.ts';
@@ -39,12 +40,12 @@ export class RedisProxy {
   meddle: Meddle = () => undefined;
   readonly #server: Server;
   readonly #links = new Set<Link>();
+  #port = 0;
 
   /** `socketPath`: the unix socket of the Redis. */
   static async start(socketPath: string): Promise<RedisProxy> {
     const proxy = new RedisProxy(socketPath);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
+    proxy.#port = await listenLocally(proxy.#server);
     return proxy;
   }
 
@@ -57,7 +58,7 @@ export class RedisProxy {
   }
 
   get url(): string {
-    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `redis://127.0.0.1:${this.#port}`;
   }
 
   /** Meddles with the first message that fits, and by `meanwhile` with those before it. Resolves when that is done. */

@@ -1,8 +1,7 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { serveCalls } from '../../harness/measuring/helper.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 
 export type FloorCalls = { listen: typeof listen };
 
@@ -30,10 +29,7 @@ function onExpress(): RequestListener {
 
 /** Listens on a free port. Resolves with the port. */
 async function listen(platform: 'node:http' | 'Express'): Promise<number> {
-  const server = createServer(platform === 'Express' ? onExpress() : take);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return (server.address() as AddressInfo).port;
+  return listenLocally(createServer(platform === 'Express' ? onExpress() : take));
 }
 
 serveCalls({ listen } satisfies FloorCalls);

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { serveCalls } from '../../harness/measuring/helper.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 import { createReceiver, MemoryStore } from '../../packages/receiver/src/index.ts';
 import { UUID } from '../workload.ts';
 
@@ -14,9 +13,8 @@ let server: Server | undefined;
 async function receive(how: Receiving, signingSecret: string): Promise<number> {
   server?.close();
   server?.closeAllConnections();
-  server = createServer(listenerOf(how, signingSecret)).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return (server.address() as AddressInfo).port;
+  server = createServer(listenerOf(how, signingSecret));
+  return listenLocally(server);
 }
 
 function listenerOf(how: Receiving, signingSecret: string): RequestListener {

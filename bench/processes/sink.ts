@@ -1,7 +1,7 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { serveCalls } from '../../harness/measuring/helper.ts';
 import { percentile } from '../../harness/measuring/statistics.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 import { agesMs, nowMicros } from '../stamp.ts';
 
 /** After this long without a delivery, no more are expected. */
@@ -41,10 +41,7 @@ let waiting: { events: number; resolve: (reached: Reached) => void } | undefined
 
 /** Starts a subscriber that takes every batch. It is a raw TCP server, because one of Node's HTTP costs three times as much. */
 async function listen(): Promise<number> {
-  const server = createServer({ noDelay: true }, receive);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return (server.address() as AddressInfo).port;
+  return listenLocally(createServer({ noDelay: true }, receive));
 }
 
 /** Starts counting anew. `withAges`: also records the ages of events, which are stamped. */

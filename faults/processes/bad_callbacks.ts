@@ -1,8 +1,7 @@
-import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { answer } from '../../harness/http/receiver.ts';
 import { serveCalls } from '../../harness/measuring/helper.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 
 /** Ways in which a subscriber can misbehave; callbacks take them in turn. */
 const BAD = {
@@ -32,9 +31,8 @@ async function serve(kind: Kind): Promise<string> {
     request.on('error', () => {}); // the worker gave up
     BAD[kind](response);
   });
-  servers.push(server.listen(0, '127.0.0.1'));
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/${kind}`;
+  servers.push(server);
+  return `http://127.0.0.1:${await listenLocally(server)}/${kind}`;
 }
 
 /** Requests so far, by kind. */

@@ -1,8 +1,7 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { serveCalls } from '../../harness/measuring/helper.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 
 /** Matches the URLs of the events that processes/offer.ts sends. */
 const URLS = /"url":"https:\/\/shop\.example\.com\/([^/"]+)\/(\d+)\/(\d+)"/g;
@@ -27,9 +26,7 @@ async function listen(): Promise<string> {
       all++;
     }
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`;
+  return `http://127.0.0.1:${await listenLocally(server)}/events`;
 }
 
 /** Events received so far. */

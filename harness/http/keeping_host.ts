@@ -1,6 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { listenLocally } from '../processes/ports.ts';
 import type { Owner } from '../processes/running_bus.ts';
 
 /** Header of an answer that asks the bus to keep the connection for ten minutes. */
@@ -32,8 +32,7 @@ export class KeepingHost {
       server.close();
       server.closeAllConnections();
     });
-    await once(server.listen(0, '127.0.0.1'), 'listening');
-    host.callback = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    host.callback = `http://127.0.0.1:${await listenLocally(server)}/`;
     return host;
   }
 }

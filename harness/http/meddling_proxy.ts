@@ -1,5 +1,5 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { listenLocally } from '../processes/ports.ts';
 
 /** How a proxy disturbs a piece of a request or a reply. */
 export interface Meddling {
@@ -20,12 +20,12 @@ export class MeddlingProxy {
   meddle: Meddle = () => undefined;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  #port = 0;
 
   /** `port` returns the local port to which a new connection leads. */
   static async start(port: () => number): Promise<MeddlingProxy> {
     const proxy = new MeddlingProxy(port);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
+    proxy.#port = await listenLocally(proxy.#server);
     return proxy;
   }
 
@@ -38,7 +38,7 @@ export class MeddlingProxy {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://127.0.0.1:${this.#port}`;
   }
 
   /** Meddles with the next piece of a request or a reply only. Resolves when `first` is done. */

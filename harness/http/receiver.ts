@@ -8,7 +8,7 @@ import type {
 } from 'node:http';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { listenLocally } from '../processes/ports.ts';
 import { type UntilOptions, until } from '../until.ts';
 
 export interface DeliveredEvent {
@@ -91,12 +91,12 @@ export class Receiver {
   readonly #server: Server;
   readonly #scheme: 'http' | 'https';
   readonly #next: Answer[] = [];
+  #port = 0;
 
   /** Starts a receiver, with https if `tls` has a certificate and its key in PEM. */
   static async start(tls?: { key: string; cert: string }): Promise<Receiver> {
     const receiver = new Receiver(tls);
-    receiver.#server.listen(0, '127.0.0.1');
-    await once(receiver.#server, 'listening');
+    receiver.#port = await listenLocally(receiver.#server);
     return receiver;
   }
 
@@ -107,7 +107,7 @@ export class Receiver {
   }
 
   get callback(): string {
-    return `${this.#scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}/events?from=bus`;
+    return `${this.#scheme}://127.0.0.1:${this.#port}/events?from=bus`;
   }
 
   /** The events of accepted deliveries, in the order of arrival. */

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeliveredEvent } from '../http/receiver.ts';
+import { listenLocally } from '../processes/ports.ts';
 
 /** Port on which bin/receive listens by default, and to which bin/start allows callbacks. */
 export const RECEIVER_PORT = 9292;
@@ -46,14 +46,12 @@ export class Receiver {
       if (answer) return void answerLate(request, response, answer);
       take(request, response, show).catch((error: Error) => refuse(response, 400, error.message));
     });
-    server.listen(port, '127.0.0.1');
-    await once(server, 'listening');
-    return new Receiver(server);
+    return new Receiver(server, await listenLocally(server, { port }));
   }
 
-  private constructor(server: Server) {
+  private constructor(server: Server, port: number) {
     this.#server = server;
-    this.port = (server.address() as AddressInfo).port;
+    this.port = port;
     this.callback = `http://127.0.0.1:${this.port}/events`;
   }
 

@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../http/bus_client.ts';
+import { listenLocally } from '../processes/ports.ts';
 import { until } from '../until.ts';
 import { serveCalls } from './helper.ts';
 import { percentile } from './statistics.ts';
@@ -75,9 +74,7 @@ async function receive(topic: string): Promise<string> {
       if (!ages.has(url)) ages.set(url, nowMs - (sentAtMs.get(url) ?? Number.NaN));
     }
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`;
+  return `http://127.0.0.1:${await listenLocally(server)}/events`;
 }
 
 interface Sent {

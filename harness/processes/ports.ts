@@ -1,15 +1,19 @@
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer, type ListenOptions, type Server } from 'node:net';
+
+/** Starts to listen on a free port of 127.0.0.1, or as the options say. Resolves with the port. */
+export async function listenLocally(server: Server, options: ListenOptions = {}): Promise<number> {
+  await once(server.listen({ port: 0, host: '127.0.0.1', ...options }), 'listening');
+  return (server.address() as AddressInfo).port;
+}
 
 /** Returns a port of 127.0.0.1 on which nothing listens at this moment. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
+  const server = createServer();
+  const port = await listenLocally(server);
   server.close();
   await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port was given');
-  return address.port;
+  return port;
 }
 
 /** Returns true if a server can listen on this port. Throws if the process may not listen there. */

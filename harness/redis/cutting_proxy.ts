@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { listenLocally } from '../processes/ports.ts';
 
 /** The thing to cut: a `request`, its `reply`, or with `silence` the reply while the connection stays open. */
 export type Cut = 'request' | 'reply' | 'silence';
@@ -8,6 +9,7 @@ export type Cut = 'request' | 'reply' | 'silence';
 export class CuttingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  #port = 0;
   #cutNext: { what: Cut; having: string } | undefined;
   #splitNext: { before: string; then: () => Promise<unknown> } | undefined;
   /** Number of commands that were cut. */
@@ -16,8 +18,7 @@ export class CuttingProxy {
   /** Starts a proxy for the Redis at this unix socket. */
   static async start(socketPath: string): Promise<CuttingProxy> {
     const proxy = new CuttingProxy(socketPath);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
+    proxy.#port = await listenLocally(proxy.#server);
     return proxy;
   }
 
@@ -45,7 +46,7 @@ export class CuttingProxy {
   }
 
   get url(): string {
-    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `redis://127.0.0.1:${this.#port}`;
   }
 
   /** Cuts the next request or reply that contains the text `having`; by default any. */

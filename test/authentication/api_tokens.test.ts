@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
 import { pipelineParts } from '../../harness/http/pipeline.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { apiTokensApi } from '../../src/authentication/api_tokens_api.ts';
 import { Clients } from '../../src/authentication/client.ts';
@@ -22,6 +21,7 @@ const ROOT_KEY = 'root_key_0123';
 describe('/api_tokens', () => {
   const redis = new TestStore();
   let server: Server;
+  let port: number;
   let removedSubscribers: string[];
 
   before(async () => {
@@ -42,7 +42,7 @@ describe('/api_tokens', () => {
       ...{ authentication, dialect },
     });
     server = createServer(createApp(table, pipelineParts({ authentication, log })));
-    await once(server.listen(0, '127.0.0.1'), 'listening');
+    port = await listenLocally(server);
   });
   after(() => server.close());
   beforeEach(async () => {
@@ -51,7 +51,7 @@ describe('/api_tokens', () => {
   });
 
   async function call(method: string, path: string, body?: string, authorization = basic(ROOT_KEY, '')) {
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`;
+    const url = `http://127.0.0.1:${port}${path}`;
     const response = await fetch(url, {
       method,
       headers: { authorization },

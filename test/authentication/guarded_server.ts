@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before } from 'node:test';
 import { pino } from 'pino';
 import { z } from 'zod';
 import { type AuthenticationParts, buildAuthentication } from '../../harness/http/authentication.ts';
 import { pipelineParts } from '../../harness/http/pipeline.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
@@ -30,6 +30,7 @@ export class GuardedServer {
   /** The lines of the log. */
   readonly log: Record<string, unknown>[] = [];
   #server: Server | undefined;
+  #port = 0;
   readonly #options: Partial<AuthenticationParts>;
 
   /** Two servers with the same `redis` stand for two web processes. */
@@ -37,8 +38,8 @@ export class GuardedServer {
     this.#options = options;
     this.redis = redis;
     before(async () => {
-      this.#server = createServer(this.#app()).listen(0, '127.0.0.1');
-      await once(this.#server, 'listening');
+      this.#server = createServer(this.#app());
+      this.#port = await listenLocally(this.#server);
     });
     after(() => this.#server?.close());
   }
@@ -48,9 +49,8 @@ export class GuardedServer {
   }
 
   get port(): number {
-    const address = this.#server?.address() as AddressInfo | undefined;
-    if (!address) throw new Error('the tests have not begun');
-    return address.port;
+    if (this.#port === 0) throw new Error('the tests have not begun');
+    return this.#port;
   }
 
   /** Sends a request with the target as it is given, and with an Authorization header for each value. */

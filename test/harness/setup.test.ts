@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Command, PrintingProcess, root } from '../../harness/processes/command.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 
 test('bin/setup is silent and changes nothing when nothing is missing', async () => {
   const lock = readFileSync(join(root, 'package-lock.json'), 'utf8');
@@ -72,11 +71,9 @@ test('bin/setup gets Node 24 from the registry that the npmrc of the machine nam
     asked.push(request.url ?? '');
     response.writeHead(404).end();
   });
-  registry.listen(0, '127.0.0.1');
-  await once(registry, 'listening');
+  const port = await listenLocally(registry);
   const folder = withoutNode24();
   try {
-    const { port } = registry.address() as AddressInfo;
     writeFileSync(join(folder, 'machine/etc/npmrc'), `registry=http://127.0.0.1:${port}/\n`);
     const setup = new PrintingProcess(join(folder, 'bin/setup'), ['--no-redis'], {
       cwd: folder,

@@ -12,7 +12,7 @@ import { allowedCallbacks } from '../../harness/local/allowed_callbacks.ts';
 import { type Delivery, RECEIVER_PORT, Receiver } from '../../harness/local/sample_receiver.ts';
 import { portNear } from '../../harness/local/settings.ts';
 import { Command, root } from '../../harness/processes/command.ts';
-import { freePort } from '../../harness/processes/ports.ts';
+import { freePort, listenLocally } from '../../harness/processes/ports.ts';
 import { killIfRunning, processesWith } from '../../harness/processes/processes.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
@@ -362,9 +362,8 @@ test('a signal while it starts leaves nothing behind', async () => {
 });
 
 test('a PORT that is taken is reported', async () => {
-  const holder = createServer().listen(0, '127.0.0.1');
-  await until(() => holder.listening);
-  const { port } = holder.address() as { port: number };
+  const holder = createServer();
+  const port = await listenLocally(holder);
   const bus = start([], { PORT: String(port) });
   assert.equal(await bus.exitCode, 78);
   assert.match(bus.output, new RegExp(`port ${port} is taken`));
@@ -372,9 +371,8 @@ test('a PORT that is taken is reported', async () => {
 });
 
 test('without PORT, a taken port leads to one of the ten after it', async () => {
-  const holder = createServer().listen(0, '127.0.0.1');
-  await until(() => holder.listening);
-  const { port } = holder.address() as { port: number };
+  const holder = createServer();
+  const port = await listenLocally(holder);
   const near = await portNear(port);
   assert.ok(near > port && near <= port + 10, `${near} is near ${port}`);
   holder.close();

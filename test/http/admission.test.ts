@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { listenLocally } from '../../harness/processes/ports.ts';
 import { until } from '../../harness/until.ts';
 import type { BusError } from '../../src/errors.ts';
 import { Admission } from '../../src/http/admission.ts';
@@ -25,10 +24,9 @@ async function house(t: TestContext, admission: Admission) {
       () => response.writeHead(204).end(),
       (error: BusError) => response.writeHead(error.status, error.headers).end(error.code),
     );
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  });
   t.after(() => server.close().closeAllConnections());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const url = `http://127.0.0.1:${await listenLocally(server)}/`;
   return {
     /** Posts as one of many clients, unless `client` says which. */
     post: (body: string | ReadableStream = 'x', client = `${clients++}`) =>

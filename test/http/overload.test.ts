@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent, createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
 import { pipelineParts } from '../../harness/http/pipeline.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
@@ -51,14 +52,13 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
   });
   const admission = new Admission({ maxRequests });
   const app = createApp([publish], pipelineParts({ authentication, log, admission }));
-  const server = createServer(app).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const server = createServer(app);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => {
     agent.destroy();
     server.close().closeAllConnections();
   });
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   return {
     port,
     lookups: () => lookups,

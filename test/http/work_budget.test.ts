@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { pino } from 'pino';
 import { basic, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
 import { pipelineParts } from '../../harness/http/pipeline.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
@@ -120,10 +119,9 @@ test('calls whose client is found at the same moment share the budget of a turn'
   const server = createServer((request, response) => {
     arrived++;
     app(request, response);
-  }).listen(0, '127.0.0.1');
+  });
   t.after(() => server.close().closeAllConnections());
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   const headers = { authorization: basic('reader', '') };
   const answers = Promise.all(Array.from({ length: 12 }, () => send(port, 'GET', '/slow', headers)));
   await until(() => arrived === 12);

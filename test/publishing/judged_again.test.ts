@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { beforeEach, type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
 import { pipelineParts } from '../../harness/http/pipeline.ts';
+import { listenLocally } from '../../harness/processes/ports.ts';
 import { publishingParts } from '../../harness/publishing.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { DELAY_LIMITS } from '../../harness/scripts/bus_inputs.ts';
@@ -51,10 +50,9 @@ async function slowWeb(t: TestContext) {
     },
   });
   const app = createApp(routes, pipelineParts({ authentication, log }));
-  const server = createServer(app).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const server = createServer(app);
   t.after(() => server.close().closeAllConnections());
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   return {
     clients,
     /** Publishes a long body. Resolves when it waits for its turn, with a function that resolves with the answer. */

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import dns, { type LookupOptions } from 'node:dns';
-import { createServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import { capturedLog } from '../../harness/captured_log.ts';
@@ -159,12 +158,7 @@ test('calls to a Redis that accepts connections and never answers fail within se
 });
 
 test('a process survives a first connection that is refused', async () => {
-  const port = await new Promise<number>((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' ? (address?.port ?? 0) : 0));
-    });
-  });
+  const port = await freePort();
   const recorded = capturedLog();
   const store = new Partition(connectOne(`redis://127.0.0.1:${port}`, recorded.log));
   await until(() => recorded.says(/cannot be reached/));

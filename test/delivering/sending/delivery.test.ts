@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { reasonOf, sender } from '../../../harness/http/sender.ts';
-import { freePort } from '../../../harness/processes/ports.ts';
+import { freePort, listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { type DeliveryOutcome, readRetryAfter } from '../../../src/delivering/sending/delivery_exchange.ts';
 
@@ -17,8 +17,7 @@ function deliverer(t: TestContext, port: number): (uuid?: string) => Promise<Del
 
 async function portOf(t: TestContext, server: Server): Promise<number> {
   t.after(() => server.close());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return (server.address() as AddressInfo).port;
+  return listenLocally(server);
 }
 
 for (const status of [200, 503]) {

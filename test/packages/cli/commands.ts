@@ -4,13 +4,12 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { selfSigned } from '../../../harness/http/certificates.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
-import { freePort } from '../../../harness/processes/ports.ts';
+import { freePort, listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
@@ -324,10 +323,8 @@ test('an error escapes what a terminal would obey, as another server may have an
   const web = createServer(
     (_, response) => void response.writeHead(404).end('\x1b]0;mine\x07 \u202enot found'),
   );
-  web.listen(0, '127.0.0.1');
-  await once(web, 'listening');
   t.after(() => web.close());
-  const { port } = web.address() as AddressInfo;
+  const port = await listenLocally(web);
   const { stderr, status } = await terminal.rtm(`topic list -b 127.0.0.1:${port} -t search`);
   const said = 'http_404: the answer is 404, not from the bus: \\u001b]0;mine\\u0007 \\u202enot found\n';
   assert.deepEqual({ stderr, status }, { stderr: said, status: 2 });
@@ -344,9 +341,8 @@ test('listen refuses a port that does not exist', async () => {
 test('listen says that its subscription may be left if the bus does not end it', async (t) => {
   const web = createServer(({ method }, response) => {
     response.writeHead(method === 'DELETE' ? 403 : 204).end();
-  }).listen(0, '127.0.0.1');
-  await once(web, 'listening');
-  const { port } = web.address() as AddressInfo;
+  });
+  const port = await listenLocally(web);
   const listening = terminal.start(`listen left --port 0 -b 127.0.0.1:${port} -t search`.split(' '));
   t.after(() => {
     listening.kill('SIGKILL');
@@ -365,9 +361,8 @@ test('listen unsubscribes too if npx passes Ctrl-C on, or a supervisor adds SIGT
     const web = createServer(({ method }, response) => {
       if (method === 'DELETE') listening.kill(again);
       response.writeHead(204).end();
-    }).listen(0, '127.0.0.1');
-    await once(web, 'listening');
-    const { port } = web.address() as AddressInfo;
+    });
+    const port = await listenLocally(web);
     const listening = terminal.start(`listen passed --port 0 -b 127.0.0.1:${port} -t search`.split(' '));
     t.after(() => {
       listening.kill('SIGKILL');
@@ -440,10 +435,9 @@ test('a person and a script are told once that the bus cannot be reached, before
 });
 
 test('a person who writes http where https is served is told so after a second', async (t) => {
-  const server = createTlsServer(selfSigned()).listen(0, '127.0.0.1');
+  const server = createTlsServer(selfSigned());
   t.after(() => server.close());
-  await once(server, 'listening');
-  const bus = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const bus = `http://127.0.0.1:${await listenLocally(server)}`;
   const listing = terminal.start(`topic list -b ${bus} -t x`.split(' '));
   t.after(() => listing.kill('SIGKILL'));
   let stderr = '';

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { selfSigned } from '../../../harness/http/certificates.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
@@ -21,8 +20,7 @@ async function serving(t: TestContext, listener: RequestListener, tls?: { key: s
     server.close();
     server.closeAllConnections();
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return (server.address() as AddressInfo).port;
+  return listenLocally(server);
 }
 
 test('doctor ends with 0 if all is well', async (t) => {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, connect, type Server } from 'node:net';
+import { connect, type Server } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
 
@@ -15,8 +15,7 @@ const terminal = new Terminal();
 
 async function listening(t: TestContext, server: Server): Promise<number> {
   t.after(() => server.close());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return (server.address() as AddressInfo).port;
+  return listenLocally(server);
 }
 
 /** Serves the bus by https. Its name, bus.example.com, is known to the proxy alone. */

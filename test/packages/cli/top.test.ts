@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { MeddlingProxy } from '../../../harness/http/meddling_proxy.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { type Owner, RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
 import { reportOf } from '../../../packages/cli/src/bus_report.ts';
@@ -144,9 +144,8 @@ test('top waits as ever, and says nothing on stderr, if the bus is slow', async 
   const server = createServer((_request, response) => {
     setTimeout(() => response.end('# figures\n'), answers.push(performance.now()) === 1 ? 0 : 2100);
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
   t.after(() => server.close().closeAllConnections());
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   const screen = terminal.rtmOnScreen(`top -b http://127.0.0.1:${port} -t a:b`);
   t.after(() => screen.kill('SIGKILL'));
   let text = '';
@@ -196,9 +195,8 @@ test('top --once shows the rates that the bus itself has, if it has a history', 
     response.writeHead(hasHistory ? 200 : 404, { 'content-type': 'application/json' });
     response.end(hasHistory ? JSON.stringify({ metrics: Object.fromEntries(metrics) }) : '{}');
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
   t.after(() => server.close().closeAllConnections());
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   const shown = async () => (await terminal.rtm(`top --once -b http://127.0.0.1:${port} -t a:b`)).stdout;
   assert.match(await shown(), /^published 2\.5\/s +delivered 70\/s +failed deliveries -\/s$/m);
   hasHistory = false;

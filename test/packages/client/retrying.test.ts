@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer as createProxy, setGlobalProxyFromEnv } from 'node:http';
 import { createServer } from 'node:https';
-import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { createServer as createTcpServer } from 'node:net';
 import { test } from 'node:test';
 import { noOpenssl, selfSigned, TestAuthority } from '../../../harness/http/certificates.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import {
   ConnectionError,
@@ -92,9 +93,8 @@ test('a call waits for a bus that is away', async () => {
   const proxy = createTcpServer((socket) => {
     resets++;
     socket.resetAndDestroy();
-  }).listen(0, '127.0.0.1');
-  await until(() => proxy.listening);
-  const { port } = proxy.address() as AddressInfo;
+  });
+  const port = await listenLocally(proxy);
   const bus = new Routemaster({ url: `http://127.0.0.1:${port}`, token: 'shop' });
   const calls = [bus.updated('orders', URL), bus.pulse()];
   await until(() => resets === 2);
@@ -223,10 +223,9 @@ test('a certificate that is not trusted is no reason to try again', { skip: noOp
   t.after(() => authority.remove());
   const ofUnknownAuthority = { key: readFileSync(authority.key), cert: readFileSync(authority.cert) };
   for (const certificate of [selfSigned(), ofUnknownAuthority]) {
-    const server = createServer(certificate).listen(0, '127.0.0.1');
+    const server = createServer(certificate);
     t.after(() => server.close());
-    await until(() => server.listening);
-    const { port } = server.address() as AddressInfo;
+    const port = await listenLocally(server);
     const bus = new Routemaster({ url: `https://127.0.0.1:${port}`, token: 'shop' });
     const publish = bus.updated('orders', URL);
     await assert.rejects(publish, (error) => error instanceof ConnectionError && !error.isTransient);
@@ -311,10 +310,9 @@ test('a publish is stored only if the answer is that of the bus, which has no bo
 });
 
 test('a proxy that refuses is named as the reason, and nothing is done', async (t) => {
-  const proxy = createProxy().listen(0, '127.0.0.1');
+  const proxy = createProxy();
   proxy.on('connect', (_, socket) => void socket.end('HTTP/1.1 403 Forbidden\r\n\r\n'));
-  await until(() => proxy.listening);
-  const { port } = proxy.address() as AddressInfo;
+  const port = await listenLocally(proxy);
   const restore = setGlobalProxyFromEnv({ HTTPS_PROXY: `http://127.0.0.1:${port}` });
   t.after(() => {
     restore();

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { Routemaster, type RoutemasterOptions } from '../../../packages/client/src/index.ts';
 
 /** A request that arrived whole. */
@@ -40,6 +39,7 @@ export const cut: Answer = (response) => void response.socket?.destroy();
 
 /** An HTTP server that answers 204 unless a test plans another answer. */
 export class ScriptedWeb {
+  url = '';
   readonly requests: Arrived[] = [];
   /** Number of requests that their senders have given up. */
   givenUp = 0;
@@ -51,8 +51,7 @@ export class ScriptedWeb {
   /** Starts the server. It stops after the tests of the file. */
   static async start(port = 0): Promise<ScriptedWeb> {
     const web = new ScriptedWeb();
-    web.#server.listen(port, '127.0.0.1');
-    await once(web.#server, 'listening');
+    web.url = `http://127.0.0.1:${await listenLocally(web.#server, { port })}`;
     after(() => {
       web.#server.close();
       web.#server.closeAllConnections();
@@ -62,10 +61,6 @@ export class ScriptedWeb {
 
   private constructor() {
     this.#server = createServer((request, response) => void this.#take(request, response));
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   client(options: Partial<RoutemasterOptions> = {}): Routemaster {

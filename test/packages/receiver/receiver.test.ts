@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import express from 'express';
 import { Webhook } from 'standardwebhooks';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import {
   createReceiver,
@@ -25,10 +26,9 @@ const event = (topic: string, n: number): ReceivedEvent => ({
 });
 
 async function listen(t: TestContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const server = createServer(listener);
   t.after(() => server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`;
+  return `http://127.0.0.1:${await listenLocally(server)}/events`;
 }
 
 function post(url: string, body: unknown, headers: Record<string, string> = {}) {

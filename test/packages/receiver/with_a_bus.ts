@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import express from 'express';
 import { fastify } from 'fastify';
 import type { Client } from '../../../harness/http/client.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { createReceiver, MemoryStore, type Receiver } from '../../../packages/receiver/src/index.ts';
 import { bus } from '../default_bus.ts';
@@ -14,13 +13,12 @@ import { bus } from '../default_bus.ts';
 type Mount = (t: TestContext, receiver: Receiver) => Promise<string>;
 
 async function listen(t: TestContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const server = createServer(listener);
   t.after(() => {
     server.close();
     server.closeAllConnections();
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`;
+  return `http://127.0.0.1:${await listenLocally(server)}/events`;
 }
 
 const NOBODY = 'http://127.0.0.1:1/none';

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { createServer, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { answerParameters, header, parametersOf } from '../../authentication/digest_client.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
 
@@ -18,6 +17,7 @@ const without = new GuardedServer({ md5: false }, bus.redis);
 /** A router in front of the bus that shows clients only the challenge for MD5. */
 class Md5Router {
   #server: Server | undefined;
+  #port = 0;
 
   constructor(target: GuardedServer) {
     before(async () => {
@@ -32,15 +32,15 @@ class Md5Router {
           answer.pipe(outgoing);
         });
         incoming.pipe(call);
-      }).listen(0, '127.0.0.1');
-      await once(this.#server, 'listening');
+      });
+      this.#port = await listenLocally(this.#server);
     });
     after(() => this.#server?.close());
   }
 
   get port(): number {
-    if (!this.#server) throw new Error('the tests have not begun');
-    return (this.#server.address() as AddressInfo).port;
+    if (this.#port === 0) throw new Error('the tests have not begun');
+    return this.#port;
   }
 }
 

@@ -1,15 +1,16 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server } from 'node:net';
+import { createServer, type Server } from 'node:net';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 
 /** A listener that nobody should connect to. */
 export class Canary {
+  port = 0;
   readonly #server: Server;
   connections = 0;
 
   /** Listens on this port of the address; 0 for a free one. */
   static async start(address = '127.0.0.1', port = 0): Promise<Canary> {
     const canary = new Canary();
-    await once(canary.#server.listen(port, address), 'listening');
+    canary.port = await listenLocally(canary.#server, { host: address, port });
     return canary;
   }
 
@@ -18,10 +19,6 @@ export class Canary {
       this.connections++;
       socket.destroy();
     });
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
   }
 
   stop(): void {

@@ -1,9 +1,10 @@
-import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 
 /** A CONNECT proxy that takes every host for 127.0.0.1, and refuses `forbidden.example`. */
 export class ConnectProxy {
+  url = '';
   readonly targets: string[] = [];
   readonly authorizations: (string | undefined)[] = [];
   readonly #server: Server = createServer((_, response) => void response.writeHead(405).end());
@@ -21,11 +22,7 @@ export class ConnectProxy {
       for (const each of [socket, upstream]) each.on('error', () => {});
       socket.on('close', () => upstream.destroy());
     });
-    await once(this.#server.listen(0, '127.0.0.1'), 'listening');
-  }
-
-  get url(): string {
-    return `http://bus:hunter2@127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    this.url = `http://bus:hunter2@127.0.0.1:${await listenLocally(this.#server)}`;
   }
 
   stop(): void {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { reasonOf, type SenderOptions, sender } from '../../../harness/http/sender.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { threadCpuSince } from '../../../harness/thread_cpu.ts';
 import { until } from '../../../harness/until.ts';
 
@@ -17,11 +17,12 @@ class HostileServer {
     socket.once('data', () => this.#behave(socket));
   });
   readonly #behave: (socket: Socket) => void;
+  #port = 0;
 
   static async start(t: TestContext, behave: (socket: Socket) => void): Promise<HostileServer> {
     const server = new HostileServer(behave);
     t.after(() => server.#server.close());
-    await once(server.#server.listen(0, '127.0.0.1'), 'listening');
+    server.#port = await listenLocally(server.#server);
     return server;
   }
 
@@ -30,7 +31,7 @@ class HostileServer {
   }
 
   url(scheme = 'http'): string {
-    return `${scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`;
+    return `${scheme}://127.0.0.1:${this.#port}/`;
   }
 
   /** Resolves when the bus has closed all connections. */

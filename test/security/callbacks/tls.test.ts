@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import tls from 'node:tls';
 import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
 import { Receiver } from '../../../harness/http/receiver.ts';
 import { reasonOf, sender } from '../../../harness/http/sender.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 
 const allow = ['127.0.0.1'];
 const skip = noOpenssl;
@@ -69,8 +69,7 @@ test('TLS below 1.2 is refused, whatever Node’s options say', { skip }, async 
     socket.on('error', () => {}).end('HTTP/1.1 204 No Content\r\n\r\n');
   });
   t.after(() => old.close());
-  await once(old.listen(0, '127.0.0.1'), 'listening');
-  const { port } = old.address() as AddressInfo;
+  const port = await listenLocally(old);
   const reason = reasonOf(await sender(t, { allow, sslVerify: false })(`https://127.0.0.1:${port}/`));
   assert.match(reason, /alert protocol version/);
   assert.equal(secured, 0);
@@ -86,8 +85,7 @@ test('a server that does not speak TLS receives nothing of the batch', async (t)
     });
   });
   t.after(() => plain.close());
-  await once(plain.listen(0, '127.0.0.1'), 'listening');
-  const { port } = plain.address() as AddressInfo;
+  const port = await listenLocally(plain);
   reasonOf(await sender(t, { allow })(`https://127.0.0.1:${port}/`));
   assert.ok(heard.length > 0);
   assert.doesNotMatch(Buffer.concat(heard).toString('latin1'), /POST|authorization|topic/i);

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { type Answer, Api, problemIn, send } from '../../../harness/http/api.ts';
 import { pipelineParts } from '../../../harness/http/pipeline.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { BROWSER_HEADERS } from '../../../src/http/answers.ts';
 import { createApp } from '../../../src/http/app.ts';
@@ -18,10 +19,9 @@ async function serve(t: TestContext, routes: Route[], log = capturedLog().log): 
   const nobody = () => assert.fail('nobody is asked who calls');
   const authentication = { callerOf: nobody, wrongRole: nobody, confirm: nobody };
   const app = createApp(routes, pipelineParts({ authentication, log }));
-  const server = createServer(app).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const server = createServer(app);
   t.after(() => server.close().closeAllConnections());
-  return (server.address() as AddressInfo).port;
+  return listenLocally(server);
 }
 
 function assertForBrowsers({ headers }: Answer): void {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { send } from '../../../harness/http/api.ts';
 import { pipelineParts } from '../../../harness/http/pipeline.ts';
+import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { createApp } from '../../../src/http/app.ts';
 import { CallLimits } from '../../../src/http/call_limits.ts';
@@ -33,10 +33,9 @@ test('calls whose callers have gone are under way until they end, and are no fau
   const callLimits = new CallLimits({ callRate: 1000, strangerRate: 0 }, new Proxies(0));
   const { log, lines } = capturedLog();
   const app = createApp([slow], pipelineParts({ authentication, callLimits, log }));
-  const server = createServer(app).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const server = createServer(app);
   t.after(() => server.close().closeAllConnections());
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   const refusals: string[] = [];
   const sockets = Array.from({ length: 17 }, () => connect(port, '127.0.0.1'));
   for (const socket of sockets) socket.on('data', (text) => refusals.push(String(text))).write(REQUEST);
