@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { connect, createServer, type Server, type Socket } from 'node:net';
-import type { Meddling } from '../harness/http/meddling_proxy.ts';
-import { listenLocally } from '../harness/processes/ports.ts';
+import { connect, type Socket } from 'node:net';
+import { type Meddle, TcpProxy } from '../harness/meddling_proxy.ts';
 import { fieldsInOrder } from '../src/store/contract.ts';
 import { contracts } from '../src/store/contracts.ts';
 import { scriptOfFunction } from '../src/store/function_library.ts';
@@ -22,8 +20,6 @@ interface Call {
 /** A request that has not been passed on yet, or the reply to one that Redis has served. */
 export type Message = { at: 'request'; call: Call } | { at: 'reply'; call: Call; reply: Buffer };
 
-export type Meddle = (message: Message) => Meddling | undefined;
-
 /** Position of the number of finished jobs in the arguments of `acquire`: the first list follows all single values. */
 const FINISHED_AT = fieldsInOrder(contracts.acquire.arguments).findIndex(([name]) => name === 'finished');
 /** Number of words that are read of a call: command, script, number of keys, the only key, and arguments. */
@@ -34,66 +30,23 @@ export function acknowledgesOnMain({ script, args }: Call): boolean {
   return script === 'acquire' && args[0] === 'main' && Number(args[FINISHED_AT]) > 0;
 }
 
-/** A TCP proxy between a process and its Redis, which understands each call and can meddle with it. */
-export class RedisProxy {
-  /** Decides about every message. */
-  meddle: Meddle = () => undefined;
-  readonly #server: Server;
-  readonly #links = new Set<Link>();
-  #port = 0;
-
+/** A proxy between a process and its Redis, which understands each call and can meddle with it. */
+export class RedisProxy extends TcpProxy<Message> {
   /** `socketPath`: the unix socket of the Redis. */
-  static async start(socketPath: string): Promise<RedisProxy> {
-    const proxy = new RedisProxy(socketPath);
-    proxy.#port = await listenLocally(proxy.#server);
-    return proxy;
+  static start(socketPath: string): Promise<RedisProxy> {
+    return new RedisProxy(() => connect(socketPath)).listen('redis');
   }
 
-  private constructor(socketPath: string) {
-    this.#server = createServer({ noDelay: true }, (client) => {
-      const link = new Link(client, connect(socketPath), (message) => this.meddle(message));
-      this.#links.add(link);
-      void link.closed.then(() => this.#links.delete(link));
-    });
-  }
-
-  get url(): string {
-    return `redis://127.0.0.1:${this.#port}`;
-  }
-
-  /** Meddles with the first message that fits, and by `meanwhile` with those before it. Resolves when that is done. */
-  strike(
-    fits: (message: Message) => boolean,
-    meddling: Meddling,
-    meanwhile: Meddle = () => undefined,
-  ): Promise<void> {
-    return new Promise((done) => {
-      this.meddle = (message) => {
-        if (!fits(message)) return meanwhile(message);
-        this.meddle = () => undefined;
-        return {
-          ...meddling,
-          first: async () => {
-            await meddling.first?.();
-            done();
-          },
-        };
-      };
-    });
-  }
-
-  stop(): void {
-    this.#server.close();
-    for (const link of this.#links) link.close();
+  protected override link(client: Socket, redis: Socket): void {
+    new Link(client, redis, (message) => this.meddle(message));
   }
 }
 
 /** One connection of the process, paired with one to Redis. */
 class Link {
-  readonly closed: Promise<unknown>;
   readonly #client: Socket;
   readonly #redis: Socket;
-  readonly #meddle: Meddle;
+  readonly #meddle: Meddle<Message>;
   readonly #requests = new RespReader();
   readonly #replies = new RespReader();
   /** Calls that Redis has not answered yet. */
@@ -104,15 +57,11 @@ class Link {
   #listens = false;
   #muted = false;
 
-  constructor(client: Socket, redis: Socket, meddle: Meddle) {
+  constructor(client: Socket, redis: Socket, meddle: Meddle<Message>) {
     this.#client = client;
     this.#redis = redis;
     this.#meddle = meddle;
-    for (const socket of [client, redis]) {
-      socket.on('error', () => {});
-      socket.on('close', () => this.close());
-    }
-    this.closed = once(client, 'close').catch(() => {});
+    for (const socket of [client, redis]) socket.on('close', () => this.#close());
     client.on('data', (bytes) => {
       for (const each of this.#requests.read(bytes))
         this.#asking = this.#asking.then(() => this.#request(each));
@@ -123,7 +72,7 @@ class Link {
     });
   }
 
-  close(): void {
+  #close(): void {
     this.#client.destroy();
     this.#redis.destroy();
   }
@@ -148,7 +97,7 @@ class Link {
     const meddling = this.#muted ? undefined : this.#meddle(message);
     await meddling?.first?.();
     if (meddling?.end === 'mute') this.#muted = true;
-    if (meddling?.end === 'cut') this.close();
+    if (meddling?.end === 'cut') this.#close();
     return !this.#muted && !this.#client.destroyed;
   }
 }

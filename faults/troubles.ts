@@ -1,4 +1,4 @@
-import type { Meddling } from '../harness/http/meddling_proxy.ts';
+import type { Meddling } from '../harness/meddling_proxy.ts';
 import type { Random } from '../harness/random.ts';
 import { sleep } from '../src/clock.ts';
 

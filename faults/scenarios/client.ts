@@ -1,4 +1,4 @@
-import { MeddlingProxy } from '../../harness/http/meddling_proxy.ts';
+import { MeddlingProxy } from '../../harness/meddling_proxy.ts';
 import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { until } from '../../harness/until.ts';
 import { Routemaster } from '../../packages/client/src/index.ts';
@@ -24,11 +24,11 @@ export const client: Scenario = {
     await webs.start();
     await lab.start('worker');
     for (const topic of TOPICS) await lab.subscribe(`of_${topic}`, { topic, timeout: 50 });
-    const proxy = await MeddlingProxy.start(() => webs.port());
+    const proxy = await MeddlingProxy.toWeb(() => webs.port());
     lab.after(() => proxy.stop());
     const messages = lab.quick ? { min: 2, max: 10 } : { min: 10, max: 60 };
     const troubles = new Troubles({ random: lab.random.fork('troubles'), messages, fewMutes: lab.quick });
-    proxy.meddle = (at) => troubles.next(at);
+    proxy.meddle = ({ at }) => troubles.next(at);
 
     const publishing = new Publishing(lab, proxy.url, await lab.bus.client('shop'));
     const kills = lab.quick ? 2 : 12;

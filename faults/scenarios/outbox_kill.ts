@@ -1,10 +1,11 @@
+import type { Meddle } from '../../harness/meddling_proxy.ts';
 import type { Random } from '../../harness/random.ts';
 import { nameIn } from '../../harness/scripts/crossing.ts';
 import { until } from '../../harness/until.ts';
 import { clock, sleep } from '../../src/clock.ts';
 import { soon } from '../deaths.ts';
 import type { Lab, Proxied } from '../lab.ts';
-import type { Meddle, Message } from '../redis_proxy.ts';
+import type { Message } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
 const LEASE_MS = 2000;
@@ -26,7 +27,7 @@ interface Moment {
   /** True for the message at which the process is struck. If absent, the process is killed at a random time. */
   fits?: (message: Message) => boolean;
   /** Returns what is done to the messages before that one, without which it would not come. */
-  meanwhile?: () => Meddle;
+  meanwhile?: () => Meddle<Message>;
 }
 
 const is =
@@ -42,7 +43,7 @@ const trims = ({ call: { args } }: Message) => Number(args[1]) > 0;
 const hasEvents = (message: Message) => message.at === 'reply' && message.reply.includes('https://');
 
 /** Holds up the reply to an apply_outbox now and then, so that the entries of that partition are set aside. */
-function setsAside(): Meddle {
+function setsAside(): Meddle<Message> {
   let heldAtMs = Number.NEGATIVE_INFINITY;
   return (message) => {
     if (!is('apply_outbox', 'reply')(message)) return undefined;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { MeddlingProxy, piece } from '../../harness/meddling_proxy.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
-import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { until } from '../../harness/until.ts';
 import { SteadyPublisher } from './steady_publisher.ts';
 
@@ -92,11 +92,11 @@ test('a worker that waits for Redis stops at SIGTERM', async () => {
 });
 
 test('a worker that starts while the connection is cut delivers nevertheless', async (t) => {
-  const proxy = await CuttingProxy.start(bus.redis.socketPath ?? assert.fail());
+  const proxy = await MeddlingProxy.toRedis(bus.redis.socketPath ?? assert.fail());
   t.after(() => proxy.stop());
-  proxy.cutNext('request', 'taken_over\r\n');
+  void proxy.strike(piece('request', 'taken_over\r\n'), { end: 'cut' });
   const env = { ROUTEMASTER_REDIS_URL: proxy.url, ROUTEMASTER_COMPATIBILITY: 'none' };
   const worker = await bus.start('worker', env);
-  assert.equal(proxy.cuts, 1);
+  assert.equal(proxy.strikes, 1);
   await worker.stop();
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, test } from 'node:test';
-import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { MeddlingProxy, piece } from '../../harness/meddling_proxy.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { putTrigger } from '../../harness/scripts/triggers.ts';
@@ -136,13 +136,16 @@ test('a removed client leaves nothing behind; removing it again succeeds', async
 
 test('a client that is removed during its lookup is unknown, never token-only', async (t) => {
   const { token } = await clients().create('billing');
-  const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
+  const proxy = await MeddlingProxy.toRedis(redis.redis.socketPath ?? '');
   t.after(() => proxy.stop());
   const slow = await openStore(proxy.url);
   t.after(() => slow.redis.disconnect());
   let removed = false;
-  proxy.splitNext('api_tokens:by_token', async () => {
-    removed = await clients().remove(token);
+  void proxy.strike(piece('request', 'api_tokens:by_token'), {
+    splitBefore: 'api_tokens:by_token',
+    first: async () => {
+      removed = await clients().remove(token);
+    },
   });
   assert.equal(await new Clients(slow, []).find(token), undefined);
   assert.ok(removed);

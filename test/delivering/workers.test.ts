@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { MeddlingProxy, piece } from '../../harness/meddling_proxy.ts';
 import { scriptCalls } from '../../harness/redis/script_calls.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
@@ -64,7 +64,7 @@ describe('workers', () => {
   });
 
   test('ask again at once for what they were given by a reply that was lost, however many are idle', async (t) => {
-    const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
+    const proxy = await MeddlingProxy.toRedis(redis.redis.socketPath ?? '');
     const store = await openStore(proxy.url);
     t.after(() => {
       store.redis.disconnect();
@@ -75,12 +75,12 @@ describe('workers', () => {
     const { grants } = shop;
     await bus.publish('a', 'widgets', ['e1']);
     await until(() => grants.length === 1);
-    proxy.cutNext('reply', longName('b1'));
+    void proxy.strike(piece('reply', longName('b1')), { end: 'cut' });
     const published = bus.publish('b', 'widgets', ['e2']);
     held.end(DONE);
     await published;
     await until(() => grants.length === 2);
-    assert.equal(proxy.cuts, 1);
+    assert.equal(proxy.strikes, 1);
     await noneQueued();
   });
 

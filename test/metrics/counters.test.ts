@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
+import { MeddlingProxy, piece } from '../../harness/meddling_proxy.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
@@ -173,7 +173,7 @@ describe('reading', () => {
 describe('a flush that fails', () => {
   for (const what of ['request', 'reply'] as const) {
     test(`still counts once if the ${what} is lost`, async (t) => {
-      const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
+      const proxy = await MeddlingProxy.toRedis(redis.redis.socketPath ?? '');
       t.after(() => proxy.stop());
       const store = await openStore(proxy.url);
       t.after(() => store.redis.disconnect());
@@ -188,7 +188,7 @@ describe('a flush that fails', () => {
         count('a', round);
         count(`b${round % 3}`, 1);
         if (round % 2 === 0) {
-          proxy.cutNext(what);
+          void proxy.strike(piece(what), { end: 'cut' });
           await assert.rejects(counters.flush(), StorageUnavailable);
           count('a', 1000);
           count('late', 1);

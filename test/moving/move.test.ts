@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { Redis } from 'ioredis';
 import { capturedLog } from '../../harness/captured_log.ts';
+import { MeddlingProxy, piece } from '../../harness/meddling_proxy.ts';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
-import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { PrivateCluster } from '../../harness/redis/private_cluster.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
@@ -168,11 +168,12 @@ describe('a move', () => {
   test('leaves no key without its end if it is cut off before it has set the end', async (t) => {
     const { redis: commands, keys } = redis.store;
     await commands.set(keys.session('digest'), '{}', 'PX', 60_000);
-    const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
+    const proxy = await MeddlingProxy.toRedis(redis.redis.socketPath ?? '');
     t.after(() => proxy.stop());
     const into = await open(FOUR, redis.store.prefix, proxy.url);
     t.after(() => into.redis.disconnect());
-    proxy.splitNext('*3\r\n$9\r\nPEXPIREAT', async () => proxy.stop());
+    const end = '*3\r\n$9\r\nPEXPIREAT';
+    void proxy.strike(piece('request', end), { splitBefore: end, first: () => proxy.stop() });
     await refused(move({ ...parts(), target: into }), /Redis went away/);
     // The session ends before the move goes on, so the move does not find it again.
     await commands.del(keys.session('digest'));

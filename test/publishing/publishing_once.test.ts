@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, type TestContext, test } from 'node:test';
 import { type Answer, basic, problemIn, send } from '../../harness/http/api.ts';
+import { MeddlingProxy, piece } from '../../harness/meddling_proxy.ts';
 import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
-import { type Cut, CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
@@ -53,8 +53,8 @@ async function webOf(t: TestContext, redisUrl: string, env?: Record<string, stri
   return web;
 }
 
-async function proxyOf(t: TestContext): Promise<CuttingProxy> {
-  const proxy = await CuttingProxy.start(redis.redis.socketPath ?? '');
+async function proxyOf(t: TestContext): Promise<MeddlingProxy> {
+  const proxy = await MeddlingProxy.toRedis(redis.redis.socketPath ?? '');
   t.after(() => proxy.stop());
   return proxy;
 }
@@ -91,7 +91,7 @@ test('a publish repeated at another web process is answered there, and stored on
 });
 
 describe('when Redis is cut off during a publish, the publisher gets 503', () => {
-  const cuts: [what: Cut, having: string, stored: boolean][] = [
+  const cuts: [what: 'request' | 'reply', having: string, stored: boolean][] = [
     ['reply', STORED, true],
     ['request', SENT, false],
   ];
@@ -100,7 +100,7 @@ describe('when Redis is cut off during a publish, the publisher gets 503', () =>
       const proxy = await proxyOf(t);
       const web = await webOf(t, proxy.url);
       const key = randomUUID();
-      proxy.cutNext(what, having);
+      void proxy.strike(piece(what, having), { end: 'cut' });
       const lost = await web.publish(key);
       const { code, detail } = problemIn(lost);
       assert.equal(code, 'storage_unavailable');
@@ -119,7 +119,7 @@ test('a publish whose web process died before it answered can be repeated at ano
   const proxy = await proxyOf(t);
   const [web, direct] = [await webOf(t, proxy.url), await webOf(t, redis.redis.url)];
   const key = randomUUID();
-  proxy.cutNext('silence', STORED);
+  void proxy.strike(piece('reply', STORED), { end: 'mute' });
   const lost = assert.rejects(web.publish(key), /socket hang up|ECONNRESET/);
   await until(async () => (await copies()) === 1);
   await web.process.kill();

@@ -1,15 +1,19 @@
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { MeddlingProxy, piece } from '../../harness/meddling_proxy.ts';
 import { Random } from '../../harness/random.ts';
-import { type Cut, CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
+/** The thing to cut in a call. */
+type Cut = 'request' | 'reply';
+
 /** A process's connection to Redis, which is cut now and then in the middle of a call. */
 export class CutLine {
   readonly store: Partition;
-  readonly #proxy: CuttingProxy;
+  readonly #proxy: MeddlingProxy;
   readonly #cuts: Iterator<Cut | undefined, unknown>;
 
   /** `cuts`: for each call of `once`, how it is cut, if at all. The line ends with the test. */
@@ -18,7 +22,7 @@ export class CutLine {
     socketPath: string,
     cuts: Iterator<Cut | undefined, unknown>,
   ): Promise<CutLine> {
-    const proxy = await CuttingProxy.start(socketPath);
+    const proxy = await MeddlingProxy.toRedis(socketPath);
     const store = await openStore(proxy.url);
     t.after(() => {
       store.redis.disconnect();
@@ -27,7 +31,7 @@ export class CutLine {
     return new CutLine(store, proxy, cuts);
   }
 
-  private constructor(store: Partition, proxy: CuttingProxy, cuts: Iterator<Cut | undefined, unknown>) {
+  private constructor(store: Partition, proxy: MeddlingProxy, cuts: Iterator<Cut | undefined, unknown>) {
     this.store = store;
     this.#proxy = proxy;
     this.#cuts = cuts;
@@ -36,10 +40,12 @@ export class CutLine {
   /** Resolves with the result of the call, or with `lost` if it was cut off, when the connection is ready again. */
   async once<T>(call: () => Promise<T>): Promise<T | 'lost'> {
     const next = this.#cuts.next();
-    const cut = next.done ? undefined : next.value;
-    if (cut) this.#proxy.cutNext(cut);
+    const at = next.done ? undefined : next.value;
+    const cut = at && this.#proxy.strike(piece(at), { end: 'cut' });
     try {
-      return await call();
+      const answer = await call();
+      assert.ok(!cut, 'the call is not cut off');
+      return answer;
     } catch (error) {
       if (!(cut && error instanceof StorageUnavailable)) throw error;
       await until(() => this.store.redis.status === 'ready');

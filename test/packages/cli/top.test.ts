@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
-import { MeddlingProxy } from '../../../harness/http/meddling_proxy.ts';
 import { answer } from '../../../harness/http/receiver.ts';
+import { MeddlingProxy } from '../../../harness/meddling_proxy.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { listenLocally } from '../../../harness/processes/ports.ts';
 import { type Owner, RunningBus } from '../../../harness/processes/running_bus.ts';
@@ -157,7 +157,7 @@ test('top waits as ever, and says nothing on stderr, if the bus is slow', async 
 });
 
 test('top goes on when the bus is back', async (t) => {
-  const proxy = await MeddlingProxy.start(() => Number(new URL(bus.url).port));
+  const proxy = await MeddlingProxy.toWeb(() => Number(new URL(bus.url).port));
   t.after(() => proxy.stop());
   const screen = terminal.rtmOnScreen(`top -b ${proxy.url} -t ${ROOT_KEY}`);
   t.after(() => screen.kill('SIGKILL'));

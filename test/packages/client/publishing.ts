@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MeddlingProxy } from '../../../harness/http/meddling_proxy.ts';
+import { MeddlingProxy, piece } from '../../../harness/meddling_proxy.ts';
 import { until } from '../../../harness/until.ts';
 import {
   BadBodyError,
@@ -164,13 +164,13 @@ test('publishAll says what has failed, even if the events throw too', async (t) 
 test('no lost request or reply has an event stored twice, or out of order', async (t) => {
   const { topic, receiver, token, secret } = await scene(t);
   const port = Number(new URL(bus.url).port);
-  const proxy = await MeddlingProxy.start(() => port);
+  const proxy = await MeddlingProxy.toWeb(() => port);
   t.after(() => proxy.stop());
   const shop = new Routemaster({ url: proxy.url, token, secret, attemptTimeoutMs: 500 });
   const all: string[] = [];
   for (const at of ['request', 'reply'] as const) {
     for (const end of ['cut', 'mute'] as const) {
-      const struck = proxy.strike(at, { end });
+      const struck = proxy.strike(piece(at), { end });
       const some = Array.from({ length: 50 }, () => url(all.length + Math.random()));
       all.push(...some);
       await Promise.all([struck, ...some.map((each) => shop.updated(topic, each))]);
