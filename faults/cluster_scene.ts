@@ -1,4 +1,5 @@
 import type { Random } from '../harness/random.ts';
+import { tagOf } from '../harness/redis/private_cluster.ts';
 import { nameIn } from '../harness/scripts/crossing.ts';
 import { until } from '../harness/until.ts';
 import type { Audience, Lab } from './lab.ts';
@@ -29,11 +30,12 @@ async function publishEverywhere(lab: Lab, perSecond: number): Promise<Lane[]> {
   await lab.start('worker');
   const { partitions } = lab.bus;
   const lanes: Lane[] = [];
-  for (const { index, prefix } of partitions.all) {
+  for (const partition of partitions.all) {
+    const { index } = partition;
     const topic = nameIn(partitions, index, 'topic');
     const ordered = index % 2 === 0;
     const audience = await lab.subscribe(`subscriber${index}`, { topic, timeout: 50, max: 20, ordered });
-    lanes.push({ topic, audience, tag: /\{(\d+)\}/.exec(prefix)?.[1] ?? '' } as Lane);
+    lanes.push({ topic, audience, tag: tagOf(partition) } as Lane);
   }
   // The bus waits for replicas only when it publishes. The subscriptions must have reached them before the first fault.
   for (const partition of partitions.all)

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { BusClient, type Credentials } from '../harness/http/bus_client.ts';
 import type { Client } from '../harness/http/client.ts';
 import type { Receiver } from '../harness/http/receiver.ts';
@@ -146,6 +148,26 @@ export class Lab implements Owner {
   noneExited(processes: readonly BusProcess[]): void {
     const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
     this.bar('no process exits', ended.length === 0, ended.join());
+  }
+
+  /** States that no event was stored twice. */
+  noneStoredTwice(): void {
+    const { storedTwice } = this.ledger.totals();
+    this.bar('stored twice 0', storedTwice === 0, `${storedTwice}`);
+  }
+
+  /** States that ordered subscribers got their events in order. */
+  noneOutOfOrder(): void {
+    const { outOfOrder = 0 } = this.ledger.totals();
+    this.bar('out of order 0', outOfOrder === 0, `${outOfOrder}`);
+  }
+
+  /** Reports how often Redis cut off a torn end of its AOF, if it did. */
+  sayTornEnds(): void {
+    const log = readFileSync(join(this.bus.redis.dir, 'redis.log'), 'utf8');
+    const torn = [...log.matchAll(/Truncating the AOF/g)].length;
+    // A Redis killed while it writes may replay half a script two starts later: see INTERNALS.md.
+    if (torn > 0) this.say(`Redis cut off a torn end of its AOF ${torn} times`);
   }
 
   /**

@@ -1,14 +1,14 @@
 import type { Delivery } from '../../harness/http/receiver.ts';
 import { until } from '../../harness/until.ts';
 import { sleep } from '../../src/clock.ts';
+import { killOne } from '../kills.ts';
 import type { Scenario } from '../scenario.ts';
 
 const LEASE_MS = 2000;
 const PER_POST = 10;
 /** Time by which an event may seem to come early, as the times of Redis and of this process are rounded. */
 const EARLY_MS = 2;
-/** Every second kill hits Redis, the others a worker. */
-const REDIS_EVERY = 2;
+/** Minimum number of kills. Every second hits Redis, the others a worker. */
 const MIN_KILLS = { full: 4, quick: 2 };
 
 /** Two workers publish delayed events that are due all the time; one of them, or Redis, is killed again and again. */
@@ -36,21 +36,12 @@ export const delayed: Scenario = {
     });
     const { redis, keys } = lab.bus.partitions.ofTopic('widgets');
     const anyWaits = () => redis.zcard(keys.delayed_topics()).catch(() => 1);
-    const kills = { worker: 0, redis: 0 };
     const minKills = MIN_KILLS[lab.quick ? 'quick' : 'full'];
     for (let kill = 1; kill <= minKills || publishing.accepted < lab.events; kill++) {
       await Promise.race([sleep(random.between(300, lab.quick ? 700 : 2500)), publishing.done]);
-      if (kill % REDIS_EVERY === 0) {
-        await lab.bus.redis.kill('SIGKILL');
-        await sleep(random.between(0, lab.quick ? 200 : 1500));
-        await lab.bus.redis.restart();
-        kills.redis++;
-      } else {
-        const nth = kills.worker++ % 2;
-        await workers[nth]?.kill();
-        workers[nth] = await lab.start('worker');
-      }
-      lab.say(`killed workers ${kills.worker} times, Redis ${kills.redis} times`);
+      const maxOutageMs = lab.quick ? 200 : 1500;
+      const killed = await killOne(lab, workers, { nth: kill, redisEvery: 2, maxOutageMs, random });
+      lab.say(`killed ${killed}`);
     }
     await publishing.stop();
     await until(async () => (await anyWaits()) === 0, { timeoutMs: 60_000, what: 'no event waits' });
@@ -58,8 +49,7 @@ export const delayed: Scenario = {
 
     const early = audiences.flatMap(({ receiver }) => receiver.deliveries.flatMap(earlyEvents));
     lab.bar('none early', early.length === 0, early.slice(0, 3).join(', '));
-    const { storedTwice } = lab.ledger.totals();
-    lab.bar('stored twice 0', storedTwice === 0, `${storedTwice}`);
+    lab.noneStoredTwice();
   },
 };
 

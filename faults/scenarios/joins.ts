@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { BusAnswerError } from '../../harness/http/bus_client.ts';
 import type { Client } from '../../harness/http/client.ts';
 import type { Receiver } from '../../harness/http/receiver.ts';
@@ -7,6 +5,7 @@ import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import type { Random } from '../../harness/random.ts';
 import { until } from '../../harness/until.ts';
 import { sleep } from '../../src/clock.ts';
+import { killOne } from '../kills.ts';
 import type { Lab } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';
 
@@ -155,17 +154,8 @@ async function killUntil(lab: Lab, workers: BusProcess[], publishing: Promise<vo
       sleep(random.between(500, 2500) / (lab.quick ? 5 : 1)),
       ended ? sleep(0) : publishing,
     ]);
-    if (++kills % 2 === 0) {
-      await lab.bus.redis.kill('SIGKILL');
-      await sleep(random.between(0, 300));
-      await lab.bus.redis.restart();
-      lab.say('killed Redis');
-    } else {
-      const index = random.whole(0, workers.length - 1);
-      await workers[index]?.kill();
-      workers[index] = await lab.start('worker');
-      lab.say(`killed worker ${index + 1}`);
-    }
+    const killed = await killOne(lab, workers, { nth: ++kills, redisEvery: 2, maxOutageMs: 300, random });
+    lab.say(`killed ${killed}`);
   }
   return kills;
 }
@@ -193,8 +183,5 @@ function judge(lab: Lab, receiver: Receiver, events: readonly Sent[], complete: 
     ({ key, events: ids }) => idsOf.get(key)?.sort().join() !== ids.toSorted().join(),
   );
   lab.bar('published with other events than its own 0', others.length === 0, `${others.length}`);
-  const log = readFileSync(join(lab.bus.redis.dir, 'redis.log'), 'utf8');
-  const torn = [...log.matchAll(/Truncating the AOF/g)].length;
-  // A Redis killed while it writes may replay half a script two starts later: see INTERNALS.md.
-  if (torn > 0) lab.say(`Redis cut off a torn end of its AOF ${torn} times`);
+  lab.sayTornEnds();
 }

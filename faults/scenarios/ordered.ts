@@ -37,7 +37,6 @@ export const ordered: Scenario = {
     await publishing.done;
     lab.recovered(await recovery.end());
     await lab.settle();
-    const { outOfOrder = 0 } = lab.ledger.totals();
-    lab.bar('out of order 0', outOfOrder === 0, `${outOfOrder}`);
+    lab.noneOutOfOrder();
   },
 };

@@ -27,7 +27,6 @@ export const slotMigration: Scenario = {
         lab.say(`moved in ${moved} ms (${count}); all topics work ${works} ms later`);
       },
     });
-    const { outOfOrder = 0 } = lab.ledger.totals();
-    lab.bar('out of order 0', outOfOrder === 0, `${outOfOrder}`);
+    lab.noneOutOfOrder();
   },
 };

@@ -1,10 +1,9 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Client } from '../../harness/http/client.ts';
 import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { until } from '../../harness/until.ts';
 import { sleep } from '../../src/clock.ts';
 import type { TriggerReport } from '../../src/flow/triggers/trigger_report.ts';
+import { killOne } from '../kills.ts';
 import type { Audience, Lab } from '../lab.ts';
 import type { Scenario } from '../scenario.ts';
 import { PERIOD_MS, storedIds, TriggerBook } from '../trigger_book.ts';
@@ -49,15 +48,7 @@ async function killAll(lab: Lab, workers: BusProcess[], { receiver }: Audience):
   const minKills = MIN_KILLS[lab.quick ? 'quick' : 'full'];
   for (let kill = 1; receiver.events.length < lab.events || kill <= minKills; kill++) {
     await sleep(random.between(1000, 5000) / (lab.quick ? 3 : 1));
-    if (kill % 3 === 0) {
-      await lab.bus.redis.kill();
-      await sleep(random.between(0, lab.quick ? 200 : 2000));
-      await lab.bus.redis.restart();
-    } else {
-      const index = random.whole(0, workers.length - 1);
-      await workers[index]?.kill();
-      workers[index] = await lab.start('worker');
-    }
+    await killOne(lab, workers, { nth: kill, redisEvery: 3, maxOutageMs: lab.quick ? 200 : 2000, random });
     const before = receiver.events.length;
     await until(() => receiver.events.length > before, { everyMs: 50, what: 'triggers fire again' });
     lab.say(`kill ${kill}: ${receiver.events.length} events so far`);
@@ -78,10 +69,7 @@ async function judge(lab: Lab, book: TriggerBook, { receiver }: Audience): Promi
   const twice = [...found.values()].filter((batches) => batches.size > 1).length;
   const expected = new Set(due);
   const early = [...found.keys()].filter((id) => !expected.has(id)).length;
-  const log = readFileSync(join(lab.bus.redis.dir, 'redis.log'), 'utf8');
-  // A Redis killed while it writes may replay half a script two starts later: see INTERNALS.md.
-  const torn = [...log.matchAll(/Truncating the AOF/g)].length;
-  if (torn > 0) lab.say(`Redis cut off a torn end of its AOF ${torn} times`);
+  lab.sayTornEnds();
   lab.bar(`none of ${due.length} due times is missing`, missing === 0, `${missing}`);
   lab.bar('none is published twice', twice === 0, `${twice}`);
   lab.bar('nothing else is published', early === 0, `${early}`);

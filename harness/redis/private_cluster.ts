@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { slotOf } from '../../src/store/tags.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { hashTag, slotOf } from '../../src/store/tags.ts';
 import { until } from '../until.ts';
 import { type ClusterNode, callerOf, isWell, type NodeOptions, ownersOf, startNode } from './cluster_node.ts';
 import type { PrivateRedis } from './private_redis.ts';
@@ -14,6 +15,9 @@ interface ClusterOptions extends NodeOptions {
   /** Number of replicas of each master. */
   replicas?: number;
 }
+
+/** Returns the hash tag of a partition, which all its keys have. */
+export const tagOf = ({ prefix }: Partition): string => hashTag(prefix) ?? '';
 
 /** A Redis Cluster on free ports of 127.0.0.1: by default three masters that share the slots, each with a replica. */
 export class PrivateCluster {

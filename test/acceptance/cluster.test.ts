@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
+import { tagOf } from '../../harness/redis/private_cluster.ts';
 import { until } from '../../harness/until.ts';
-import { hashTag } from '../../src/store/tags.ts';
 import { SteadyPublisher } from './steady_publisher.ts';
 
 const bus = RunningBus.forTests({
@@ -23,7 +23,7 @@ test('a bus goes on when a master of its cluster dies, and loses no accepted eve
   const pids = [bus.process('web').pid, bus.process('worker').pid];
   const ledgers = scenes.map(({ publisher, topic }) => new SteadyPublisher(t, publisher, topic, topic));
   await Promise.all(ledgers.map((each) => each.accepts(20)));
-  const tag = hashTag(bus.partitions.ofTopic(scenes[0]?.topic ?? '').prefix) ?? '';
+  const tag = tagOf(bus.partitions.ofTopic(scenes[0]?.topic ?? ''));
   // The bus waits for replicas only when it publishes: the subscriptions must have reached them before.
   const { all } = bus.partitions;
   await until(async () =>

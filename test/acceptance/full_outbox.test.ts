@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
+import { tagOf } from '../../harness/redis/private_cluster.ts';
 import { nameIn } from '../../harness/scripts/crossing.ts';
 import { until } from '../../harness/until.ts';
 import type { Partition } from '../../src/store/partition.ts';
-import { hashTag } from '../../src/store/tags.ts';
 
 const MAX_OUTBOX_BYTES = 100_000;
 /** What triggers publish in a second, some 100 KB, while nothing holds them up. */
@@ -24,7 +24,7 @@ const bus = RunningBus.forTests({
 test('triggers wait when an outbox is full, because a master hangs, and fire for all times later', async (t) => {
   const { control: home, all } = bus.partitions;
   const { redis, keys } = home;
-  const masterOf = ({ prefix }: Partition) => bus.cluster.masterOf(hashTag(prefix) ?? '');
+  const masterOf = (partition: Partition) => bus.cluster.masterOf(tagOf(partition));
   const away = all.at(-1) as Partition;
   const hanging = await masterOf(away);
   assert.notEqual(hanging, await masterOf(home));

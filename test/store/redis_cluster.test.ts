@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { aclRules } from '../../harness/redis/acl.ts';
 import { startNode } from '../../harness/redis/cluster_node.ts';
-import { PrivateCluster } from '../../harness/redis/private_cluster.ts';
+import { PrivateCluster, tagOf } from '../../harness/redis/private_cluster.ts';
 import type { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
 import { until } from '../../harness/until.ts';
@@ -18,7 +18,7 @@ import { Partitions } from '../../src/store/partitions.ts';
 import { countProcesses, showPresence } from '../../src/store/presence.ts';
 import type { RedisCluster } from '../../src/store/redis_cluster.ts';
 import { addressOf } from '../../src/store/redis_url.ts';
-import { hashTag, slotOfKey } from '../../src/store/tags.ts';
+import { slotOfKey } from '../../src/store/tags.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
 const silent = createLog('silent', {});
@@ -107,7 +107,6 @@ describe('a cluster', () => {
   });
 
   const beat = (partition: Partition) => partition.run('heartbeat', { leaseMs: 1, leases: [] });
-  const tagOf = ({ prefix }: Partition) => hashTag(prefix) ?? '';
   const nodeOf = ({ master }: Partition) =>
     cluster.nodes.find(({ url }) => url.endsWith(`${master.address}`)) as PrivateRedis;
 
