@@ -1,14 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-
-/** The resident memory (RSS) of a process, in bytes. */
-function residentBytes(pid: number): number {
-  const kilobytes =
-    process.platform === 'linux'
-      ? /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
-      : execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' });
-  return Number(kilobytes) * 1024;
-}
+import { residentMiB } from '../harness/measuring/cpu.ts';
 
 /** Samples the resident memory of a process for its peak. */
 export class Residence {
@@ -22,7 +12,7 @@ export class Residence {
     this.#look();
   }
 
-  /** The peak since the last call. */
+  /** The peak since the last call, in MiB. */
   takeHighest(): number {
     const highest = this.#highest;
     this.#highest = 0;
@@ -35,6 +25,6 @@ export class Residence {
   }
 
   #look(): void {
-    this.#highest = Math.max(this.#highest, residentBytes(this.#pid));
+    this.#highest = Math.max(this.#highest, residentMiB(this.#pid));
   }
 }

@@ -8,11 +8,10 @@ import type { Scenario } from '../scenario.ts';
 
 const TOPIC = 'widgets';
 const TIMES = 5;
-const MIB = 1024 * 1024;
 const LIMITS = {
-  full: { offered: 0.95, refusedMs: 100, grownBytes: 64 * MIB, goodput: 0.75 },
+  full: { offered: 0.95, refusedMs: 100, grownMiB: 64, goodput: 0.75 },
   /** Quick runs share the CPU with other tests, and the load has the lowest priority, so it gets little of it. */
-  quick: { offered: 0.4, refusedMs: 1000, grownBytes: 400 * MIB, goodput: 0.2 },
+  quick: { offered: 0.4, refusedMs: 1000, grownMiB: 400, goodput: 0.2 },
 };
 /**
  * Events of a POST. To refuse a request, web must read it. With single events that is most of a publish's cost, and no
@@ -69,7 +68,7 @@ export const overload: Scenario = {
     const sent = (loaded.sent * PER_POST) / overSeconds;
     const accepted = (loaded.accepted.length * PER_POST) / overSeconds;
     const text = `${TIMES} × ${whole(sustained)} events/s are offered, ${whole(accepted)} accepted`;
-    const { offered, refusedMs, grownBytes, goodput } = lab.quick ? LIMITS.quick : LIMITS.full;
+    const { offered, refusedMs, grownMiB, goodput } = lab.quick ? LIMITS.quick : LIMITS.full;
     lab.bar(text, sent >= offered * TIMES * sustained, `only ${whole(sent)} were offered`);
     lab.bar(
       `${whole(goodput * 100)} % of what it sustains is accepted meanwhile, or more`,
@@ -77,7 +76,7 @@ export const overload: Scenario = {
     );
     judge(lab, loaded, probed, refusedMs);
     const memories = `${mib(usual)} before, ${mib(firstHalf)} in the first half, ${mib(secondHalf)} in the second`;
-    lab.bar(`web’s memory is flat (${memories})`, secondHalf - firstHalf < grownBytes);
+    lab.bar(`web’s memory is flat (${memories})`, secondHalf - firstHalf < grownMiB);
     const lost = await load.lost();
     lab.bar('every accepted event is received', lost === 0, `${lost} were not`);
     lab.noneExited(processes);
@@ -159,7 +158,7 @@ class Load {
 }
 
 const whole = (value: number) => Math.round(value).toLocaleString('en');
-const mib = (bytes: number) => `${whole(bytes / MIB)} MiB`;
+const mib = (size: number) => `${whole(size)} MiB`;
 
 function describe({ sent, held, accepted, refused, refusedP99Ms, refusedMaxMs }: Offered): string {
   const took = `p99 ${whole(refusedP99Ms)} ms, at most ${whole(refusedMaxMs)} ms`;

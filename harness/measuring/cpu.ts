@@ -51,7 +51,11 @@ export function waitedMs(pid: number): number {
 
 /** Returns the resident memory of a process, in MiB. */
 export function residentMiB(pid: number): number {
-  return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / 1024;
+  const kilobytes =
+    process.platform === 'linux'
+      ? /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+      : execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' });
+  return Number(kilobytes) / 1024;
 }
 
 /**
