@@ -1,13 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../harness/http/bus_client.ts';
 import { parseProcfile } from '../harness/local/procfile.ts';
+import type { Helper } from '../harness/measuring/helper.ts';
 import type { PrivateCluster } from '../harness/redis/private_cluster.ts';
 import type { PrivateRedis } from '../harness/redis/private_redis.ts';
+import { until } from '../harness/until.ts';
 import type { Options } from './options.ts';
+import type { SinkCalls } from './processes/sink.ts';
 import type { Running, Stage } from './stage.ts';
 import { Store } from './store.ts';
+import { TOPIC } from './workload.ts';
 
 export const ROOT_KEY = 'the-root-key-of-a-bus-that-lives-for-a-benchmark';
 /** Maximum timeout of a subscription, in ms. Batches with it are delivered only when they are full. */
@@ -60,9 +63,7 @@ export class Bus {
     return Bus.#startOn(stage, tree, redis, environment(redis.url));
   }
 
-  /**
-   * Starts the bus of this checkout, and the bus of the checkout in `--against`. `name` begins the names of their rows.
-   */
+  /** Starts the bus of this checkout on a cluster. */
   static async startOnCluster(stage: Stage, cluster: PrivateCluster, partitions: number): Promise<Bus> {
     const env = { ...environment(cluster.url), ROUTEMASTER_PARTITIONS: String(partitions) };
     return Bus.#startOn(stage, OWN_TREE, cluster.nodes[0] as PrivateRedis, env);
@@ -77,7 +78,10 @@ export class Bus {
     const web = stage.node(tree, argumentsOf(tree, 'web'), env);
     const { port } = JSON.parse(await web.said('"listening"')) as { port: number };
     const root = new BusClient(`http://127.0.0.1:${port}`, { token: ROOT_KEY, secret: 'x' });
-    await until(() => answers(root), 10_000, 'the bus does not answer');
+    await until(() => root.call('GET', '/pulse').then(() => true), {
+      timeoutMs: 10_000,
+      what: 'the bus answers',
+    });
     const publisher = (await root.call('POST', '/api_tokens', { name: 'billing' })) as Credentials;
     return new Bus(stage, tree, { redis, web, port, root, publisher, env });
   }
@@ -140,7 +144,7 @@ export class Bus {
   /** Resolves when nothing is queued: every delivery has been acknowledged. */
   async drained(): Promise<void> {
     const isEmpty = async () => Number(await this.store.call('HLEN', KEYS.queuedBatches)) === 0;
-    await until(isEmpty, DRAIN_MS, 'events were delivered, and stayed queued');
+    await until(isEmpty, { timeoutMs: DRAIN_MS, what: 'no delivered event stays queued' });
   }
 
   /** Resolves when no aux job, such as a sweep, is left or follows. */
@@ -151,17 +155,42 @@ export class Bus {
       idle = jobs === 0 ? idle + 1 : 0;
       return idle > IDLE_LOOKS;
     };
-    await until(isIdle, SETTLE_MS, 'the worker stays busy with itself');
+    await until(isIdle, {
+      timeoutMs: SETTLE_MS,
+      everyMs: 10,
+      what: 'the worker is no longer busy with itself',
+    });
   }
 }
 
-/** Starts the bus of this checkout and that of `--against`. `name` begins the names of their rows. */
-export async function startBuses(stage: Stage, { against }: Options): Promise<{ name: string; bus: Bus }[]> {
-  const trees = [OWN_TREE, ...(against ? [against] : [])];
+/** Starts a bus, and a sink that gets the events of TOPIC, in batches of 100 that must be full. */
+export async function startWithSink(stage: Stage): Promise<{ bus: Bus; sink: Helper<SinkCalls> }> {
+  const sink = stage.helper<SinkCalls>('sink.ts');
+  const bus = await Bus.start(stage);
+  const callback = await sink.call('listen');
+  await bus.audience(1, { topics: [TOPIC], callback, timeout: FAR_MS, max: 100 });
+  return { bus, sink };
+}
+
+interface Started {
+  /** The beginning of the names of its rows. */
+  name: string;
+  bus: Bus;
+  /** The names of the buses that this one is compared with: those of other checkouts. */
+  others: string[];
+}
+
+/** Starts the bus of this checkout and that of `--against`. */
+export async function startBuses(stage: Stage, { against }: Options): Promise<Started[]> {
+  const trees = [
+    { name: 'bus', tree: OWN_TREE },
+    ...(against ? [{ name: `bus of ${basename(against)}`, tree: against }] : []),
+  ];
   return Promise.all(
-    trees.map(async (tree, index) => ({
-      name: index === 0 ? 'bus' : `bus of ${basename(tree)}`,
+    trees.map(async ({ name, tree }, index) => ({
+      name,
       bus: await Bus.start(stage, tree),
+      others: trees.slice(index + 1).map((other) => other.name),
     })),
   );
 }
@@ -193,24 +222,4 @@ function environment(redisUrl: string): Record<string, string> {
     // Keeps sweeps out of the measurement, which they would distort. A worker still sweeps when it starts.
     ROUTEMASTER_SWEEP_INTERVAL: '86400',
   };
-}
-
-function answers(root: BusClient): Promise<boolean> {
-  return root.call('GET', '/pulse').then(
-    () => true,
-    () => false,
-  );
-}
-
-/** Throws an Error with the message `otherwise` if the condition does not become true in time. */
-export async function until(
-  condition: () => Promise<boolean>,
-  limitMs: number,
-  otherwise: string,
-): Promise<void> {
-  const end = performance.now() + limitMs;
-  while (!(await condition())) {
-    if (performance.now() > end) throw new Error(otherwise);
-    await sleep(10);
-  }
 }

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
+const PROCESSES = 2;
+
 /** Counts the commands that clients send to a Redis, by MONITOR; INFO would count those of scripts too. For idle buses only. */
 export class CommandCount {
   readonly #socket: Socket;
@@ -24,10 +26,11 @@ export class CommandCount {
     });
   }
 
-  /** Ends the count, and returns it. */
-  stop(): number {
+  /** Ends the count after `windowMs`. Returns the commands a second that a web and a worker process each sent. */
+  stop(windowMs: number): number {
     this.#socket.destroy();
     const lines = this.#text.split('\r\n').filter((line) => line !== '+OK' && line !== '');
-    return lines.filter((line) => !/^\+\S+ \[\d+ lua\]/.test(line)).length;
+    const count = lines.filter((line) => !/^\+\S+ \[\d+ lua\]/.test(line)).length;
+    return count / PROCESSES / (windowMs / 1000);
   }
 }

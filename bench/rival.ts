@@ -47,15 +47,15 @@ export const rivalRow = (name: string, way: string) => `BullMQ, ${name}, ${way}`
  */
 export function beside(
   name: string,
-  buses: { name: string; measure: () => Promise<Figures> }[],
+  buses: { name: string; others: string[]; measure: () => Promise<Figures> }[],
   rival: Record<string, () => Promise<Figures>>,
 ): Case[] {
   const its = Object.entries(rival).map(([way, measure]) => ({ row: rivalRow(name, way), measure }));
-  const own = buses.map((bus) => ({ row: `${bus.name}, ${name}`, measure: bus.measure }));
   return [
-    ...own.map((each, index) => ({
-      ...each,
-      floors: [...its, ...own.slice(index + 1)].map(({ row }) => row),
+    ...buses.map((bus) => ({
+      row: `${bus.name}, ${name}`,
+      floors: [...its.map(({ row }) => row), ...bus.others.map((other) => `${other}, ${name}`)],
+      measure: bus.measure,
     })),
     ...its.map((each) => ({ ...each, floors: [busRow(name)] })),
   ];

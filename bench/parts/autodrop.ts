@@ -1,12 +1,11 @@
 import type { Helper } from '../../harness/measuring/helper.ts';
-import { Bus, FAR_MS } from '../bus.ts';
+import { startWithSink } from '../bus.ts';
 import { fill } from '../filling.ts';
 import type { Plan } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
-import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
 import type { Stage } from '../stage.ts';
-import { counted, TOPIC } from '../workload.ts';
+import { counted } from '../workload.ts';
 
 /**
  * The memory at which dropping ends (the low mark), as a multiple of the memory of a Redis without events. The factor
@@ -21,10 +20,7 @@ const SLOW_MICROS = 200;
  * ended.
  */
 export async function autodropPlan(stage: Stage, load: Helper<LoadCalls>, events: number): Promise<Plan> {
-  const sink = stage.helper<SinkCalls>('sink.ts');
-  const bus = await Bus.start(stage);
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
-  await bus.audience(1, { topics: [TOPIC], callback, timeout: FAR_MS, max: 100 });
+  const { bus, sink } = await startWithSink(stage);
   await bus.store.keep();
   const row = counted(events, 'event');
   return {

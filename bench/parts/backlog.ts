@@ -1,12 +1,12 @@
 import { cpuSince } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
-import { Bus, FAR_MS, NOWHERE } from '../bus.ts';
+import { type Bus, FAR_MS, NOWHERE, startWithSink } from '../bus.ts';
 import { eventsBetween, fill } from '../filling.ts';
 import { type Case, isChosen, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures, Metric } from '../result.ts';
-import type { Running, Stage } from '../stage.ts';
+import type { Running } from '../stage.ts';
 import type { Target } from '../targets.ts';
 import { counted, EVENT, TOPIC } from '../workload.ts';
 import { autodropPlan } from './autodrop.ts';
@@ -69,7 +69,7 @@ export const backlog: Part = {
     ) => {
       if (row !== FLOOR && ![PUBLISH, DELIVERY].some((title) => isChosen(title, row, options.only))) return;
       process.stderr.write(`backlog: prepares a bus with ${row} … `);
-      const bus = await start(stage);
+      const bus = await startWithSink(stage);
       const topics = await prepare(bus.bus);
       await fill(load, bus.bus, queued);
       standing.push({ row, ...bus, topics });
@@ -90,14 +90,6 @@ export const backlog: Part = {
     ];
   },
 };
-
-async function start(stage: Stage): Promise<{ bus: Bus; sink: Helper<SinkCalls> }> {
-  const sink = stage.helper<SinkCalls>('sink.ts');
-  const bus = await Bus.start(stage);
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
-  await bus.audience(1, { topics: [TOPIC], callback, timeout: FAR_MS, max: MAX });
-  return { bus, sink };
-}
 
 /** Makes other subscribers, each with a batch that waits for its deadline. */
 async function crowd(load: Helper<LoadCalls>, bus: Bus, count: number): Promise<number> {

@@ -30,11 +30,9 @@ export const bulk: Part = {
         row: `node:http, ${named(kind)}`,
         measure: () => measure(load, floor, kind, events, { web: server.pid }),
       },
-      ...buses.map(({ name, bus }, index) => ({
+      ...buses.map(({ name, bus, others }) => ({
         row: `${name}, ${named(kind)}`,
-        floors: ['node:http', ...buses.slice(index + 1).map((other) => other.name)].map(
-          (other) => `${other}, ${named(kind)}`,
-        ),
+        floors: ['node:http', ...others].map((other) => `${other}, ${named(kind)}`),
         measure: async () => {
           await bus.store.restore();
           return measure(load, bus.target, kind, events, { web: bus.web.pid, redis: bus.redis.pid });

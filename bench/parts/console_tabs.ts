@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient } from '../../harness/http/bus_client.ts';
-import { cpuSince } from '../../harness/measuring/cpu.ts';
+import { cpuSince, percentOfCore } from '../../harness/measuring/cpu.ts';
 import { Bus, FAR_MS, NOWHERE } from '../bus.ts';
 import { measureInTurn, type Part } from '../part.ts';
 import type { Figures } from '../result.ts';
@@ -61,7 +61,7 @@ export const consoleTabs: Part = {
       const { web, redis } = used();
       closing.abort();
       await looking;
-      return { webPercent: percent(web, windowMs), redisPercent: percent(redis, windowMs) };
+      return { webPercent: percentOfCore(web, windowMs), redisPercent: percentOfCore(redis, windowMs) };
     };
     const ten = counted(TABS.length, 'tab');
     const plan = {
@@ -118,8 +118,4 @@ async function ask(url: string, cookie: string): Promise<void> {
   const response = await fetch(url, { headers: { cookie, 'hx-request': 'true', 'accept-encoding': 'gzip' } });
   await response.arrayBuffer();
   if (response.status !== 200) throw new Error(`${url} answered ${response.status}`);
-}
-
-function percent(micros: number, windowMs: number): number {
-  return micros / windowMs / 10;
 }

@@ -37,7 +37,7 @@ export async function delayedEvents(stage: Stage, options: Options): Promise<Mea
   const size = options.quick ? QUICK : FULL;
   const sink = stage.helper<SinkCalls>('sink.ts');
   const load = stage.helper<LoadCalls>('load.ts');
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  const callback = await sink.call('listen');
   const [started] = await startBuses(stage, { ...options, against: undefined });
   const parts: Parts = { load, sink, bus: started?.bus as Bus };
   for (const { topic, max } of [SINGLY, TOGETHER])

@@ -30,7 +30,7 @@ interface Parts {
   load: Helper<LoadCalls>;
   sink: Helper<SinkCalls>;
   sender: Helper<SenderCalls>;
-  sinkPort: number;
+  callback: string;
 }
 
 /** Delivers a backlog as fast as possible. */
@@ -43,13 +43,13 @@ export const deliver: Part = {
       load: stage.helper<LoadCalls>('load.ts'),
       sink,
       sender: stage.helper<SenderCalls>('floor_sender.ts'),
-      sinkPort: await sink.call('listen'),
+      callback: await sink.call('listen'),
     };
     const size = options.quick ? QUICK : FULL;
     const buses = await startBuses(stage, options);
     const pids = new Map<Bus, number>();
     for (const { bus } of buses) {
-      await subscribe(bus, size, parts.sinkPort);
+      await subscribe(bus, size, parts.callback);
       pids.set(bus, (await bus.readyWorker()).pid);
     }
     const plans = size.audiences.map((audience): Plan => {
@@ -62,11 +62,11 @@ export const deliver: Part = {
           ...(audience === 1 ? [`${RUBY}: on another machine, of two cores`] : []),
         ],
         cases: size.sizes.flatMap((max): Case[] => [
-          ...buses.map(({ name, bus }, index) => ({
+          ...buses.map(({ name, bus, others }) => ({
             row: `${name}, max ${max}`,
             floors: [
               `undici, max ${max}`,
-              ...buses.slice(index + 1).map((other) => `${other.name}, max ${max}`),
+              ...others.map((other) => `${other}, max ${max}`),
               ...(audience === 1 && RUBY_DELIVERS.has(max) ? [`${RUBY}, max ${max}`] : []),
             ],
             measure: async () => {
@@ -100,8 +100,7 @@ function topicFor(audience: number, max: number): string {
   return `audience_${audience}_max_${max}`;
 }
 
-async function subscribe(bus: Bus, { audiences, sizes }: typeof FULL, sinkPort: number): Promise<void> {
-  const callback = `http://127.0.0.1:${sinkPort}/events`;
+async function subscribe(bus: Bus, { audiences, sizes }: typeof FULL, callback: string): Promise<void> {
   for (const audience of audiences) {
     for (const max of sizes)
       await bus.audience(audience, { topics: [topicFor(audience, max)], callback, timeout: FAR_MS, max });
@@ -156,7 +155,8 @@ async function measureFloor(
   request: Sample,
   { audience, max, events, floorRequests }: Backlog & { floorRequests: number },
 ): Promise<Figures> {
-  const { sink, sender, sinkPort: port } = parts;
+  const { sink, sender } = parts;
+  const port = Number(new URL(parts.callback).port);
   const requests = Math.max(floorRequests, events / max);
   await sink.call('reset');
   const sending = sender.call('send', { port, request, requests, connections: connectionsFor(audience) });

@@ -63,7 +63,7 @@ async function start(stage: Stage): Promise<Delivering> {
   const [load, sink] = [stage.helper<LoadCalls>('load.ts'), stage.helper<SinkCalls>('sink.ts')];
   const taker = stage.helper<TakerCalls>('taker.ts');
   const [bus, taking] = [await Bus.start(stage), await Bus.start(stage)];
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  const callback = await sink.call('listen');
   for (const { max } of SIZES) {
     const subscription = { topics: [topicFor(max)], timeout: FAR_MS, max };
     await bus.audience(1, { ...subscription, callback });

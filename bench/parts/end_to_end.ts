@@ -28,7 +28,7 @@ interface Setting {
 interface Parts {
   load: Helper<LoadCalls>;
   sink: Helper<SinkCalls>;
-  sinkPort: number;
+  callback: string;
   seconds: number;
 }
 
@@ -40,17 +40,17 @@ export const endToEnd: Part = {
     const { rates, seconds, warmUp } = options.quick ? QUICK : FULL;
     const sink = stage.helper<SinkCalls>('sink.ts');
     const load = stage.helper<LoadCalls>('load.ts');
-    const parts = { load, sink, sinkPort: await sink.call('listen'), seconds };
+    const parts = { load, sink, callback: await sink.call('listen'), seconds };
     const started = await startBuses(stage, options);
-    const buses: { name: string; bus: Bus; workerPid: number }[] = [];
-    for (const { name, bus } of started)
-      buses.push({ name, bus, workerPid: await startWorker(parts, bus, warmUp) });
+    const buses: ((typeof started)[number] & { workerPid: number })[] = [];
+    for (const each of started)
+      buses.push({ ...each, workerPid: await startWorker(parts, each.bus, warmUp) });
     const casesOf = (setting: Setting, perSecond: number): Case[] =>
-      buses.map(({ name, bus, workerPid }, index) => ({
+      buses.map(({ name, bus, others, workerPid }) => ({
         row: rowOf(name, setting, perSecond),
         floors: [
           ...(setting.timeout === 0 ? [floorOf(perSecond)] : []),
-          ...buses.slice(index + 1).map((other) => rowOf(other.name, setting, perSecond)),
+          ...others.map((other) => rowOf(other, setting, perSecond)),
           ...(setting.timeout === 0 && perSecond === JUDGED ? [rubyRow(setting.max)] : []),
         ],
         measure: () => measureBus(parts, bus, workerPid, setting, perSecond),
@@ -118,13 +118,13 @@ function topicFor({ timeout, max }: Setting): string {
 
 /** Starts a worker and a subscriber for each setting, and warms all processes up. */
 async function startWorker(parts: Parts, bus: Bus, warmUp: number): Promise<number> {
-  const callback = `http://127.0.0.1:${parts.sinkPort}/events`;
   const settings = [
     { timeout: 0, max: 1 },
     { timeout: 0, max: 100 },
     { timeout: TIMEOUT, max: LONGEST },
   ];
-  for (const each of settings) await bus.audience(1, { topics: [topicFor(each)], callback, ...each });
+  for (const each of settings)
+    await bus.audience(1, { topics: [topicFor(each)], callback: parts.callback, ...each });
   const worker = await bus.readyWorker();
   await parts.sink.call('reset');
   for (const each of settings) {
@@ -166,7 +166,8 @@ async function measureBus(
 
 async function measureFloor(parts: Parts, perSecond: number): Promise<Figures> {
   const credentials = { scheme: 'basic', token: 'benchmark', secret: 'x' } as const;
-  const target = { port: parts.sinkPort, credentials, path: '/events', body: DELIVERED };
+  const port = Number(new URL(parts.callback).port);
+  const target = { port, credentials, path: '/events', body: DELIVERED };
   return (await measure(parts, target, perSecond)).all;
 }
 

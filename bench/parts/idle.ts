@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cpuSince } from '../../harness/measuring/cpu.ts';
+import { cpuSince, percentOfCore } from '../../harness/measuring/cpu.ts';
 import { type Bus, startBuses } from '../bus.ts';
 import { fill } from '../filling.ts';
 import { measureInTurn, type Part } from '../part.ts';
@@ -13,7 +13,6 @@ import { TOPIC } from '../workload.ts';
 /** `settleMs` gives processes the time to flush their counters, which they do every five seconds. */
 const FULL = { settleMs: 12_000, windowMs: 20_000 };
 const QUICK: typeof FULL = { settleMs: 0, windowMs: 1500 };
-const PROCESSES = 2;
 const EVENTS = 100;
 
 /** The cost of a bus that has nothing to do. */
@@ -24,29 +23,30 @@ export const idle: Part = {
     const { settleMs, windowMs } = options.quick ? QUICK : FULL;
     const sink = stage.helper<SinkCalls>('sink.ts');
     const load = stage.helper<LoadCalls>('load.ts');
-    const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+    const callback = await sink.call('listen');
     const alone = await stage.redis();
     const started = await startBuses(stage, options);
-    const buses: { name: string; bus: Bus; worker: Running }[] = [];
-    for (const { name, bus } of started) {
+    const buses: ((typeof started)[number] & { worker: Running })[] = [];
+    for (const each of started) {
+      const { bus } = each;
       const worker = await bus.readyWorker({ ROUTEMASTER_WORKER_THREADS: '4' });
       await bus.audience(1, { topics: [TOPIC], callback, timeout: 0, max: 100 });
       await sink.call('reset');
       await fill(load, bus, EVENTS);
       await sink.call('reach', EVENTS);
-      buses.push({ name, bus, worker });
+      buses.push({ ...each, worker });
     }
     await sleep(settleMs);
     const floor = async (): Promise<Figures> => {
       const used = cpuSince({ redis: alone.pid });
       await sleep(windowMs);
-      return { redisPercent: percent(used().redis, windowMs) };
+      return { redisPercent: percentOfCore(used().redis, windowMs) };
     };
     const cases = [
       { row: 'Redis alone', measure: floor },
-      ...buses.map(({ name, bus, worker }, index) => ({
+      ...buses.map(({ name, bus, others, worker }) => ({
         row: name,
-        floors: ['Redis alone', ...buses.slice(index + 1).map((other) => other.name)],
+        floors: ['Redis alone', ...others],
         measure: () => measureBus(bus, worker, windowMs),
       })),
     ];
@@ -65,16 +65,12 @@ async function measureBus(bus: Bus, worker: Running, windowMs: number): Promise<
   await sleep(windowMs);
   const { web, worker: its, redis } = used();
   return {
-    commandsPerSecond: commands.stop() / PROCESSES / (windowMs / 1000),
-    busPercent: percent(web + its, windowMs),
-    webPercent: percent(web, windowMs),
-    workerPercent: percent(its, windowMs),
-    redisPercent: percent(redis, windowMs),
+    commandsPerSecond: commands.stop(windowMs),
+    busPercent: percentOfCore(web + its, windowMs),
+    webPercent: percentOfCore(web, windowMs),
+    workerPercent: percentOfCore(its, windowMs),
+    redisPercent: percentOfCore(redis, windowMs),
   };
-}
-
-function percent(micros: number, windowMs: number): number {
-  return micros / 1000 / windowMs / 0.01;
 }
 
 const TARGETS = [

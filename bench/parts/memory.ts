@@ -1,7 +1,7 @@
 import { residentMiB } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
 import { spread } from '../../harness/measuring/statistics.ts';
-import { Bus, FAR_MS, NOWHERE, startBuses } from '../bus.ts';
+import { type Bus, FAR_MS, NOWHERE, startBuses, startWithSink } from '../bus.ts';
 import { fill } from '../filling.ts';
 import type { Options } from '../options.ts';
 import { type Measured, measureInTurn, type Part } from '../part.ts';
@@ -35,7 +35,7 @@ async function queued(stage: Stage, options: Options): Promise<Measured[]> {
   const load = stage.helper<LoadCalls>('load.ts');
   const buses = await startBuses(stage, options);
   const prepared = await Promise.all(
-    buses.map(async ({ name, bus }) => ({ name, bus, jsonBytes: await deliveredBytes(stage, load, bus) })),
+    buses.map(async (each) => ({ ...each, jsonBytes: await deliveredBytes(stage, load, each.bus) })),
   );
   for (const { bus } of prepared) {
     for (const max of SIZES)
@@ -43,9 +43,9 @@ async function queued(stage: Stage, options: Options): Promise<Measured[]> {
     await bus.store.keep();
   }
   const cases = SIZES.flatMap((max) =>
-    prepared.map(({ name, bus, jsonBytes }, index) => ({
+    prepared.map(({ name, bus, others, jsonBytes }) => ({
       row: rowOf(name, max),
-      floors: prepared.slice(index + 1).map((other) => rowOf(other.name, max)),
+      floors: others.map((other) => rowOf(other, max)),
       measure: async (): Promise<Figures> => {
         await bus.store.restore();
         const before = await bus.store.usedBytes();
@@ -86,7 +86,7 @@ function rowOf(bus: string, max: number): string {
 /** Resolves with the bytes of an event as its subscriber gets it, found by delivering one. */
 async function deliveredBytes(stage: Stage, load: Helper<LoadCalls>, bus: Bus): Promise<number> {
   const sink = stage.helper<SinkCalls>('sink.ts');
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  const callback = await sink.call('listen');
   await bus.audience(1, { topics: [TOPIC], callback, timeout: 0, max: 1 });
   const worker = await bus.readyWorker();
   await fill(load, bus, 1);
@@ -99,11 +99,8 @@ async function deliveredBytes(stage: Stage, load: Helper<LoadCalls>, bus: Bus): 
 
 async function resident(stage: Stage, options: Options): Promise<Measured[]> {
   const { slice, slices } = options.quick ? QUICK : FULL;
-  const sink = stage.helper<SinkCalls>('sink.ts');
   const load = stage.helper<LoadCalls>('load.ts');
-  const bus = await Bus.start(stage);
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
-  await bus.audience(1, { topics: [TOPIC], callback, timeout: FAR_MS, max: 100 });
+  const { bus, sink } = await startWithSink(stage);
   const worker = await bus.readyWorker();
   const sizes = () => sizesOf(bus, worker);
   const peaks: Figures[] = [];

@@ -77,7 +77,7 @@ async function prepare(
   max: number,
 ): Promise<Sharing> {
   const sink = stage.helper<SinkCalls>('sink.ts');
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  const callback = await sink.call('listen');
   for (const { subscribers, topicsEach } of AUDIENCES) {
     for (let from = 0; from < TOPICS; from += topicsEach) {
       const topics = Array.from({ length: topicsEach }, (_, n) => `${topicFor(subscribers)}${from + n}`);

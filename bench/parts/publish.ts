@@ -64,17 +64,8 @@ export const publish: Part = {
         cases: [
           ...FLOORS.map((row) => ({ row, measure: () => measure(floors[row], 1) })),
           ...(connections === JUDGED ? rubyCases() : []),
-          ...buses.flatMap(({ name, bus }, index) =>
-            busCases(
-              {
-                name,
-                bus,
-                others: buses.slice(index + 1).map((each) => each.name),
-                audiences: size.audiences,
-              },
-              connections === JUDGED,
-              measure,
-            ),
+          ...buses.flatMap((bus) =>
+            busCases({ ...bus, audiences: size.audiences }, connections === JUDGED, measure),
           ),
         ],
         targets: connections === JUDGED ? TARGETS : [],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { type Bus, until } from '../bus.ts';
+import { until } from '../../harness/until.ts';
+import type { Bus } from '../bus.ts';
 import { startFullBus } from '../full_bus.ts';
 import { measureInTurn, type Part } from '../part.ts';
 import type { Figures } from '../result.ts';
@@ -10,7 +11,7 @@ const EACH = 200;
 const FULL = { queued: 1000, records: 0, subscribers: 501, deadLetters: EACH };
 const QUICK: typeof FULL = { queued: 20, records: 0, subscribers: 3, deadLetters: 10 };
 const BULK = '/console/dead_letters/bulk';
-const MAX_MS = 600_000;
+const PATIENCE = { timeoutMs: 600_000, everyMs: 10 };
 /** The gauge of queued batches by subscriber, as the Ruby Routemaster called it. */
 const QUEUED = 'batches:gauges:batch';
 
@@ -46,16 +47,19 @@ async function measure(bus: Bus, letters: number, isLong: boolean): Promise<Figu
   const first = await bus.readyWorker();
   await page.post('', { do: 'retry' });
   const counted = `${letters.toLocaleString('en')} dead letters match`;
-  await until(async () => (await page.headline()) === counted, MAX_MS, `the page does not say: ${counted}`);
+  await page.says(counted);
   assert.equal(await queued(bus), before, 'letters were retried before the confirmation');
   await page.post('/confirm', { id: await page.id() });
   const beganMs = performance.now();
-  await until(async () => (await queued(bus)) >= before + letters / 10, MAX_MS, 'nothing is retried');
+  await until(async () => (await queued(bus)) >= before + letters / 10, {
+    ...PATIENCE,
+    what: 'a tenth is retried',
+  });
   await first.kill();
   assert.ok(!isLong || (await queued(bus)) < before + letters, 'the worker was killed too late');
   const second = bus.worker();
   const ended = `Retried ${letters.toLocaleString('en')} dead letters`;
-  await until(async () => (await page.headline()) === ended, MAX_MS, `the page does not say: ${ended}`);
+  await page.says(ended);
   const seconds = (performance.now() - beganMs) / 1000;
   assert.equal(await queued(bus), before + letters, 'other than the counted letters were queued');
   assert.deepEqual(await bus.root.call('GET', '/dead_letters?limit=1'), []);
@@ -78,8 +82,10 @@ class BulkPage {
     this.#cookie = cookie;
   }
 
-  async headline(): Promise<string | undefined> {
-    return /<h1>([^<]*)<\/h1>/.exec(await this.#read())?.[1];
+  /** Resolves when the page has this headline. */
+  async says(headline: string): Promise<void> {
+    const isThere = async () => (await this.#read()).includes(`<h1>${headline}</h1>`);
+    await until(isThere, { ...PATIENCE, what: `the page says: ${headline}` });
   }
 
   async id(): Promise<string> {

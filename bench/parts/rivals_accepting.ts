@@ -47,7 +47,7 @@ export async function accepting(
   }
   for (const { store } of [...buses.map(({ bus }) => bus), rival]) await store.keep();
   const each = (measure: Measure, work: Work) =>
-    buses.map(({ name, bus }) => ({ name, measure: () => measure(bus, work) }));
+    buses.map(({ bus, ...its }) => ({ ...its, measure: () => measure(bus, work) }));
   const singleCases = (measure: Measure): Case[] =>
     [1, FEW].flatMap((count) => {
       const work = { ...SINGLE, requests: size.requests, path: count === 1 ? '/topics/one' : '/topics/few' };

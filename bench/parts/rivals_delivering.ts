@@ -1,6 +1,7 @@
 import { cpuSince } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
-import { Bus, FAR_MS, startBuses, until } from '../bus.ts';
+import { until } from '../../harness/until.ts';
+import { Bus, FAR_MS, startBuses } from '../bus.ts';
 import { eventsBetween } from '../filling.ts';
 import type { Options } from '../options.ts';
 import type { Plan } from '../part.ts';
@@ -39,7 +40,7 @@ export async function delivering(
   options: Options,
 ): Promise<Plan[]> {
   const sink = stage.helper<SinkCalls>('sink.ts');
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  const callback = await sink.call('listen');
   const started = await startBuses(stage, options);
   for (const { bus } of started) {
     await bus.audience(1, { topics: ['singly'], callback, timeout: FAR_MS, max: 1 });
@@ -47,12 +48,12 @@ export async function delivering(
     await bus.audience(1, { topics: ['prompt'], callback, timeout: 0, max: 1 });
   }
   const buses = await Promise.all(
-    started.map(async ({ name, bus }) => ({ name, system: bus, worker: await bus.readyWorker() })),
+    started.map(async ({ bus, ...its }) => ({ ...its, system: bus, worker: await bus.readyWorker() })),
   );
   const rival = await Rival.start(stage, { singly: [callback], batched: [callback], prompt: [callback] });
   const its = { system: rival, worker: await rival.readyWorker(CONCURRENCY) };
   const each = (measure: (its: Delivering) => Promise<Figures>) =>
-    buses.map((bus) => ({ name: bus.name, measure: () => measure(bus) }));
+    buses.map((bus) => ({ ...bus, measure: () => measure(bus) }));
   const backlog = (system: Delivering, work: Work) => measureBacklog(load, sink, system, work);
   const latency = (system: Delivering) => measureLatency(load, sink, system, size);
   const singles = { ...ARRAYS, path: '/topics/singly', requests: Math.ceil(size.delivered / ARRAY) };
@@ -132,7 +133,10 @@ async function measureBacklog(
 /** Resolves when every delivery has been acknowledged. */
 async function quiet(system: Bus | Rival): Promise<void> {
   if (system instanceof Bus) return system.drained();
-  await until(async () => (await system.unfinished()) === 0, 10_000, 'jobs were delivered, and stayed');
+  await until(async () => (await system.unfinished()) === 0, {
+    timeoutMs: 10_000,
+    what: 'no delivered job stays',
+  });
 }
 
 async function measureLatency(

@@ -34,7 +34,7 @@ export async function triggers(stage: Stage, options: Options): Promise<Measured
   const { perSecond, events, atOnce, warmUp } = options.quick ? QUICK : FULL;
   const sink = stage.helper<SinkCalls>('sink.ts');
   const load = stage.helper<LoadCalls>('load.ts');
-  const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
+  const callback = await sink.call('listen');
   const bus = await Bus.start(stage);
   for (const { topic, max } of [SINGLY, TOGETHER])
     await bus.audience(1, { topics: [topic], callback, timeout: 0, max });

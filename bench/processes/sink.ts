@@ -39,9 +39,12 @@ let seen: { all: number[]; oldest: number[] } | undefined;
 let held: Socket[] | undefined;
 let waiting: { events: number; resolve: (reached: Reached) => void } | undefined;
 
-/** Starts a subscriber that takes every batch. It is a raw TCP server, because one of Node's HTTP costs three times as much. */
-async function listen(): Promise<number> {
-  return listenLocally(createServer({ noDelay: true }, receive));
+/**
+ * Starts a subscriber that takes every batch. Resolves with its callback. It is a raw TCP server, because one of Node's HTTP
+ * costs three times as much.
+ */
+async function listen(): Promise<string> {
+  return `http://127.0.0.1:${await listenLocally(createServer({ noDelay: true }, receive))}/events`;
 }
 
 /** Starts counting anew. `withAges`: also records the ages of events, which are stamped. */

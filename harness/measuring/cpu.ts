@@ -43,6 +43,11 @@ function ofPs(pid: number): number {
   return (Number(days) * 86_400 + seconds) * 1e6;
 }
 
+/** Returns a CPU time within `windowMs` as a percentage of one core. */
+export function percentOfCore(micros: number, windowMs: number): number {
+  return micros / windowMs / 10;
+}
+
 /** Returns how long the main thread of a process waited for a CPU (ms); 0 except on Linux. */
 export function waitedMs(pid: number): number {
   if (process.platform !== 'linux') return 0;
