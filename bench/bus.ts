@@ -3,12 +3,13 @@ import { basename, join } from 'node:path';
 import { BusClient, type Credentials } from '../harness/http/bus_client.ts';
 import { parseProcfile } from '../harness/local/procfile.ts';
 import type { Helper } from '../harness/measuring/helper.ts';
+import type { BusProcess } from '../harness/processes/bus_process.ts';
 import type { PrivateCluster } from '../harness/redis/private_cluster.ts';
 import type { PrivateRedis } from '../harness/redis/private_redis.ts';
 import { until } from '../harness/until.ts';
 import type { Options } from './options.ts';
 import type { SinkCalls } from './processes/sink.ts';
-import type { Running, Stage } from './stage.ts';
+import type { Stage } from './stage.ts';
 import { Store } from './store.ts';
 import { TOPIC } from './workload.ts';
 
@@ -50,7 +51,7 @@ export class Bus {
   readonly port: number;
   readonly redis: PrivateRedis;
   readonly store: Store;
-  readonly web: Running;
+  readonly web: BusProcess;
   readonly publisher: Credentials;
   readonly #stage: Stage;
   readonly #tree: string;
@@ -76,7 +77,7 @@ export class Bus {
     env: Record<string, string>,
   ): Promise<Bus> {
     const web = stage.node(tree, argumentsOf(tree, 'web'), env);
-    const { port } = JSON.parse(await web.said('"listening"')) as { port: number };
+    const port = Number((await web.logs('listening')).port);
     const root = new BusClient(`http://127.0.0.1:${port}`, { token: ROOT_KEY, secret: 'x' });
     await until(() => root.call('GET', '/pulse').then(() => true), {
       timeoutMs: 10_000,
@@ -108,14 +109,14 @@ export class Bus {
   }
 
   /** Starts a worker process, and waits until its first jobs, such as a sweep, are done. */
-  async readyWorker(env: Record<string, string> = {}): Promise<Running> {
+  async readyWorker(env: Record<string, string> = {}): Promise<BusProcess> {
     const worker = this.worker(env);
-    await worker.said('"delivering"');
+    await worker.logs('delivering');
     await this.#settled();
     return worker;
   }
 
-  worker(env: Record<string, string> = {}): Running {
+  worker(env: Record<string, string> = {}): BusProcess {
     return this.#stage.node(this.#tree, argumentsOf(this.#tree, 'worker'), {
       ...this.#env,
       ...env,

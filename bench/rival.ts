@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { BusProcess } from '../harness/processes/bus_process.ts';
 import type { PrivateRedis } from '../harness/redis/private_redis.ts';
 import type { Case } from './part.ts';
 import type { Figures } from './result.ts';
-import type { Running, Stage } from './stage.ts';
+import type { Stage } from './stage.ts';
 import { Store } from './store.ts';
 
 /** The folder of a package of its own, so that users of the bus need not install its rivals. */
@@ -66,7 +67,7 @@ export class Rival {
   readonly port: number;
   readonly redis: PrivateRedis;
   readonly store: Store;
-  readonly web: Running;
+  readonly web: BusProcess;
   readonly #stage: Stage;
 
   /** `subscribers`: the callbacks of each topic. */
@@ -77,11 +78,11 @@ export class Rival {
       SUBSCRIBERS: JSON.stringify(subscribers),
       CREDENTIALS: `${CREDENTIALS.token}:${CREDENTIALS.secret}`,
     });
-    const { port } = JSON.parse(await web.said('"listening"')) as { port: number };
-    return new Rival(stage, redis, web, port);
+    const { port } = await web.logs('listening');
+    return new Rival(stage, redis, web, Number(port));
   }
 
-  private constructor(stage: Stage, redis: PrivateRedis, web: Running, port: number) {
+  private constructor(stage: Stage, redis: PrivateRedis, web: BusProcess, port: number) {
     this.#stage = stage;
     this.redis = redis;
     this.store = new Store(redis.url);
@@ -101,10 +102,10 @@ export class Rival {
   }
 
   /** Starts a worker process with this many deliveries in flight. */
-  async readyWorker(concurrency: number): Promise<Running> {
+  async readyWorker(concurrency: number): Promise<BusProcess> {
     const env = { ...environment(this.redis), CONCURRENCY: String(concurrency) };
     const worker = this.#stage.node(DIR, ['worker.js'], env);
-    await worker.said('"delivering"');
+    await worker.logs('delivering');
     return worker;
   }
 }

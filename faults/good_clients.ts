@@ -1,5 +1,5 @@
 import type { Client } from '../harness/http/client.ts';
-import { HelperProcess } from '../harness/measuring/helper.ts';
+import { Helper } from '../harness/measuring/helper.ts';
 import type { TimedCalls, Timing } from '../harness/measuring/timed_audience.ts';
 import type { Lab } from './lab.ts';
 
@@ -9,7 +9,7 @@ export const PER_SECOND = 40;
 /** Clients that publish and receive in one process that does nothing else, so that nothing but the bus delays them. */
 export class GoodClients {
   readonly #lab: Lab;
-  readonly #audience: HelperProcess<TimedCalls>;
+  readonly #audience: Helper<TimedCalls>;
   readonly #clients: Client[] = [];
 
   /** Makes `count` clients. Each has a topic of its own and subscribes to it. */
@@ -27,10 +27,7 @@ export class GoodClients {
 
   private constructor(lab: Lab) {
     this.#lab = lab;
-    this.#audience = new HelperProcess(
-      lab,
-      new URL('../harness/measuring/timed_audience.ts', import.meta.url),
-    );
+    this.#audience = new Helper(lab, new URL('../harness/measuring/timed_audience.ts', import.meta.url));
   }
 
   /** Publishes events in turns, and waits until all have arrived. */

@@ -1,5 +1,5 @@
 import { cpuMicros, residentMiB } from '../harness/measuring/cpu.ts';
-import { HelperProcess } from '../harness/measuring/helper.ts';
+import { Helper } from '../harness/measuring/helper.ts';
 import type { Bar } from '../harness/measuring/report.ts';
 import { percentile, spread } from '../harness/measuring/statistics.ts';
 import { ROOT_KEY } from '../harness/processes/bus_environment.ts';
@@ -67,8 +67,8 @@ class Fuzz {
   readonly #options: Options;
   readonly #bus: RunningBus;
   readonly #say: (text: string) => void;
-  readonly #attackers: HelperProcess<MaliceCalls>;
-  readonly #slow: HelperProcess<MaliceCalls>;
+  readonly #attackers: Helper<MaliceCalls>;
+  readonly #slow: Helper<MaliceCalls>;
   readonly #total: Outcome = { sent: 0, statuses: new Map(), faults: [] };
   #slowClosed = 0;
 
@@ -77,8 +77,8 @@ class Fuzz {
     this.#bus = bus;
     this.#say = say;
     const file = new URL('./processes/malice.ts', import.meta.url);
-    this.#attackers = new HelperProcess(owner, file, { last: true });
-    this.#slow = new HelperProcess(owner, file, { last: true });
+    this.#attackers = new Helper(owner, file, { last: true });
+    this.#slow = new Helper(owner, file, { last: true });
   }
 
   async run(): Promise<Verdict> {

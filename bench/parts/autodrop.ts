@@ -14,6 +14,7 @@ import { counted } from '../workload.ts';
 const LOW_MARK = 2;
 const maxBytes = (emptyBytes: number) => Math.ceil((emptyBytes * LOW_MARK) / 0.8);
 const SLOW_MICROS = 200;
+const BEGAN = 'Redis is short of memory; dropping the oldest dead letters and batches';
 
 /**
  * A worker finds that memory is exhausted, and drops everything that is queued. Its log says when dropping began and
@@ -39,12 +40,12 @@ export async function autodropPlan(stage: Stage, load: Helper<LoadCalls>, events
           await sink.call('hold');
           await bus.store.watchSlow(SLOW_MICROS);
           const worker = bus.worker({ ROUTEMASTER_REDIS_MAX_MEM: String(max) });
-          const began = timeOf(await worker.said('Redis is short of memory'));
-          const ended = timeOf(await worker.said('dropped the oldest batches'));
+          const began = await worker.logs(BEGAN);
+          const ended = await worker.logs('dropped the oldest batches');
           const longest = await bus.store.longestMs('autodrop');
           await sink.call('release');
           await worker.stop();
-          return { seconds: (ended - began) / 1000, ...longest };
+          return { seconds: (timeOf(ended) - timeOf(began)) / 1000, ...longest };
         },
       },
     ],
@@ -58,6 +59,6 @@ export async function autodropPlan(stage: Stage, load: Helper<LoadCalls>, events
   };
 }
 
-function timeOf(line: string): number {
-  return Date.parse((JSON.parse(line) as { time: string }).time);
+function timeOf({ time }: Record<string, unknown>): number {
+  return Date.parse(String(time));
 }

@@ -1,12 +1,12 @@
 import { cpuSince } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
+import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { type Bus, FAR_MS, NOWHERE, startWithSink } from '../bus.ts';
 import { eventsBetween, fill } from '../filling.ts';
 import { type Case, isChosen, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures, Metric } from '../result.ts';
-import type { Running } from '../stage.ts';
 import type { Target } from '../targets.ts';
 import { counted, EVENT, TOPIC } from '../workload.ts';
 import { autodropPlan } from './autodrop.ts';
@@ -159,7 +159,7 @@ const ONE_THREAD = { ROUTEMASTER_WORKER_THREADS: '1' };
 
 /** Starts the workers, and waits for their first sweep, whose cost depends on what is queued. */
 async function deliveryPlan(standing: Standing[], { delivered, warmUp }: Size): Promise<Plan> {
-  const ready: (Standing & { worker: Running })[] = [];
+  const ready: (Standing & { worker: BusProcess })[] = [];
   for (const each of standing) {
     process.stderr.write(`backlog: starts the worker beside ${each.row} … `);
     await each.sink.call('hold');

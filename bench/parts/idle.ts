@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuSince, percentOfCore } from '../../harness/measuring/cpu.ts';
+import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { type Bus, startBuses } from '../bus.ts';
 import { fill } from '../filling.ts';
 import { measureInTurn, type Part } from '../part.ts';
@@ -7,7 +8,6 @@ import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import { CommandCount } from '../redis_monitor.ts';
 import type { Figures } from '../result.ts';
-import type { Running } from '../stage.ts';
 import { TOPIC } from '../workload.ts';
 
 /** `settleMs` gives processes the time to flush their counters, which they do every five seconds. */
@@ -26,7 +26,7 @@ export const idle: Part = {
     const callback = await sink.call('listen');
     const alone = await stage.redis();
     const started = await startBuses(stage, options);
-    const buses: ((typeof started)[number] & { worker: Running })[] = [];
+    const buses: ((typeof started)[number] & { worker: BusProcess })[] = [];
     for (const each of started) {
       const { bus } = each;
       const worker = await bus.readyWorker({ ROUTEMASTER_WORKER_THREADS: '4' });
@@ -59,7 +59,7 @@ export const idle: Part = {
   },
 };
 
-async function measureBus(bus: Bus, worker: Running, windowMs: number): Promise<Figures> {
+async function measureBus(bus: Bus, worker: BusProcess, windowMs: number): Promise<Figures> {
   const commands = await CommandCount.start(bus.redis.url);
   const used = cpuSince({ web: bus.web.pid, worker: worker.pid, redis: bus.redis.pid });
   await sleep(windowMs);

@@ -1,6 +1,7 @@
 import { residentMiB } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
 import { spread } from '../../harness/measuring/statistics.ts';
+import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { type Bus, FAR_MS, NOWHERE, startBuses, startWithSink } from '../bus.ts';
 import { fill } from '../filling.ts';
 import type { Options } from '../options.ts';
@@ -8,7 +9,7 @@ import { type Measured, measureInTurn, type Part } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
-import type { Running, Stage } from '../stage.ts';
+import type { Stage } from '../stage.ts';
 import { counted, TOPIC } from '../workload.ts';
 
 const FULL = { queued: 200_000, slice: 1_000_000, slices: 10 };
@@ -145,7 +146,7 @@ async function flowThrough({ load, sink, bus, slice }: Flow): Promise<void> {
   await bus.drained();
 }
 
-function sizesOf(bus: Bus, worker: Running): Figures {
+function sizesOf(bus: Bus, worker: BusProcess): Figures {
   const [web, its, redis] = [bus.web, worker, bus.redis].map(({ pid }) => residentMiB(pid));
   return { webMiB: web ?? 0, workerMiB: its ?? 0, redisMiB: redis ?? 0 };
 }

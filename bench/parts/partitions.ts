@@ -1,11 +1,12 @@
 import { cpuSince } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
+import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { Bus, FAR_MS } from '../bus.ts';
 import { type Case, type Measured, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
-import type { Running, Stage } from '../stage.ts';
+import type { Stage } from '../stage.ts';
 import { bulk, EVENT, STAMPED } from '../workload.ts';
 
 const FULL = { copies: 200_000, maxEvents: 40_000, max: 100, singles: 400 };
@@ -41,7 +42,7 @@ const ROWS = { one: 'one Redis', cluster: `${PARTITIONS} partitions on ${MASTERS
 interface Sharing {
   name: string;
   bus: Bus;
-  worker: Running;
+  worker: BusProcess;
   redisPids: number[];
   sink: Helper<SinkCalls>;
 }
@@ -87,7 +88,7 @@ async function prepare(
   const topics = Array.from({ length: TOPICS }, (_, n) => `${SINGLE}${n}`);
   for (const topic of topics) await bus.audience(1, { topics: [topic], callback, timeout: 0, max: 1 });
   const worker = bus.worker();
-  await worker.said('"delivering"');
+  await worker.logs('delivering');
   return { name, bus, worker, redisPids, sink };
 }
 

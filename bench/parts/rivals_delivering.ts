@@ -1,5 +1,6 @@
 import { cpuSince } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
+import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { until } from '../../harness/until.ts';
 import { Bus, FAR_MS, startBuses } from '../bus.ts';
 import { eventsBetween } from '../filling.ts';
@@ -9,7 +10,7 @@ import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
 import { ARRAY, beside, busRow, JOB_AN_ARRAY, JOB_AN_EVENT, Rival, rivalRow } from '../rival.ts';
-import type { Running, Stage } from '../stage.ts';
+import type { Stage } from '../stage.ts';
 import type { Target } from '../targets.ts';
 import { STAMPED } from '../workload.ts';
 import { ARRAYS, type Work } from './rivals_accepting.ts';
@@ -29,7 +30,7 @@ interface Size {
 
 interface Delivering {
   system: Bus | Rival;
-  worker: Running;
+  worker: BusProcess;
 }
 
 /** Plans the rows for delivering a backlog, and for latency from publish to receipt. Each system has a worker process. */

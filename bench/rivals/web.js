@@ -42,6 +42,6 @@ app.use(authenticate, express.json({ limit: '5mb' }));
 app.post('/topics/:topic', accept(1));
 app.post('/batches/:topic', accept(Number.POSITIVE_INFINITY));
 const server = app.listen(0, '127.0.0.1', () => {
-  process.stdout.write(`${JSON.stringify({ msg: 'listening', port: server.address().port })}\n`);
+  process.stdout.write(`${JSON.stringify({ level: 30, msg: 'listening', port: server.address().port })}\n`);
 });
 process.on('SIGTERM', () => process.exit());

@@ -27,5 +27,5 @@ const connection = connect({ maxRetriesPerRequest: null });
 const worker = new Worker(QUEUE, deliver, { connection, concurrency });
 worker.on('error', (error) => process.stderr.write(`${error.stack}\n`));
 await worker.waitUntilReady();
-process.stdout.write(`${JSON.stringify({ msg: 'delivering' })}\n`);
+process.stdout.write(`${JSON.stringify({ level: 30, msg: 'delivering' })}\n`);
 process.on('SIGTERM', () => process.exit());

@@ -1,5 +1,5 @@
 import type { Client } from '../../harness/http/client.ts';
-import { HelperProcess } from '../../harness/measuring/helper.ts';
+import { Helper } from '../../harness/measuring/helper.ts';
 import { spread } from '../../harness/measuring/statistics.ts';
 import type { TimedCalls, Timing } from '../../harness/measuring/timed_audience.ts';
 import { DEFAULT_LIMITS } from '../../harness/processes/bus_environment.ts';
@@ -49,11 +49,11 @@ export const badSubscribers: Scenario = {
   bus: { env: DEFAULT_LIMITS },
   async run(lab) {
     const processes = [await lab.start('web'), await lab.start('worker')];
-    const good = new HelperProcess<TimedCalls>(
+    const good = new Helper<TimedCalls>(
       lab,
       new URL('../../harness/measuring/timed_audience.ts', import.meta.url),
     );
-    const bad = new HelperProcess<BadCalls>(lab, new URL('../processes/bad_callbacks.ts', import.meta.url), {
+    const bad = new Helper<BadCalls>(lab, new URL('../processes/bad_callbacks.ts', import.meta.url), {
       last: true,
     });
     const others = await clients(lab, 'bad', await bad.call('listen', lab.quick ? 80 : 500));
@@ -139,7 +139,7 @@ async function subscribe(
 }
 
 /** Unsubscribes the bad subscribers, and waits until their queues are gone. */
-async function unsubscribe(lab: Lab, subscribers: Callback[], bad: HelperProcess<BadCalls>): Promise<void> {
+async function unsubscribe(lab: Lab, subscribers: Callback[], bad: Helper<BadCalls>): Promise<void> {
   await inTurns(subscribers, ({ client }) => client.call('DELETE', '/subscriber'));
   const queued = () => lab.bus.partitions.all.map(({ redis, keys }) => redis.zcard(keys.batches_index()));
   const gone = async () => {

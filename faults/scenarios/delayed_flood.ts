@@ -1,5 +1,5 @@
 import { residentMiB } from '../../harness/measuring/cpu.ts';
-import { HelperProcess } from '../../harness/measuring/helper.ts';
+import { Helper } from '../../harness/measuring/helper.ts';
 import type { Timing } from '../../harness/measuring/timed_audience.ts';
 import { DEFAULT_LIMITS } from '../../harness/processes/bus_environment.ts';
 import { readMemory } from '../../src/store/memory.ts';
@@ -39,7 +39,7 @@ export const delayedFlood: Scenario = {
 
     const hostile = await lab.bus.client('hostile');
     const { token, secret } = hostile;
-    const client = new HelperProcess<DelayingCalls>(
+    const client = new Helper<DelayingCalls>(
       lab,
       new URL('../processes/delaying_client.ts', import.meta.url),
       { last: true },

@@ -1,7 +1,7 @@
 import { ATTACKS, type AttackName } from '../../harness/fences/attacks.ts';
 import type { Client } from '../../harness/http/client.ts';
 import { residentMiB } from '../../harness/measuring/cpu.ts';
-import { HelperProcess } from '../../harness/measuring/helper.ts';
+import { Helper } from '../../harness/measuring/helper.ts';
 import type { Timing } from '../../harness/measuring/timed_audience.ts';
 import { DEFAULT_LIMITS } from '../../harness/processes/bus_environment.ts';
 import { until } from '../../harness/until.ts';
@@ -58,11 +58,9 @@ export const hostileClients: Scenario = {
 
 /** Measures while clients attack; afterwards, root removes the clients and what they have left. */
 async function besideAttacks(lab: Lab, names: AttackName[], measure: () => Promise<Timing>): Promise<Timing> {
-  const hostile = new HelperProcess<HostileCalls>(
-    lab,
-    new URL('../processes/hostile_clients.ts', import.meta.url),
-    { last: true },
-  );
+  const hostile = new Helper<HostileCalls>(lab, new URL('../processes/hostile_clients.ts', import.meta.url), {
+    last: true,
+  });
   const clients: Client[] = [];
   for (const name of names) {
     const client = await lab.bus.client('hostile');

@@ -1,4 +1,4 @@
-import { HelperProcess } from '../../harness/measuring/helper.ts';
+import { Helper } from '../../harness/measuring/helper.ts';
 import { sleep } from '../../src/clock.ts';
 import type { Lab } from '../lab.ts';
 import type { OfferCalls, Offered, OfferPlan } from '../processes/offer.ts';
@@ -99,9 +99,9 @@ type Plan = Omit<OfferPlan, 'port' | 'path' | 'authorization' | 'perPost'>;
 /** The publishers, the receiver, and the counts of both. */
 class Load {
   readonly #lab: Lab;
-  readonly #tally: HelperProcess<TallyCalls>;
-  readonly #load: HelperProcess<OfferCalls>;
-  readonly #probe: HelperProcess<OfferCalls>;
+  readonly #tally: Helper<TallyCalls>;
+  readonly #load: Helper<OfferCalls>;
+  readonly #probe: Helper<OfferCalls>;
   readonly #accepted = new Map<string, number[]>();
   #authorization = '';
 
@@ -117,9 +117,9 @@ class Load {
 
   private constructor(lab: Lab) {
     this.#lab = lab;
-    this.#tally = new HelperProcess(lab, new URL('../processes/tally.ts', import.meta.url));
-    this.#load = new HelperProcess(lab, new URL('../processes/offer.ts', import.meta.url), { last: true });
-    this.#probe = new HelperProcess(lab, new URL('../processes/offer.ts', import.meta.url));
+    this.#tally = new Helper(lab, new URL('../processes/tally.ts', import.meta.url));
+    this.#load = new Helper(lab, new URL('../processes/offer.ts', import.meta.url), { last: true });
+    this.#probe = new Helper(lab, new URL('../processes/offer.ts', import.meta.url));
   }
 
   offer(plan: Plan): Promise<Offered> {
@@ -146,7 +146,7 @@ class Load {
     return lost;
   }
 
-  async #offer(by: HelperProcess<OfferCalls>, plan: Plan): Promise<Offered> {
+  async #offer(by: Helper<OfferCalls>, plan: Plan): Promise<Offered> {
     const port = Number(new URL(this.#lab.bus.url).port);
     const to = { port, path: `/topics/${TOPIC}`, authorization: this.#authorization, perPost: PER_POST };
     const offered = await by.call('offer', { ...to, ...plan });

@@ -1,6 +1,6 @@
 import { aroundTests } from '../around_tests.ts';
 import type { Client } from '../http/client.ts';
-import { HelperProcess } from '../measuring/helper.ts';
+import { Helper } from '../measuring/helper.ts';
 import type { TimedCalls } from '../measuring/timed_audience.ts';
 import { DEFAULT_LIMITS } from '../processes/bus_environment.ts';
 import { type BusSettings, type Owner, RunningBus } from '../processes/running_bus.ts';
@@ -36,7 +36,7 @@ export interface Findings {
 export class Victim {
   readonly topic: string;
   readonly #bus: RunningBus;
-  readonly #audience: HelperProcess<TimedCalls>;
+  readonly #audience: Helper<TimedCalls>;
   #client: Client | undefined;
   #rounds = 0;
 
@@ -61,7 +61,7 @@ export class Victim {
   private constructor(bus: RunningBus, owner: Owner, topic: string) {
     this.#bus = bus;
     this.topic = topic;
-    this.#audience = new HelperProcess(owner, new URL('../measuring/timed_audience.ts', import.meta.url));
+    this.#audience = new Helper(owner, new URL('../measuring/timed_audience.ts', import.meta.url));
   }
 
   get client(): Client {

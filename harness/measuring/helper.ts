@@ -20,14 +20,19 @@ interface Waiting {
   reject: (error: Error) => void;
 }
 
-/** The caller's end of a helper process. */
+/** A helper process that ends with its owner: a test, a fault scenario, or a part of the benchmark. */
 export class Helper<C extends Calls> {
   readonly pid: number;
+  /** Rejects if the process ends before its owner. */
+  readonly lost: Promise<never>;
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, Waiting>();
   #next = 0;
 
-  constructor(child: ChildProcess) {
+  /** With `last`, the process has the lowest priority, so it takes hardly any CPU from other processes. */
+  constructor(owner: Owner, file: URL, { last = false } = {}) {
+    const child = fork(file, { serialization: 'advanced', detached: true });
+    if (last && child.pid) setPriority(child.pid, constants.priority.PRIORITY_LOW);
     this.pid = child.pid ?? 0;
     this.#child = child;
     child.on('message', (answer: Answer) => {
@@ -36,43 +41,29 @@ export class Helper<C extends Calls> {
       if ('error' in answer) waiting?.reject(new Error(answer.error));
       else waiting?.resolve(answer.result as never);
     });
-  }
-
-  /** Resolves with the helper's answer; rejects with the message of the error that it throws. */
-  call<K extends keyof C & string>(call: K, ...args: Parameters<C[K]>): Promise<Awaited<ReturnType<C[K]>>> {
-    return new Promise((resolve, reject) => {
-      const id = this.#next++;
-      this.#waiting.set(id, { resolve, reject });
-      this.#child.send({ id, call, args } satisfies Question);
-    });
-  }
-}
-
-/** A helper process that ends with its owner, which is a test or a fault scenario. */
-export class HelperProcess<C extends Calls> {
-  readonly #helper: Helper<C>;
-  /** Rejects when the process has ended. */
-  readonly #lost: Promise<never>;
-
-  /** With `last`, the process has the lowest priority, so it takes hardly any CPU from other processes. */
-  constructor(owner: Owner, file: URL, { last = false } = {}) {
-    const child = fork(file, { serialization: 'advanced', detached: true });
-    if (last && child.pid) setPriority(child.pid, constants.priority.PRIORITY_LOW);
-    this.#helper = new Helper(child);
     const gone = once(child, 'exit');
-    this.#lost = gone.then(([code, signal]) => {
-      throw new Error(`${file.pathname} ended (${signal ?? code})`);
+    let mayEnd = false;
+    this.lost = new Promise((_, reject) => {
+      void gone.then(([code, signal]) => {
+        if (!mayEnd) reject(new Error(`${file.pathname} ended (${signal ?? code})`));
+      });
     });
-    this.#lost.catch(() => {}); // the next call reports it
+    this.lost.catch(() => {}); // the next call reports it
     owner.after(async () => {
+      mayEnd = true; // calls under way, of work that has failed, stay without an answer
       child.kill('SIGTERM');
       await gone;
     });
   }
 
-  /** Calls the helper as `Helper.call` does, but also rejects when the process ends. */
+  /** Resolves with the helper's answer; rejects with the message of the error that it throws, or if it ends. */
   call<K extends keyof C & string>(call: K, ...args: Parameters<C[K]>): Promise<Awaited<ReturnType<C[K]>>> {
-    return Promise.race([this.#helper.call(call, ...args), this.#lost]);
+    const answer = new Promise<never>((resolve, reject) => {
+      const id = this.#next++;
+      this.#waiting.set(id, { resolve, reject });
+      this.#child.send({ id, call, args } satisfies Question, (error) => error && reject(error));
+    });
+    return Promise.race([answer, this.lost]);
   }
 }
 

@@ -28,6 +28,8 @@ export class BusProcess {
   readonly log: LogLine[] = [];
   /** Settles when the process has ended. */
   readonly ended: Promise<Ending>;
+  /** Rejects if the process ends by itself. */
+  readonly lost: Promise<never>;
   readonly #child: ChildProcess;
   #ending: Ending | undefined;
   #mayEnd = false;
@@ -49,6 +51,12 @@ export class BusProcess {
       this.#ending = { code, signal };
       return this.#ending;
     });
+    this.lost = new Promise((_, reject) => {
+      void this.ended.then((ending) => {
+        if (!this.#mayEnd) reject(new Error(this.#describe(ending)));
+      });
+    });
+    this.lost.catch(() => {}); // `faults` reports it too
   }
 
   get pid(): number {
@@ -107,7 +115,7 @@ export class BusProcess {
     if (this.#ending) {
       const { code, signal } = this.#ending;
       if (!this.#mayEnd || (signal !== 'SIGKILL' && code !== 0)) {
-        faults.push(`${this.name} ended (${signal ?? code}):\n${this.#text(this.log.slice(-10))}`);
+        faults.push(this.#describe(this.#ending));
       }
     }
     return faults;
@@ -115,6 +123,10 @@ export class BusProcess {
 
   #read(stream: Readable): void {
     createInterface({ input: stream }).on('line', (line) => this.log.push(parse(line)));
+  }
+
+  #describe({ code, signal }: Ending): string {
+    return `${this.name} ended (${signal ?? code}):\n${this.#text(this.log.slice(-10))}`;
   }
 
   #text(lines: LogLine[]): string {
