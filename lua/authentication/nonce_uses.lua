@@ -15,8 +15,8 @@ The bits of a nonce grow by steps, and each step is taken out of the client's qu
 is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded such a
 request, to repeat it later, when the client has quota again. So nonces that were issued to the client before that
 refusal grow no more: a use that would need a further step is `old`. If the refusal lies in the future, because Redis's
-clock was set back, new nonces would be old too, until the clock has caught up. Then all keys are replaced instead, and
-the refusal is forgotten.
+clock was set back, new nonces would be old too, until the clock has caught up. Then the refusal is forgotten, and all
+keys are replaced, unless they were replaced since the refusal.
 ]]
 local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
@@ -28,19 +28,37 @@ local MAX_COUNT = 65535
 -- count from 512 to 1023 makes the set grow. A count above 1023 is refused.
 local STEP = 512
 
+-- Returns when a client was last refused for too many nonces (ms), with the hour and the key of the refused nonce.
+-- Returns nothing if it was not. A refusal that an older release stored has the time only.
+local function last_refusal(call, client)
+  local text = redis.call('GET', call.keys.nonces_refused(client)) or ''
+  local at_ms, hour, key = text:match('^(%d+) (%d+) (.*)$')
+  return tonumber(at_ms or text), hour, key
+end
+
+local function store_refusal(call, use, kept_ms)
+  local hour = math.floor(use.issued_at_ms / digest_keys.HOUR_MS)
+  local text = string.format('%d %d ', call.now_ms, hour) .. use.key
+  redis.call('SET', call.keys.nonces_refused(use.client), text, 'PX', kept_ms)
+end
+
 -- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing
 -- if the set has grown. If the use is refused, returns the reason: `too_many_nonces`, `old` or `replaced`.
 local function grow(call, quota, use, uses, bits, kept_ms)
-  local refused = call.keys.nonces_refused(use.client)
-  local refused_at_ms = tonumber(redis.call('GET', refused))
+  local refused_at_ms, hour, key = last_refusal(call, use.client)
   if refused_at_ms and refused_at_ms > call.now_ms then
-    digest_keys.replace(call)
-    redis.call('DEL', refused)
-    return 'replaced'
+    redis.call('DEL', call.keys.nonces_refused(use.client))
+    refused_at_ms = nil
+    -- If the key of the refused nonce is no longer in use, all keys were replaced since. Then the refused requests are
+    -- no longer good. Otherwise each client with a refusal would have all keys replaced once more.
+    if not key or redis.call('HGET', call.keys.digest_keys(), hour) == key then
+      digest_keys.replace(call)
+      return 'replaced'
+    end
   end
   if refused_at_ms and use.issued_at_ms <= refused_at_ms then return 'old' end
   if client_quota.is_empty(quota, use.client) then
-    redis.call('SET', refused, call.now_ms, 'PX', kept_ms)
+    store_refusal(call, use, kept_ms)
     return 'too_many_nonces'
   end
   client_quota.take(quota, use.client)

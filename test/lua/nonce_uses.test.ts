@@ -36,8 +36,8 @@ async function useWith({ issuedAtMs }: { issuedAtMs: number }, ...uses: Use[]): 
 /** Resolves when new nonces are issued later than the refusal of `shop`: nonces of the same ms count as old. */
 async function pastRefusal(): Promise<void> {
   const { redis: raw, keys } = redis.store;
-  const refusedAtMs = Number(await raw.get(keys.nonces_refused('shop')));
-  await until(() => nonceKeys.nowMs() > refusedAtMs);
+  const [refusedAtMs] = String(await raw.get(keys.nonces_refused('shop'))).split(' ', 1);
+  await until(() => nonceKeys.nowMs() > Number(refusedAtMs));
 }
 
 /** Gives one nonce back to the quota of `shop`, as the passing of time would, after its refusal. */
@@ -46,10 +46,20 @@ async function regainOne(): Promise<void> {
   await moveQuota(-KEPT_MS / 3);
 }
 
-/** Moves the times in the quota of `shop`, as if Redis's clock had been set back by `ms`, or forward if negative. */
-async function moveQuota(ms: number): Promise<void> {
+/** Moves the time of a client's last refusal by an hour, as if Redis's clock had been set back by that. */
+async function moveRefusal(client: string): Promise<void> {
   const { redis: raw, keys } = redis.store;
-  const key = keys.nonce_quota('shop');
+  const key = keys.nonces_refused(client);
+  const text = (await raw.getBuffer(key)) as Buffer;
+  const length = text.indexOf(' ');
+  const atMs = Number(text.toString('latin1', 0, length)) + 3_600_000;
+  await raw.set(key, Buffer.concat([Buffer.from(String(atMs)), text.subarray(length)]), 'KEEPTTL');
+}
+
+/** Moves the times in a client's quota, as if Redis's clock had been set back by `ms`, or forward if negative. */
+async function moveQuota(ms: number, client = 'shop'): Promise<void> {
+  const { redis: raw, keys } = redis.store;
+  const key = keys.nonce_quota(client);
   const times = String(await raw.get(key)).split(' ');
   await raw.set(key, times.map((us) => Number(us) + ms * 1000).join(' '), 'KEEPTTL');
 }
@@ -109,16 +119,20 @@ describe("a client's quota of nonces", () => {
   });
 
   test('does not end new nonces when the clock of Redis was set back after a refusal', async () => {
-    await outcomesOf(['a', 1], ['b', 1], ['c', 1], ['refused', 1]);
-    const { redis: raw, keys } = redis.store;
-    await raw.incrby(keys.nonces_refused('shop'), 3_600_000);
-    await moveQuota(-KEPT_MS);
+    const clients = ['shop', 'till', 'lab'];
+    for (const client of clients) {
+      const uses = ['a', 'b', 'c', 'refused'].map((nonce): Use => [`${nonce} of ${client}`, 1, client]);
+      assert.equal((await outcomesOf(...uses)).at(-1), 'too_many_nonces');
+      await moveRefusal(client);
+      await moveQuota(-KEPT_MS, client);
+    }
     const oldKey = nonceKeys.current() as Buffer;
     // What was refused may have been recorded. So it is not consumed now, and neither is any other use of that time.
-    assert.deepEqual(await outcomesOf(['d', 1], ['refused', 1]), ['replaced', 'replaced']);
+    assert.deepEqual(await outcomesOf(['d', 1], ['refused of shop', 1]), ['replaced', 'replaced']);
     await nonceKeys.load();
     assert.notDeepEqual(nonceKeys.current(), oldKey);
-    assert.deepEqual(await outcomesOf(['d', 1]), ['consumed']);
+    for (const client of clients)
+      assert.deepEqual(await outcomesOf([`d of ${client}`, 1, client]), ['consumed'], client);
   });
 });
 
