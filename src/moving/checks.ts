@@ -80,7 +80,7 @@ export async function refuseSecondRun({
 }: Side): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
   // ioredis sets the name again when it has to reconnect.
-  if (connection instanceof RedisCluster) connection.nameConnections(name);
+  if (connection instanceof RedisCluster) await connection.nameConnections(name);
   else connection.options.connectionName = name;
   // The name of this connection is set before the list of connections is read (CLIENT LIST). So if two runs begin at
   // the same moment, at least one of them sees the other.

@@ -64,9 +64,17 @@ export class RedisCluster {
     return this.#connections;
   }
 
-  /** Sets the name that CLIENT LIST shows of the connections that are made from now on. */
-  nameConnections(name: string): void {
+  /**
+   * Sets the name that CLIENT LIST shows of the connections to all masters: the present ones, and those that are made
+   * from now on. A connection keeps its old name if the ACL forbids CLIENT SETNAME.
+   */
+  async nameConnections(name: string): Promise<void> {
     this.#connectionName = name;
+    const ready = [...this.#nodes.values()].filter((redis) => {
+      redis.options.connectionName = name;
+      return redis.status === 'ready';
+    });
+    await Promise.allSettled(ready.map((redis) => redis.client('SETNAME', name)));
   }
 
   /** Asks which master has which slots, at most once in REFRESH_MS. Resolves even if no node answers. */

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { MeddlingProxy, piece } from '../../harness/meddling_proxy.ts';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
-import { PrivateCluster } from '../../harness/redis/private_cluster.ts';
+import { PrivateCluster, tagOf } from '../../harness/redis/private_cluster.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
@@ -330,6 +330,22 @@ describe('a move is refused', () => {
       });
       await refused(refuseSecondRun(second), /^Another bin\/move of this bus runs/);
     });
+
+  test('while another run moves the same bus in a cluster, also after its slot went to another master', async (t) => {
+    const cluster = await PrivateCluster.start({ masters: 2, replicas: 0 });
+    const [first, second] = [await open(1, 'cut:', cluster.url), await open(1, 'cut:', cluster.url)];
+    t.after(async () => {
+      for (const side of [first, second]) side.redis.disconnect();
+      await cluster.stop();
+    });
+    await refuseSecondRun(first);
+    const { control } = first.partitions;
+    const before = await cluster.masterOf(tagOf(control));
+    await cluster.moveSlot(tagOf(control), cluster.nodes.find((node) => node !== before) as PrivateRedis);
+    for (const side of [first, second])
+      await until(() => side.partitions.control.command((commands) => commands.get('cut:any')).then(() => true));
+    await refused(refuseSecondRun(second), /^Another bin\/move of this bus runs/);
+  });
 
   test('into a bus, into what another move has begun, and into a Redis that deletes', async (t) => {
     const other = await open(FOUR, 'other:');
