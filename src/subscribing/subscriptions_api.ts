@@ -35,6 +35,8 @@ interface SubscriptionsParts {
   subscriptions: Subscriptions;
   policy: CallbackPolicy;
   limits: SubscriptionLimits;
+  /** Removes a subscriber with its queue and its dead letters, and counts the dropped events. */
+  removeSubscriber: (token: string) => Promise<boolean>;
   dialect: Pick<Dialect, 'cutsMax'>;
 }
 
@@ -45,6 +47,7 @@ export function subscriptionsApi({
   clients,
   subscriptions,
   policy,
+  removeSubscriber,
 }: SubscriptionsParts): Route[] {
   /**
    * Removes the subscriber again if its client was removed during the request. Ends subscriptions that new scopes of
@@ -54,7 +57,7 @@ export function subscriptionsApi({
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
     if (!client) {
-      await subscriptions.remove(token);
+      await removeSubscriber(token);
       throw new BusError('forbidden', 'this client was removed');
     }
     for (const topic of topics)
