@@ -343,7 +343,9 @@ describe('a move is refused', () => {
     const before = await cluster.masterOf(tagOf(control));
     await cluster.moveSlot(tagOf(control), cluster.nodes.find((node) => node !== before) as PrivateRedis);
     for (const side of [first, second])
-      await until(() => side.partitions.control.command((commands) => commands.get('cut:any')).then(() => true));
+      await until(() =>
+        side.partitions.control.command((commands) => commands.get('cut:any')).then(() => true),
+      );
     await refused(refuseSecondRun(second), /^Another bin\/move of this bus runs/);
   });
 
