@@ -35,16 +35,19 @@ export interface PublishingParts<Limits = PublishLimits> {
 /**
  * Returns a function that stores a publication in a group with others and resolves with its result. `store` sends a
  * group to a partition in one script call, and resolves with one result for each publication, in their order. `weigh`
- * estimates how long Redis takes to store a publication. The unit is the time for one short event.
+ * estimates how long Redis takes to store a publication. The unit is the time for one short event. `maxPauseMs` is the
+ * maximum pause after each call (see CallLimit).
  */
 export function groupCommit<Item extends Pick<Publication, 'topic' | 'client'>, Result>(
   { partitions, onFull }: Pick<PublishingParts, 'partitions' | 'onFull'>,
   store: (partition: Partition, group: readonly Item[]) => Promise<Result[]>,
   weigh: (publication: Item) => number,
+  maxPauseMs = 0,
 ): (publication: Item) => Promise<Result> {
   const limit = {
     max: MAX_EVENTS_PER_CALL,
     weigh,
+    maxPauseMs,
     ownerOf: ({ client }: Item) => client,
     totalWaiting: new TotalWaiting(),
   };

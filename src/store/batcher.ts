@@ -1,3 +1,5 @@
+import { clock, sleep } from '../clock.ts';
+
 /** If at least this many items wait, they are sent at once, before the turn of the event loop ends. */
 const ENOUGH = 128;
 /**
@@ -5,6 +7,9 @@ const ENOUGH = 128;
  * load: the Batcher waits for another turn, so that one call sends more (see `#gather`).
  */
 const FEW = 4;
+
+/** There is no pause after a call that took less than this (ms), even if `maxPauseMs` permits one. */
+const MIN_PAUSE_MS = 2;
 
 /** The total number of items that wait in several Batchers of a process. */
 export class TotalWaiting {
@@ -30,6 +35,11 @@ export interface CallLimit<Item> {
   totalWaiting?: TotalWaiting;
   /** Maximum turns of the event loop for which items wait for others before a call (see `#gather`). */
   maxLoopTurns?: number;
+  /**
+   * Maximum pause (ms) after a call. The pause is as long as the call took. So items that take Redis long, such as
+   * hundreds of delayed events, leave half of Redis's time to others. By default there is no pause.
+   */
+  maxPauseMs?: number;
 }
 
 interface Waiting<Item, Result> {
@@ -60,7 +70,14 @@ export class Batcher<Item, Result> {
   constructor(call: (items: Item[]) => Promise<readonly Result[]>, limit: CallLimit<Item>) {
     this.#call = call;
     const totalWaiting = new TotalWaiting();
-    this.#limit = { weigh: () => 1, ownerOf: () => '', totalWaiting, maxLoopTurns: 2, ...limit };
+    this.#limit = {
+      weigh: () => 1,
+      ownerOf: () => '',
+      totalWaiting,
+      maxLoopTurns: 2,
+      maxPauseMs: 0,
+      ...limit,
+    };
   }
 
   /** Adds an item. Resolves with its result, or rejects with the error of the call that sent this item. */
@@ -79,12 +96,15 @@ export class Batcher<Item, Result> {
       await this.#gather();
       const group = this.#nextGroup();
       this.#limit.totalWaiting.waiting -= group.length;
+      const beganMs = clock.monotonicMs();
       try {
         const results = await this.#call(group.map(({ item }) => item));
         group.forEach(({ resolve }, index) => void resolve(results[index] as Result));
       } catch (error) {
         for (const { reject } of group) reject(error);
       }
+      const pauseMs = Math.min(clock.monotonicMs() - beganMs, this.#limit.maxPauseMs);
+      if (pauseMs >= MIN_PAUSE_MS) await sleep(pauseMs);
     }
     this.#isRunning = false;
     this.#lastChoices.clear();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { clock } from '../../src/clock.ts';
 import { Batcher, type CallLimit } from '../../src/store/batcher.ts';
 
 interface Call {
@@ -51,6 +52,24 @@ describe('a batcher', () => {
     }
     assert.deepEqual(groups, [['big1'], ['a1', 'a2', 'a3', 'c1'], ['big2'], ['big3']]);
     await Promise.all(answers);
+  });
+
+  test('pauses after a long call, as long as it took or maxPauseMs, and not after a short one', async (t) => {
+    let nowMs = 0;
+    t.mock.method(clock, 'monotonicMs', () => nowMs);
+    const { add, call, calls } = batching({ max: 1, maxPauseMs: 300 });
+    const answers = add('short', 'long', 'last');
+    (await call(0)).succeed();
+    const long = await call(1);
+    nowMs = 1000;
+    const beganMs = performance.now();
+    long.succeed();
+    for (let i = 0; i < 10; i++) await turn();
+    assert.equal(calls.length, 2);
+    (await call(2)).succeed();
+    const pauseMs = performance.now() - beganMs;
+    assert.ok(pauseMs >= 299 && pauseMs < 1000, `${pauseMs}`);
+    assert.deepEqual(await answers, results('SHORT', 'LONG', 'LAST'));
   });
 
   test('makes one call for all items of a turn, in their order, and gives each its own result', async () => {

@@ -21,6 +21,12 @@ const MAX_TIMED = 500;
  */
 const EVENTS_PER_TIMED = 10;
 
+/**
+ * After a script call, Redis gets as much time for other work as the call took, but at most this much (ms). Without the
+ * pause, a client that delays a million events made the publishes of others take 33 ms (p99) in place of 15.
+ */
+const MAX_PAUSE_MS = 20;
+
 type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
 
 /** Stores publications that contain timed events (`at` or `delay`), several in one script call. */
@@ -34,6 +40,7 @@ export class Delaying {
       parts,
       (partition, group) => this.#storeGroup(partition, group),
       (publication) => this.#weigh(publication),
+      MAX_PAUSE_MS,
     );
   }
 
