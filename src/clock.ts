@@ -33,6 +33,18 @@ export function atMostEvery<Values extends unknown[]>(
   };
 }
 
+/** After work that took less than this (ms), `pauseAfter` does not pause. */
+const MIN_PAUSE_MS = 2;
+
+/**
+ * Resolves after a pause as long as the work that began at `beganMs` (monotonic) has taken, but at most `maxMs`. So
+ * repeated long work leaves half of the time to others. After short work, resolves at once.
+ */
+export async function pauseAfter(beganMs: number, maxMs: number): Promise<void> {
+  const pauseMs = Math.min(clock.monotonicMs() - beganMs, maxMs);
+  if (pauseMs >= MIN_PAUSE_MS) await sleep(pauseMs);
+}
+
 /** Resolves or rejects as `work` does. If `work` takes longer than `ms`, resolves with undefined. */
 export function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   const over = new AbortController();

@@ -1,13 +1,21 @@
+import { clock, pauseAfter } from '../clock.ts';
+
 /**
  * Limits how many functions run at a time for one owner, such as a client or a kind of work. Further functions of this
  * owner wait, and start in the order of the calls of `run`.
  */
 export class OwnerLimit {
   readonly #max: number;
+  readonly #maxPauseMs: number;
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
-  constructor(max: number) {
+  /**
+   * A function that has waited starts after a pause: as long as the function before it took, but at most `maxPauseMs`.
+   * So an owner whose functions always wait leaves half of the time to others.
+   */
+  constructor(max: number, maxPauseMs = 0) {
     this.#max = max;
+    this.#maxPauseMs = maxPauseMs;
   }
 
   /** Runs `work` as soon as fewer than `max` functions run for its owner. Resolves or rejects as `work` does. */
@@ -19,11 +27,12 @@ export class OwnerLimit {
     }
     if (state.underWay < this.#max) state.underWay++;
     else await new Promise<void>((resolve) => state.waiting.push(resolve));
+    const beganMs = clock.monotonicMs();
     try {
       return await work();
     } finally {
       const next = state.waiting.shift();
-      if (next) next();
+      if (next) void pauseAfter(beganMs, this.#maxPauseMs).then(next);
       else if (--state.underWay === 0) this.#owners.delete(owner);
     }
   }

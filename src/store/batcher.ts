@@ -1,4 +1,4 @@
-import { clock, sleep } from '../clock.ts';
+import { clock, pauseAfter } from '../clock.ts';
 
 /** If at least this many items wait, they are sent at once, before the turn of the event loop ends. */
 const ENOUGH = 128;
@@ -7,9 +7,6 @@ const ENOUGH = 128;
  * load: the Batcher waits for another turn, so that one call sends more (see `#gather`).
  */
 const FEW = 4;
-
-/** There is no pause after a call that took less than this (ms), even if `maxPauseMs` permits one. */
-const MIN_PAUSE_MS = 2;
 
 /** The total number of items that wait in several Batchers of a process. */
 export class TotalWaiting {
@@ -103,8 +100,7 @@ export class Batcher<Item, Result> {
       } catch (error) {
         for (const { reject } of group) reject(error);
       }
-      const pauseMs = Math.min(clock.monotonicMs() - beganMs, this.#limit.maxPauseMs);
-      if (pauseMs >= MIN_PAUSE_MS) await sleep(pauseMs);
+      await pauseAfter(beganMs, this.#limit.maxPauseMs);
     }
     this.#isRunning = false;
     this.#lastChoices.clear();
