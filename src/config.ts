@@ -142,11 +142,20 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
   return [...unknownVariables(env), ...rubyWarnings(env)];
 }
 
+/** The variables of `rtm` (packages/cli), which may be set in the same shell. */
+const OF_RTM = ['ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
+
 /** Warns of each unknown `ROUTEMASTER_` variable, and suggests a setting with a similar name. */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
   return Object.keys(env)
-    .filter((name) => name.startsWith(PREFIX) && !known.includes(name) && !isUnusedRubyVariable(name))
+    .filter(
+      (name) =>
+        name.startsWith(PREFIX) &&
+        !OF_RTM.includes(name) &&
+        !known.includes(name) &&
+        !isUnusedRubyVariable(name),
+    )
     .map((name) => {
       const [nearest] = known
         .map((each) => ({ name: each, distance: editDistance(name, each) }))
