@@ -78,6 +78,21 @@ export interface Answer {
   body: string;
 }
 
+/** All options. The type makes the compiler refuse a list that lacks one of them. */
+const OPTIONS: Record<keyof ReceiverOptions, true> = {
+  uuid: true,
+  signingSecret: true,
+  on: true,
+  store: true,
+  bustCache: true,
+  onDropped: true,
+  parse: true,
+  onError: true,
+  onRefused: true,
+  toleranceSeconds: true,
+  maxBytes: true,
+};
+
 const DEFAULT_MAX_BYTES = 33 * 1024 * 1024;
 const DEFAULT_TOLERANCE_SECONDS = 300;
 const BUSY_RETRY_SECONDS = 5;
@@ -92,8 +107,12 @@ export class Deliveries {
   /** For each reason of a refusal, when it was last printed. There are only four reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
 
-  /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if a given value is malformed. */
+  /**
+   * Throws TypeError if an option is unknown, if neither `uuid` nor `signingSecret` is given, or if a given value is
+   * malformed.
+   */
   constructor(options: ReceiverOptions) {
+    refuseUnknown(options);
     const [uuids, secrets] = [valuesOf(options, 'uuid'), valuesOf(options, 'signingSecret')];
     if (uuids.length + secrets.length === 0) {
       throw new TypeError(
@@ -284,6 +303,17 @@ function hasHandler(on: Record<string, Handler | undefined>, topic: string): boo
 
 function isEvent(value: unknown): value is ReceivedEvent {
   return typeof value === 'object' && value !== null && typeof (value as ReceivedEvent).topic === 'string';
+}
+
+/**
+ * Throws TypeError if an option is unknown. Otherwise, in JavaScript, a misspelt `signingSecret` beside a `uuid` would
+ * let unsigned deliveries through.
+ */
+function refuseUnknown(options: ReceiverOptions): void {
+  for (const name of Object.keys(options)) {
+    if (Object.hasOwn(OPTIONS, name)) continue;
+    throw new TypeError(`there is no option ${name}; the options are ${Object.keys(OPTIONS).join(', ')}`);
+  }
 }
 
 /**

@@ -342,6 +342,17 @@ describe('a receiver', () => {
     assert.throws(() => createReceiver({ on: {} }), /otherwise anybody can send events/);
   });
 
+  test('cannot be made with a misspelt option, which no type catches in JavaScript', () => {
+    const unsigned = { uuid: 'me', signingSecert: SECRET, on: {} };
+    assert.throws(
+      () => createReceiver(unsigned),
+      /^TypeError: there is no option signingSecert; the options are uuid, signingSecret, on, .*, maxBytes$/,
+    );
+    // A name that every object has is no option either.
+    const inherited = { uuid: 'me', toString: () => 'me', on: {} };
+    assert.throws(() => createReceiver(inherited), /^TypeError: there is no option toString; /);
+  });
+
   test('cannot be made with an option that has no value, as from an environment that lacks it', () => {
     const [uuid, signingSecret] = ['me', SECRET];
     for (const nothing of [undefined, '', [], ['me', ''], [SECRET, undefined]] as string[]) {
