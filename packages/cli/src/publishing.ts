@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
+import { noteNoSubscriber } from './subscriptions.ts';
 
 /** The event types of the API, each under the word that the Ruby tool `rtm` has for it. */
 const TYPES = {
@@ -33,9 +34,9 @@ export async function publish(call: Call): Promise<void> {
   const type = typeOf(word);
   const data = await dataOf(call);
   const event = JSON.stringify({ type, url });
-  await call
-    .connect()
-    .publishText(topic, data === undefined ? event : `${event.slice(0, -1)},"data":${data}}`);
+  const bus = call.connect();
+  await bus.publishText(topic, data === undefined ? event : `${event.slice(0, -1)},"data":${data}}`);
+  await noteNoSubscriber(call, bus, topic);
 }
 
 /**

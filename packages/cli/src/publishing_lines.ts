@@ -6,6 +6,7 @@ import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
 import { type Chunk, chunksOf, MAX_LINES } from './event_lines.ts';
 import { Progress } from './progress.ts';
+import { noteNoSubscriber } from './subscriptions.ts';
 import { number } from './tables.ts';
 
 /**
@@ -74,7 +75,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   // The first Ctrl-C stops the reading of the file. The request under way is still finished, so that its events are
   // counted. A second Ctrl-C ends the process.
   const interruption = call.interruption();
-  const publisher = new LinePublisher(call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS }), interruption);
+  const bus = call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS });
+  const publisher = new LinePublisher(bus, interruption);
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
   const lines = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
@@ -113,6 +115,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   call.print({ stored, seconds, rate }, [
     `${number(stored)} events in ${seconds.toFixed(1)} s, ${number(rate)} a second`,
   ]);
+  await noteNoSubscriber(call, bus, topic);
 }
 
 /** Returns an error that says how many events are stored, so that the user can go on with the rest. */

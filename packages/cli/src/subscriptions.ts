@@ -44,6 +44,23 @@ export async function withoutPublisher(
   return `nobody has published to ${[...missing].join(', ')} yet; rtm topic list shows all topics`;
 }
 
+/** Time within which a bus must say whether a topic has subscribers. It is short, because the answer is only a hint. */
+const HINT_TIMEOUT_MS = 2000;
+
+/**
+ * Prints a note if nobody subscribes to the topic, for example because its name is misspelt. Prints nothing if that
+ * cannot be found out: the events are published all the same.
+ */
+export async function noteNoSubscriber(call: Call, bus: Routemaster, topic: string): Promise<void> {
+  try {
+    const { subscriber_count } = await bus.topic(topic, { timeoutMs: HINT_TIMEOUT_MS });
+    if (subscriber_count === 0)
+      call.note(`nobody subscribes to ${topic}: events published to it go to nobody`);
+  } catch {
+    // Release 1.0.0, for example, does not have this call.
+  }
+}
+
 export async function deleteSubscription(call: Call): Promise<void> {
   const bus = call.connect();
   if (call.args.length === 0) return void (await bus.leave());

@@ -64,6 +64,29 @@ test('pub takes data, and a file of events, whose bad line it names', async (t) 
   }
 });
 
+test('pub says that nobody subscribes to the topic, and of a file once', async () => {
+  const shop = await client('shop');
+  const stderr = 'nobody subscribes to prodcts: events published to it go to nobody\n';
+  const one = await terminal.rtmAlone(`pub created prodcts https://shop.example.com/1 ${shop.options}`);
+  assert.deepEqual(one, { ...silent, stderr });
+  const lines = { stdin: '{"type":"noop","url":"https://shop.example.com/1"}\n'.repeat(2) };
+  const file = await terminal.rtm(`pub prodcts --ndjson - ${shop.options}`, lines);
+  assert.match(file.stdout, /^2 events in /);
+  assert.deepEqual([file.stderr, file.status], [stderr, 0]);
+});
+
+test('pub says nothing of subscribers if the bus does not tell of them', async (t) => {
+  const other = await bus.receiver(t);
+  let told = answer.status(204);
+  other.usual = (response, { method }) => (method === 'POST' ? answer.status(204) : told)(response);
+  const line = `pub created orders https://shop.example.com/1 -b ${new URL(other.callback).origin} -t shop`;
+  for (const status of [204, 401, 403, 404, 500]) {
+    told = answer.status(status);
+    assert.deepEqual(await terminal.rtm(line), silent, String(status));
+  }
+  assert.equal(other.deliveries.at(-1)?.path, '/topics/orders');
+});
+
 test('pub names a line that is not one event, and publishes nothing of its request', async (t) => {
   const { topic, receiver } = await bus.scene(t);
   const shop = await client('shop');
