@@ -37,7 +37,10 @@ export interface Rehearsal extends FoundBatches {
   refused: { subscriber: string; callback: string; reason: string }[];
 }
 
-/** Reads what a takeover would find in this Redis. Changes nothing. Throws StorageUnavailable or StorageFull. */
+/**
+ * Reads what a takeover would find in this Redis. Changes nothing. Throws BootError if there is no bus, and
+ * StorageUnavailable or StorageFull.
+ */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;
   const unfit = await checkServer(partition, parts.log).then(
@@ -50,6 +53,7 @@ export async function rehearse(partition: Partition, parts: RehearsalParts): Pro
   const [layout, topics, names] = await partition.command((redis) =>
     Promise.all([redis.get(keys.schema()), redis.scard(keys.topics()), redis.hgetall(keys.api_tokens())]),
   );
+  if (layout === null) await refuseWithoutBus(partition);
   const nameOf = (token: string) => names[token] ?? 'unknown';
   const short = Object.keys(names).filter((token) => token.length < parts.minTokenLength);
   return {
@@ -62,6 +66,18 @@ export async function rehearse(partition: Partition, parts: RehearsalParts): Pro
     ...(await readSubscribers(partition, parts, nameOf)),
     ...(await readBatches(partition, (total) => reporter(parts.tell, 'batches', total))),
   };
+}
+
+/** Throws BootError if a Ruby Routemaster has left nothing here, perhaps because the URL names another Redis. */
+async function refuseWithoutBus(partition: Partition): Promise<void> {
+  const { keys } = partition;
+  const ofRuby = [keys.topics(), keys.subscribers(), keys.api_tokens(), keys.batches_index(), keys.workers()];
+  if ((await partition.command((redis) => redis.exists(ofRuby))) > 0) return;
+  throw new BootError(
+    `There is no bus to take over: database ${partition.redis.options.db ?? 0} of this Redis has none of the keys ` +
+      `${ofRuby.join(', ')} of a Ruby Routemaster. Look at the host and the database in the URL of Redis, and at ` +
+      'ROUTEMASTER_REDIS_PREFIX. Nothing was changed.',
+  );
 }
 
 async function readSubscribers(

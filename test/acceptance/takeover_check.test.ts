@@ -85,6 +85,35 @@ test('says which command the ACL forbids', async (t) => {
   assert.deepEqual([status, /^Redis says: NOPERM .*docs\/operating\.md/.test(output)], [78, true], output);
 });
 
+test('finds no bus in a Redis that is empty, has a bus under another prefix, or has only keys of others', async () => {
+  const { redis: commands } = redis.store;
+  const prefixed = await check({ ROUTEMASTER_REDIS_PREFIX: 'shop:' });
+  assert.equal(
+    prefixed.output,
+    'There is no bus to take over: database 0 of this Redis has none of the keys shop:topics, shop:subscribers, ' +
+      'shop:api_tokens:by_token, shop:batches:index, shop:workers of a Ruby Routemaster. Look at the host and the ' +
+      'database in the URL of Redis, and at ROUTEMASTER_REDIS_PREFIX. Nothing was changed.\n',
+  );
+  assert.equal(prefixed.status, 78);
+  await redis.flush();
+  for (const key of [undefined, 'sessions']) {
+    if (key) await commands.set(key, 'of another program');
+    const { status, output } = await check();
+    assert.deepEqual([status, /^There is no bus to take over: /.test(output)], [78, true], output);
+  }
+});
+
+test('takes any key that every Ruby Routemaster has sooner or later for a bus', async () => {
+  const { redis: commands } = redis.store;
+  for (const key of ['topics', 'subscribers', 'api_tokens:by_token', 'batches:index', 'workers']) {
+    await redis.flush();
+    await writeRubyRedis(commands);
+    await commands.del((await commands.keys('*')).filter((each) => each !== key));
+    const { output } = await check();
+    assert.match(output, /^A takeover of this Redis would find:/, key);
+  }
+});
+
 test('says so if there is nothing to take over, no Redis, or several partitions', async () => {
   await redis.store.redis.set('schema', '2');
   const { status, output } = await check();
