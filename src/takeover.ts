@@ -5,7 +5,7 @@ import { createLog } from './log.ts';
 import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
 import { reportOf } from './maintenance/rehearsal_report.ts';
 import { start } from './processes/process.ts';
-import { endWithUsage, environmentFor } from './processes/usage.ts';
+import { checkEnvironment, endWithUsage, environmentFor } from './processes/usage.ts';
 import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
 import { throwForOperator } from './store/refusal.ts';
@@ -47,7 +47,9 @@ await start(async () => {
     throwForOperator([partition], error),
   );
   redis.disconnect();
-  const report = reportOf(found, [...environmentWarnings(), ...otherMeanings(process.env)], config.leaseMs);
+  const { toDo, toKnow } = checkEnvironment(rest[0]);
+  const notes = { toDo, toKnow: [...toKnow, ...environmentWarnings(), ...otherMeanings(process.env)] };
+  const report = reportOf(found, notes, config.leaseMs);
   process.stdout.write(`${report.text}\n`);
   process.exitCode = report.ready ? 0 : 1;
 });

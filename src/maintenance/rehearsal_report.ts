@@ -6,21 +6,28 @@ interface Report {
   text: string;
 }
 
+/** What the report says of environment variables, besides what was found in Redis. */
+export interface EnvironmentNotes {
+  /** Why web would not start after the takeover. */
+  toDo: readonly string[];
+  toKnow: readonly string[];
+}
+
 /** Maximum items of one kind that the report lists. */
 const MAX_LISTED = 20;
 
-/** Returns the report of a rehearsal of the takeover. `settings` are notes on environment variables. */
-export function reportOf(found: Rehearsal, settings: readonly string[], leaseMs: number): Report {
+/** Returns the report of a rehearsal of the takeover. */
+export function reportOf(found: Rehearsal, environment: EnvironmentNotes, leaseMs: number): Report {
   if (found.layout !== undefined) {
     const text = `There is nothing to take over: this bus uses this Redis already (layout ${found.layout}). Nothing was changed.`;
     return { ready: true, text };
   }
-  const toDo = thingsToDo(found, leaseMs);
+  const toDo = [...thingsToDo(found, leaseMs), ...environment.toDo];
   const parts = [
     'A takeover of this Redis would find:',
     ...counts(found).map((line) => `  ${line}`),
     ...section('Before it:', toDo),
-    ...section('Good to know:', [...thingsToKnow(found), ...settings]),
+    ...section('Good to know:', [...thingsToKnow(found), ...environment.toKnow]),
     '',
     `${toDo.length === 0 ? 'It can be taken over. ' : ''}Nothing was changed.`,
   ];

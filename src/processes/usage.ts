@@ -1,5 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { refuseShortTokens } from '../authentication/short_tokens.ts';
+import { variableInUse } from '../config/ruby_variables.ts';
+import { readConfig } from '../config.ts';
+import { BootError } from '../errors.ts';
+import type { EnvironmentNotes } from '../maintenance/rehearsal_report.ts';
 
 /** The exit status of a command that was used wrongly. */
 const WRONG_USAGE = 2;
@@ -21,7 +26,37 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
  * NODE_ENV and RACK_ENV are left out, because production refuses the placeholder.
  */
 export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
+  const env = environmentOfBus(url);
+  const key = env.ROUTEMASTER_ROOT_KEY || 'not-needed';
+  return { ...env, ROUTEMASTER_ROOT_KEY: key, NODE_ENV: undefined, RACK_ENV: undefined };
+}
+
+/** Returns the environment of this process. `url` replaces the URL of Redis, unless it is undefined. */
+function environmentOfBus(url: string | undefined): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;
-  const redis = url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url };
-  return { ROUTEMASTER_ROOT_KEY: 'not-needed', ...env, NODE_ENV: undefined, RACK_ENV: undefined, ...redis };
+  return { ...env, ...(url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url }) };
+}
+
+/**
+ * Checks the environment by the rules of web, which `environmentFor` relaxes. A missing root key is wrong only in
+ * production: otherwise the operator may run the command without the variables of the bus.
+ */
+export function checkEnvironment(url: string | undefined): EnvironmentNotes {
+  const env = environmentOfBus(url);
+  if (!env.ROUTEMASTER_ROOT_KEY && env[variableInUse('NODE_ENV', env)] !== 'production')
+    return {
+      toDo: [],
+      toKnow: [
+        'ROUTEMASTER_ROOT_KEY is not set here: the bus does not start without it, nor in production with a weak one',
+      ],
+    };
+  try {
+    const config = readConfig(env);
+    if (config.compatibility === 'none') refuseShortTokens(config);
+    return { toDo: [], toKnow: [] };
+  } catch (error) {
+    if (!(error instanceof BootError)) throw error;
+    const reason = error.message.replaceAll(/\n */g, ' ');
+    return { toDo: [`the bus would not start with this environment: ${reason}`], toKnow: [] };
+  }
 }

@@ -10,6 +10,11 @@ const redis = new TestStore();
 const ENV = {
   ROUTEMASTER_REDIS_PREFIX: '',
   ROUTEMASTER_CALLBACK_ALLOW: '',
+  ROUTEMASTER_ROOT_KEY: '0f'.repeat(24),
+  ROUTEMASTER_CLIENTS: '',
+  ROUTEMASTER_COMPATIBILITY: '',
+  NODE_ENV: '',
+  RACK_ENV: '',
   METRIC_COLLECTION_SERVICE: 'print',
 };
 
@@ -83,6 +88,49 @@ test('says which command the ACL forbids', async (t) => {
   await commands.call('ACL', 'SETUSER', 'default', '-zscan', '-sscan', '-hvals', '-zcard');
   const { status, output } = await check();
   assert.deepEqual([status, /^Redis says: NOPERM .*docs\/operating\.md/.test(output)], [78, true], output);
+});
+
+const PRODUCTION = { NODE_ENV: 'production' };
+
+for (const [title, env, refusal] of [
+  ['a placeholder', { ROUTEMASTER_ROOT_KEY: 'CHANGE-ME' }, /ROUTEMASTER_ROOT_KEY looks like a placeholder/],
+  ['a short key', { ROUTEMASTER_ROOT_KEY: 'short' }, /ROUTEMASTER_ROOT_KEY has fewer than 16 characters/],
+  ['no key', { ROUTEMASTER_ROOT_KEY: '' }, /ROUTEMASTER_ROOT_KEY must be set: the key that creates clients/],
+  ['a short viewer key', { ROUTEMASTER_VIEWER_KEY: 'short' }, /ROUTEMASTER_VIEWER_KEY has fewer than 16/],
+  ['nobody to say https', { ROUTEMASTER_TRUSTED_PROXIES: '0' }, /ROUTEMASTER_TRUSTED_PROXIES is 0/],
+  [
+    'a short token out of compatibility mode',
+    { ROUTEMASTER_CLIENTS: 'short', ROUTEMASTER_COMPATIBILITY: 'none' },
+    /1 tokens of ROUTEMASTER_CLIENTS have fewer than 16 characters/,
+  ],
+] as [title: string, env: Record<string, string>, refusal: RegExp][])
+  test(`production with ${title} is to be mended first, because the bus would refuse to start`, async () => {
+    const { status, output } = await check({ ...PRODUCTION, ...env });
+    assert.match(
+      output,
+      new RegExp(`Before it:\n  - the bus would not start with this environment: .*${refusal.source}`),
+    );
+    assert.doesNotMatch(output, /can be taken over/);
+    assert.equal(status, 1);
+  });
+
+test('RACK_ENV=production asks for a strong key too; elsewhere a short one will do', async () => {
+  const short = { ROUTEMASTER_ROOT_KEY: 'short' };
+  const ruby = await check({ ...short, RACK_ENV: 'production' });
+  assert.deepEqual([ruby.status, /would not start/.test(ruby.output)], [1, true], ruby.output);
+  for (const env of [PRODUCTION, short, { ROUTEMASTER_CLIENTS: 'short', ...PRODUCTION }]) {
+    const { status, output } = await check(env);
+    assert.deepEqual([status, /would not start/.test(output)], [0, false], output);
+  }
+});
+
+test('without a root key outside production, says that the bus needs one', async () => {
+  const { status, output } = await check({ ROUTEMASTER_ROOT_KEY: '' });
+  assert.match(
+    output,
+    /Good to know:\n(?: .*\n)* {2}- ROUTEMASTER_ROOT_KEY is not set here: the bus does not start without it/,
+  );
+  assert.equal(status, 0);
 });
 
 test('finds no bus in a Redis that is empty, has a bus under another prefix, or has only keys of others', async () => {
