@@ -2,15 +2,15 @@ import { z } from 'zod';
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import type { Scopes } from '../routing/caller.ts';
-import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_QUERY, type Pages } from '../routing/paging.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { type Clients, placeOf } from './client.ts';
 import {
-  CLIENT_WORDING,
+  type ClientDialect,
   type ClientLimits,
+  clientWording,
   LIMITS_INPUT,
   NAME_RULE,
   newClientInput,
@@ -25,20 +25,18 @@ const GRACE_RULE = `must be a whole number of ms from 0 to ${MAX_SECRET_GRACE_MS
 
 const SECRET_AT_RULE = 'must be the time in ms that GET /api_tokens shows';
 
-const rotation = z
-  .strictObject({
-    grace: z
-      .int(GRACE_RULE)
-      .min(0, GRACE_RULE)
-      .max(MAX_SECRET_GRACE_MS, GRACE_RULE)
-      .default(SECRET_GRACE_MS)
-      .describe('How long the old secret still works, in ms.'),
-    secret_at: z
-      .int(SECRET_AT_RULE)
-      .optional()
-      .describe('Replaces only the secret that was made at this time, as `GET /api_tokens` shows it.'),
-  })
-  .prefault({});
+const rotation = z.strictObject({
+  grace: z
+    .int(GRACE_RULE)
+    .min(0, GRACE_RULE)
+    .max(MAX_SECRET_GRACE_MS, GRACE_RULE)
+    .default(SECRET_GRACE_MS)
+    .describe('How long the old secret still works, in ms.'),
+  secret_at: z
+    .int(SECRET_AT_RULE)
+    .optional()
+    .describe('Replaces only the secret that was made at this time, as `GET /api_tokens` shows it.'),
+});
 
 const token = { token: z.string().describe('The token of the client.') };
 const shownPatterns = z.array(z.string()).readonly().optional();
@@ -51,7 +49,10 @@ const TOKEN_PARAMS: Input<{ token: string }> = {
   schema: z.object(token),
   wording: { code: 'bad_client', whole: `no client has this token; one ${NAME_RULE}` },
 };
-const ROTATION: Input<z.infer<typeof rotation>> = { schema: rotation, wording: CLIENT_WORDING };
+const ROTATION: Input<z.infer<typeof rotation>> = {
+  schema: rotation.prefault({}),
+  wording: clientWording('{"grace": 3600000}', Object.keys(rotation.shape)),
+};
 const CLIENT = z.object({ ...token, name: z.string(), ...scopes }).register(NAMED, { name: 'Client' });
 const ms = z.int().nullable();
 const LISTED_CLIENT = CLIENT.extend({
@@ -75,7 +76,7 @@ interface ApiTokensParts {
   /** Lists the tokens of a client's joins. Each join is a subscriber with its own token. */
   joins: { tokens(client: string): Promise<string[]> };
   authentication: { credentials: Pick<Credentials, 'isReserved'> };
-  dialect: Pick<Dialect, 'makesSecrets'>;
+  dialect: ClientDialect;
 }
 
 /** Headers of answers that contain a secret, so that no cache keeps them. */

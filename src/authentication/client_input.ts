@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Dialect } from '../routing/dialect.ts';
+import { advice } from '../routing/query.ts';
 import type { Input, Wording } from '../routing/route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client_token.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
@@ -13,12 +14,13 @@ const patterns = z
   .max(MAX_PATTERNS, `must have at most ${MAX_PATTERNS} entries`)
   .optional();
 
-export const CLIENT_WORDING: Wording = {
+/** Returns the wording for a body with these fields. `example` is such a body, in the words of error messages. */
+export const clientWording = (example: string, fields: readonly string[]): Wording => ({
   code: 'bad_client',
-  whole: 'send an object such as {"name": "billing"}',
+  whole: `send an object such as ${example}`,
   field: (name, rule) => `${name} ${rule}`,
-  unknown: (name) => `${name} is not a field here; use grace`,
-};
+  unknown: (name) => `${name} is not a field here; ${advice(name, fields)}`,
+});
 
 const limits = z.strictObject({
   publish: patterns.describe('Topics that it may publish to from now on; any, if left out.'),
@@ -27,35 +29,32 @@ const limits = z.strictObject({
 export type ClientLimits = z.infer<typeof limits>;
 export const LIMITS_INPUT: Input<ClientLimits> = {
   schema: limits,
-  wording: {
-    ...CLIENT_WORDING,
-    whole: 'send an object such as {"publish": ["invoices"]}',
-    unknown: (name) => `${name} is not a field here; use publish and subscribe`,
-  },
+  wording: clientWording('{"publish": ["invoices"]}', Object.keys(limits.shape)),
 };
 
-/** The schema of a new client ignores unknown fields, as the Ruby Routemaster did. */
-const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean) =>
-  z
-    .object({
-      name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE).describe('What its token begins with.'),
-      token: z
-        .string(NAME_RULE)
-        .regex(CLIENT_TOKEN, NAME_RULE)
-        .refine((token) => !isReserved(token), 'is reserved; choose another')
-        .nullish()
-        .describe('A token of your own choosing, which is the credential.'),
-      publish: patterns.describe('Topics that it may publish to: names, or beginnings followed by `*`.'),
-      subscribe: patterns.describe('Topics that it may subscribe to.'),
-      secret: z
-        .boolean('must be true or false')
-        .nullish()
-        .describe('Whether the client has a secret; unless set, it has one if `token` is left out.'),
-    })
+const newClientFields = (isReserved: (text: string) => boolean) =>
+  z.strictObject({
+    name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE).describe('What its token begins with.'),
+    token: z
+      .string(NAME_RULE)
+      .regex(CLIENT_TOKEN, NAME_RULE)
+      .refine((token) => !isReserved(token), 'is reserved; choose another')
+      .nullish()
+      .describe('A token of your own choosing, which is the credential.'),
+    publish: patterns.describe('Topics that it may publish to: names, or beginnings followed by `*`.'),
+    subscribe: patterns.describe('Topics that it may subscribe to.'),
+    secret: z
+      .boolean('must be true or false')
+      .nullish()
+      .describe('Whether the client has a secret; unless set, it has one if `token` is left out.'),
+  });
+
+const newClient = (fields: ReturnType<typeof newClientFields>, dialect: ClientDialect) =>
+  (dialect.ignoresUnknownClientFields ? fields.strip() : fields)
     .transform(({ secret, token, ...rest }) => ({
       ...rest,
       token: token ?? undefined,
-      secret: secret ?? (makesSecrets && typeof token !== 'string'),
+      secret: secret ?? (dialect.makesSecrets && typeof token !== 'string'),
     }))
     .superRefine(({ name, token, secret }, context) => {
       const refuse = (field: string, message: string) =>
@@ -68,10 +67,15 @@ const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean)
 
 type NewClient = z.infer<ReturnType<typeof newClient>>;
 
-export const newClientInput = (
+export type ClientDialect = Pick<Dialect, 'ignoresUnknownClientFields' | 'makesSecrets'>;
+
+export function newClientInput(
   isReserved: (text: string) => boolean,
-  { makesSecrets }: Pick<Dialect, 'makesSecrets'>,
-): Input<NewClient> => ({
-  schema: newClient(isReserved, makesSecrets),
-  wording: CLIENT_WORDING,
-});
+  dialect: ClientDialect,
+): Input<NewClient> {
+  const fields = newClientFields(isReserved);
+  return {
+    schema: newClient(fields, dialect),
+    wording: clientWording('{"name": "billing"}', Object.keys(fields.shape)),
+  };
+}

@@ -121,7 +121,7 @@ export const CLIENTS: Texts = {
   'POST /api_tokens': {
     summary: 'Create a client',
     description:
-      'With `name` alone the client gets a token and a secret, which is shown this once. With `token`, or `"secret": false`, its token is its credential. If a client without a secret has that token, it gets this name and these limits instead. Fields that are not listed are ignored.',
+      'With `name` alone the client gets a token and a secret, which is shown this once. With `token`, or `"secret": false`, its token is its credential. If a client without a secret has that token, it gets this name and these limits instead.',
     body: { name: 'shop', publish: ['products', 'orders_*'] },
     answer: {
       token: SHOP,

@@ -12,6 +12,8 @@ export interface Dialect {
   otherMethod: ErrorCode & ('method_not_allowed' | 'not_found');
   /** True if a new client gets a secret when its request has neither a `token` nor the field `secret`. */
   makesSecrets: boolean;
+  /** True if unknown fields of a new client are ignored. Otherwise a client with such fields is refused. */
+  ignoresUnknownClientFields: boolean;
   /**
    * True if calls that also exist in the Ruby Routemaster ignore unknown query parameters (see routing/query.ts). All
    * other calls refuse unknown parameters.
@@ -40,6 +42,7 @@ export const DIALECTS = {
     wrongRole: 'forbidden',
     otherMethod: 'method_not_allowed',
     makesSecrets: true,
+    ignoresUnknownClientFields: false,
     ignoresUnknownParameters: false,
     listsOthers: false,
     cutsMax: false,
@@ -52,6 +55,7 @@ export const DIALECTS = {
     wrongRole: 'unauthenticated',
     otherMethod: 'not_found',
     makesSecrets: false,
+    ignoresUnknownClientFields: true,
     ignoresUnknownParameters: true,
     listsOthers: true,
     cutsMax: true,

@@ -90,7 +90,8 @@ function wordingFor(names: readonly string[]): Wording {
   };
 }
 
-function advice(name: string, known: readonly string[]): string {
+/** Returns what an error advises about an unknown name: the known name that it misspells, or all known names. */
+export function advice(name: string, known: readonly string[]): string {
   const near = nearestWord(name, known);
   if (near !== undefined) return `did you mean ${near}?`;
   return known.length === 0 ? 'this call takes no parameters' : `use ${known.join(', ')}`;

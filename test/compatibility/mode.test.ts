@@ -97,6 +97,21 @@ test('query parameters that the Ruby Routemaster ignored are refused outside the
   }
 });
 
+test('fields of a new client that the Ruby Routemaster ignored are refused outside the mode', async (t) => {
+  for (const [mode, expected] of [
+    ['none', 400],
+    ['routemaster', 201],
+  ] as const) {
+    const bus = await started(t, false, { ROUTEMASTER_COMPATIBILITY: mode });
+    const authorization = basic(ROOT_KEY, '');
+    const status = async (method: string, path: string, body: string) =>
+      (await send(Number(new URL(bus.url).port), method, path, { authorization }, body)).status;
+    assert.equal(await status('POST', '/api_tokens', '{"name":"demo","subscibe":[]}'), expected);
+    assert.equal(await status('POST', '/api_tokens', '{"name":"demo","token":null}'), 201);
+    assert.equal(await status('PUT', '/api_tokens/demo', '{"subscibe":[]}'), 400);
+  }
+});
+
 test('a token without a secret can be asked for in either mode, and one with a secret too', async (t) => {
   for (const mode of ['none', 'routemaster']) {
     const bus = await started(t, false, { ROUTEMASTER_COMPATIBILITY: mode });
