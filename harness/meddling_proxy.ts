@@ -4,11 +4,11 @@ import { listenLocally } from './processes/ports.ts';
 
 /** How a proxy disturbs a message. */
 export interface Meddling {
-  /** Called before the message is passed on. The message and all later messages of its connection wait for it. */
+  /** Called before the message is passed on. It and all later messages in its direction wait until this has ended. */
   first?: () => unknown;
   /**
    * What happens to the message. Undefined: it is passed on. `cut`: the connection is closed. `mute`: the connection
-   * stays open, and nothing is passed on any more.
+   * stays open, and nothing more is passed on in this direction.
    */
   end?: 'cut' | 'mute';
 }
@@ -19,7 +19,7 @@ export type Meddle<Message, How = Meddling> = (message: Message) => How | undefi
 export abstract class TcpProxy<Message, How extends Meddling = Meddling> {
   /** Decides about every message. */
   meddle: Meddle<Message, How> = () => undefined;
-  /** Number of strikes that were made. */
+  /** How many messages `strike` has meddled with so far. */
   strikes = 0;
   url = '';
   readonly #server: Server;
@@ -46,7 +46,10 @@ export abstract class TcpProxy<Message, How extends Meddling = Meddling> {
     return this;
   }
 
-  /** Meddles with the first message that fits, and by `meanwhile` with those before it. Resolves when that is done. */
+  /**
+   * Applies `meddling` to the first message that fits, and `meanwhile` to the messages before it. Resolves when
+   * `meddling.first` has ended; `meddling.end` is applied after that.
+   */
   strike(
     fits: (message: Message) => boolean,
     meddling: How,
@@ -79,7 +82,10 @@ interface Piece {
 }
 
 interface PieceMeddling extends Meddling {
-  /** Splits the piece of a request before this text: what precedes it is passed on and answered before `first`. */
+  /**
+   * Splits the piece of a request where this text begins; the piece must contain it. The part before the text is passed
+   * on first. When the server begins to answer this part, `first` is called, and then the rest is passed on.
+   */
   splitBefore?: string;
 }
 

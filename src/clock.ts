@@ -17,8 +17,8 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /**
- * Returns a function that calls `act`, but at most once every `ms`. Calls in between do nothing. The first call of `act`
- * comes `ms` after `sinceMs` (monotonic), which by default is now.
+ * Returns a function that calls `act`, but at most once every `ms`. Calls in between do nothing. The first call of
+ * `act` comes no earlier than `ms` after `sinceMs` (monotonic), which by default is now.
  */
 export function atMostEvery<Values extends unknown[]>(
   ms: number,
@@ -38,7 +38,8 @@ const MIN_PAUSE_MS = 2;
 
 /**
  * Resolves after a pause as long as the work that began at `beganMs` (monotonic) has taken, but at most `maxMs`. So
- * repeated long work leaves half of the time to others. After short work, resolves at once.
+ * repeated long work leaves time to others: half of it, unless the work takes longer than `maxMs`. After short work,
+ * resolves at once.
  */
 export async function pauseAfter(beganMs: number, maxMs: number): Promise<void> {
   const pauseMs = Math.min(clock.monotonicMs() - beganMs, maxMs);

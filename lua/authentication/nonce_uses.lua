@@ -14,9 +14,11 @@ Callers check the age too, but after a leap of Redis's clock they may have a wro
 The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no step
 is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded such a
 request, to repeat it later, when the client has quota again. So nonces that were issued to the client before that
-refusal grow no more: a use that would need a further step is `old`. If the refusal lies in the future, because Redis's
-clock was set back, new nonces would be old too, until the clock has caught up. Then the refusal is forgotten, and all
-keys are replaced, unless they were replaced since the refusal.
+refusal grow no more: a use that would need a further step is `old`.
+
+If Redis's clock was set back, the time of a refusal may lie in the future, and new nonces would be `old` until the
+clock has caught up. To avoid this, the next use that needs a step deletes the refusal. It also replaces all keys, and
+is `replaced` itself, unless the keys were already replaced since the refusal.
 ]]
 local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
@@ -49,8 +51,9 @@ local function grow(call, quota, use, uses, bits, kept_ms)
   if refused_at_ms and refused_at_ms > call.now_ms then
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
-    -- If the key of the refused nonce is no longer in use, all keys were replaced since. Then the refused requests are
-    -- no longer good. Otherwise each client with a refusal would have all keys replaced once more.
+    -- The keys are replaced only if the key of the refused nonce is still in use, or is unknown (an older release
+    -- stored the refusal). If it is not in use, all keys were replaced since, and the refused requests are no longer
+    -- good. Without this check, each client with a refusal would cause another replacement.
     if not key or redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

@@ -38,8 +38,9 @@ function environmentOfBus(url: string | undefined): NodeJS.ProcessEnv {
 }
 
 /**
- * Checks the environment by the rules of web, which `environmentFor` relaxes. A missing root key is wrong only in
- * production: otherwise the operator may run the command without the variables of the bus.
+ * Checks whether web would start with this environment, for which `environmentFor` is less strict. Outside production,
+ * a missing root key gives only a note, and nothing else is checked, because the operator may run the command without
+ * the variables of the bus.
  */
 export function checkEnvironment(url: string | undefined): EnvironmentNotes {
   const env = environmentOfBus(url);

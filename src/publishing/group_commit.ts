@@ -28,7 +28,7 @@ export interface PublishingParts<Limits = PublishLimits> {
   limits: Limits;
   /** Called if Redis is out of memory. It must free some memory at once. */
   onFull: () => void;
-  /** Gets each accepted publication, without its delayed events. */
+  /** Gets each accepted publication without its delayed events, if it has other events. */
   onlooker: Onlooker;
 }
 

@@ -11,7 +11,7 @@ export class OwnerLimit {
 
   /**
    * A function that has waited starts after a pause: as long as the function before it took, but at most `maxPauseMs`.
-   * So an owner whose functions always wait leaves half of the time to others.
+   * So an owner whose functions always wait leaves time to others.
    */
   constructor(max: number, maxPauseMs = 0) {
     this.#max = max;

@@ -38,7 +38,7 @@ export function claimedByOther(topic: string): string {
   );
 }
 
-/** Returns the error if a client would have too many delayed events in its topics; otherwise undefined. */
+/** Returns the error if a client would have too many delayed events, or too many bytes of them; otherwise undefined. */
 export function delayedRefusal(
   outcome: Outcome,
   { maxClientDelayed, maxClientBytes }: DelayedLimits,
