@@ -17,6 +17,8 @@ const MIN_CREDENTIAL_LENGTH = 16;
 /** The warning about an unknown variable suggests a known one if they differ by at most this many typing mistakes. */
 const MAX_MISSPELT = 5;
 const PREFIX = 'ROUTEMASTER_';
+/** A variable without this prefix is still taken for a setting if it has at most so many typing mistakes. */
+const MAX_MISSPELT_IN_ALL = 2;
 /** Maximum characters of a wrong value that an error shows. */
 const MAX_SHOWN = 50;
 /** Matches everything before an `@`. This text may be a password, if a URL is in the wrong variable. */
@@ -145,24 +147,33 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
 /** The variables of `rtm` (packages/cli), which may be set in the same shell. */
 const OF_RTM = ['ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
 
-/** Warns of each unknown `ROUTEMASTER_` variable, and suggests a setting with a similar name. */
+/**
+ * Warns of each unknown `ROUTEMASTER_` variable, and suggests a setting with a similar name. Warns also of a name such
+ * as `ROUTMASTER_ROOT_KEY`, whose prefix is misspelt.
+ */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
+  const isMeantForBus = (name: string) =>
+    name.startsWith(PREFIX) || known.some((each) => isMisspelt(name, each));
   return Object.keys(env)
     .filter(
       (name) =>
-        name.startsWith(PREFIX) &&
-        !OF_RTM.includes(name) &&
-        !known.includes(name) &&
-        !isUnusedRubyVariable(name),
+        isMeantForBus(name) && !OF_RTM.includes(name) && !known.includes(name) && !isUnusedRubyVariable(name),
     )
     .map((name) => {
       const [nearest] = known
-        .map((each) => ({ name: each, distance: editDistance(name, each) }))
+        .map((each) => ({ name: each, distance: editDistance(name.toUpperCase(), each) }))
         .sort((one, other) => one.distance - other.distance);
       const similar = nearest && nearest.distance <= MAX_MISSPELT ? nearest.name : undefined;
       const meant = known.find((each) => each === name.slice(PREFIX.length)) ?? similar;
       const advice = meant === undefined ? '' : `; did you mean ${meant}?`;
       return `${name} is set, but the bus has no such setting${advice}`;
     });
+}
+
+/** True if `name` is a `ROUTEMASTER_` variable with a typing mistake or two, or in small letters. */
+function isMisspelt(name: string, variable: string): boolean {
+  if (!variable.startsWith(PREFIX) || Math.abs(name.length - variable.length) > MAX_MISSPELT_IN_ALL)
+    return false;
+  return editDistance(name.toUpperCase(), variable) <= MAX_MISSPELT_IN_ALL;
 }

@@ -202,6 +202,19 @@ describe('a variable that nothing reads', () => {
     ]);
   });
 
+  test('is reported if ROUTEMASTER_ itself is misspelt or in small letters', () => {
+    const env = {
+      ROUTMASTER_ROOT_KEY: 'x',
+      routemaster_redis_url: 'x',
+      ROUTER_MASTER_KEY: 'x',
+      REDIS_URL: 'x',
+    };
+    assert.deepEqual(environmentWarnings(env), [
+      'ROUTMASTER_ROOT_KEY is set, but the bus has no such setting; did you mean ROUTEMASTER_ROOT_KEY?',
+      'routemaster_redis_url is set, but the bus has no such setting; did you mean ROUTEMASTER_REDIS_URL?',
+    ]);
+  });
+
   test('is never one that the bus, bin/start or rtm reads', () => {
     const names = [...VARIABLES, 'ROUTEMASTER_DATA_DIR', 'ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
     assert.deepEqual(environmentWarnings(Object.fromEntries(names.map((name) => [name, 'x']))), []);
