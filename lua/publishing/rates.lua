@@ -37,7 +37,8 @@ local function buckets_of(call, state, client)
   return buckets
 end
 
--- Returns true if a bucket is empty: it will be full at `full_at_us`, and an empty bucket takes `burst_us` to fill.
+-- Returns true if a bucket is empty: the time until it is full is at least `burst_us`, the time in which an empty bucket
+-- fills.
 local function is_bucket_empty(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end

@@ -21,14 +21,14 @@ local outboxes = include('publishing/outboxes')
 -- megabytes, and all that a script reads is in Redis's memory at once.
 local READ_AT_ONCE = 8
 
--- Returns where the entries are (a list), and where the sum of their bytes is (a hash and its field).
+-- Returns the list of outbox entries to read, and the hash and the field that have the sum of their bytes.
 local function places(keys, partition)
   if partition then return keys.outbox_aside(partition), keys.outboxes_bytes(), partition end
   return keys.outbox(), keys.outboxes_sent(), 'bytes'
 end
 
--- Removes the entries that the previous call returned, after setting them aside for the partitions in `late`. Returns
--- the bytes of the entries that are left.
+-- Removes the entries that the previous call returned. Entries that a partition in `late` must still apply are first
+-- copied to that partition's own list. Returns the bytes of the entries that are left.
 local function remove_first(call, args, list, hash, field)
   local entry = args.last and redis.call('LINDEX', list, args.count - 1)
   if not entry or outboxes.number_of(entry) ~= args.last then return tonumber(redis.call('HGET', hash, field)) or 0 end
@@ -62,8 +62,8 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- No entries are set aside for the partition any more. When the partition's field in `outboxes:bytes` is gone,
-      -- the partition gets entries from `outbox` again.
+      -- The list of entries that were set aside for this partition is empty. Without the partition's field in
+      -- `outboxes:bytes`, new entries for it are no longer set aside, but sent from `outbox`.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The stored sum of bytes is wrong: Redis was killed, and kept only the first writes of a script.

@@ -12,7 +12,7 @@ local outboxes = include('publishing/outboxes')
 local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
--- batch's list. If the length is 0, the list no longer exists, nothing was appended, and the number has no meaning.
+-- batch's list. A length of 0 means that the list no longer exists, and nothing was appended, whatever the number says.
 local function fill(batch, max, list, first, last)
   -- An open batch can always take one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -25,9 +25,9 @@ local function fill(batch, max, list, first, last)
   return appended, length + appended
 end
 
--- Subtracts the bytes of new events from the room of open batches (the number of bytes that still fit into each).
--- Returns the bytes that are left, by subscriber. Leaves out subscribers without an open batch, and open batches whose
--- bytes are not counted.
+-- Subtracts the bytes of new events from the bytes that still fit into each open batch. Returns the bytes that are
+-- left, by subscriber. Leaves out subscribers without an open batch, and batches with only small events, whose bytes
+-- are not counted.
 local function take_room(call, intake_state, entries)
   local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(intake_state.tokens) do
@@ -40,8 +40,9 @@ local function take_room(call, intake_state, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
--- Returns true if the open batch is that of a join, and was opened after another partition had accepted these events.
--- The events must not go into it, because a join takes the time of a batch as the time of its events.
+-- Returns true if the open batch belongs to a join and is younger than these events, which another partition accepted
+-- earlier. The events must not go into it, because a join takes the time at which a batch was created as the time of
+-- its events.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
@@ -49,9 +50,9 @@ local function is_too_young(call, token, entry)
 end
 
 -- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. `entry` is the
--- open batch's entry in `batches:open`, or false. `room` is the number of bytes that are still free in the open batch
--- after these events, or nil if its bytes are not counted. If `room` is negative, the events do not fit, and all go
--- into new batches.
+-- open batch's entry in `batches:open`, or false. `room` is the number of bytes that would still be free after
+-- appending all the events, or nil if the batch's bytes are not counted. If `room` is negative, all events go into new
+-- batches.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
@@ -60,8 +61,7 @@ local function append(call, opened, token, entry, room, slice)
     local bid, max = open_batches.read_entry(entry)
     local appended, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
-      -- The list of the open batch no longer exists. So the batch's entry in `batches:open` is removed, and a new batch
-      -- is opened below.
+      -- The batch that the entry names no longer exists.
       open_batches.close(call, token, bid)
       appended = 0
     elseif length - batches.HEADER >= max or room == 0 then
@@ -91,12 +91,12 @@ end
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
 -- An error at one subscriber, such as a key of the wrong type, is kept in `call.failure`, and the other subscribers
--- still get their events. An error in writing the jobs or gauges of all subscribers is kept too. The script must go on
--- after such an error, to remove the events from where they waited (an outbox, delayed events). Otherwise the next call
--- would give the events to the subscribers a second time.
+-- still get their events. An error in writing jobs or gauges is kept too. The script goes on after such an error,
+-- because it must remove the events from where they waited (an outbox, delayed events). Otherwise the next call would
+-- give the events to the subscribers a second time.
 --
--- If the ACL forbids a command, some subscribers lack the events. This function then throws the error at its end, and
--- the events keep waiting. The caller repeats the script when the ACL permits the command.
+-- If the ACL forbids a command, this function throws the error at its end, because some subscribers lack the events.
+-- The events keep waiting, and the caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
   -- The open batches are read before the outbox is written. Otherwise, if the read failed, each repetition of the

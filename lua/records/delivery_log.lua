@@ -98,24 +98,24 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until
--- MAX_REMOVED records are removed. The stored numbers of records are rounded down, so each log may have UNIT - 1 more.
--- `uncounted` is the sum of these.
+-- MAX_REMOVED records are removed. The stored number of a log's records is rounded down to whole UNITs. `uncounted` is
+-- the maximum number of records that are not counted, in all logs together.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
     local name, counted = unpack(redis.call('ZRANGE', call.keys.deliveries_logs(), 0, 0, 'REV', 'WITHSCORES'))
     counted = tonumber(counted) or 0
     if counted == 0 then return end
-    -- The log keeps some of its newest records, however short it is.
+    -- The log keeps at least its newest UNIT / 2 records.
     local lump = math.min(LUMP, counted - UNIT / 2)
     total = delivery_log.cut(call, name, counted, lump)
     removed = removed + lump
   end
 end
 
--- If a log has fewer than UNIT records, deletes its oldest ones until it has at most an equal part of `max` (the
--- maximum for all logs together), but at least one. `shrink` never shortens such a log, because the stored number of
--- its records is rounded down to 0. Returns the number of records that are left.
+-- Shortens a log that `shrink` never shortens: one with fewer than UNIT records, whose stored number is 0. The log
+-- keeps its newest records, at most `max` (the maximum of all logs together) divided by the number of logs, but at
+-- least one. Returns the number of records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
@@ -126,8 +126,8 @@ end
 
 -- Appends records to one of a subscriber's two logs: `ending` is 'taken' (accepted batches) or 'dropped'. `entries` is
 -- a list of UID, record, UID, record, …. `max` is the maximum number of records in all logs together; if it is 0,
--- nothing is kept. The subscriber must exist. Its logs are deleted together with it, so a log that is made later would
--- never be deleted.
+-- nothing is kept. The subscriber must exist. Logs are deleted when their subscriber is removed, so logs of a
+-- subscriber that is gone already would stay for ever.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local list = delivery_log.list_of(call, ending, token)
@@ -139,22 +139,21 @@ function delivery_log.append(call, ending, token, entries, max)
   cut_to_part(call, list, redis.call('LLEN', list) / 2, max)
 end
 
--- A trail lists, in order of time, the subscribers whose logs got records. There is one for accepted batches (`ending`
--- is 'taken') and one for dropped ones ('dropped'). Adds `tokens` to it: the subscribers whose logs got records in this
--- script call.
+-- Adds the subscribers `tokens`, whose logs got records in this script call, to a trail. A trail lists, in order of
+-- time, whose logs were written. There is one for accepted batches (`ending` is 'taken') and one for dropped ones.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = many.command('RPUSH', trail, entries)
-  -- The trail lists which logs were written when. Its newest `max` entries suffice: each stands for at least one
-  -- record, and all logs together keep about `max` records. Older entries are deleted only when there are more than
-  -- LUMP of them, so that few script calls need to do it.
+  -- Listings need only the newest `max` entries of the trail: each entry stands for at least one record, and only about
+  -- `max` records are kept. Older entries are deleted only when there are more than LUMP of them, so that few script
+  -- calls need to do it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- The trail of an ending is a list of which delivery logs were written when, the oldest entry first. Finds, by a binary
--- search, how many of its entries are older than the time `place` (ms).
+-- Returns how many entries of a trail (a list, the oldest entry first) are older than the time `place` (ms). Finds this
+-- number by a binary search.
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1
@@ -188,8 +187,8 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes a record: puts the present time (µs) and `closed_ms` (or 0) in front. Records of one script call get times
--- 1 µs apart. Making a record takes longer than that, so records of later calls get later times.
+-- Completes a record: puts the time of its end (µs) and `closed_ms` (or 0) in front. Records of one script call get
+-- different times, 1 µs apart. Making a record takes longer than 1 µs, so these times are earlier than the next call.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record

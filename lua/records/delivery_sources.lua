@@ -17,8 +17,8 @@ local delivery_sources = {}
 -- fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- A page of a listing begins after the id that it is given, and ids descend. If the next page must begin with the entry
--- `x` itself, it is given the id `x-`, which is larger than `x`.
+-- Appended to an id `x`, this makes an id that comes just before `x` in a listing: ids descend, and `x-` is larger than
+-- `x`. A page that begins after `x-` begins with `x`.
 local JUST_BEFORE = '-'
 
 -- Returns the bounds of a listing as the highest and the lowest score in an index. Scores are times, in ms if `scale`
@@ -50,7 +50,6 @@ local function is_after(bounds, place, id)
   return not bounds.id or merging.is_before(bounds.place, bounds.id, place, id)
 end
 
--- Reads a batch as an entry of the listing. Returns nothing if the listing is for another state.
 local function read_batch(listing, bid)
   local entry = delivery_states.batch(listing.call, listing.seen, bid)
   if entry and (not listing.state or entry.state == listing.state) then return entry end
@@ -60,7 +59,6 @@ local function read_dead_letter(listing, bid)
   return delivery_states.dead_letter(listing.call, bid)
 end
 
--- Returns an iterator over the entries of an index, a sorted set of ids.
 local function read_index(source)
   local listing, scale, range = source.listing, source.scale, source.listing.ranges[source.scale]
   local chunk, at, offset, size = {}, 1, 0, MIN_CHUNK
@@ -92,8 +90,8 @@ end
 
 -- Returns one of the sources that a listing merges: the entries of the sorted set `index` within the listing's bounds.
 -- Returns nothing if there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. The function
--- `read` returns the entry for an id, or nothing if it must not be listed. All sources share their functions. If each
--- source had a closure, a listing of 5,000 subscribers would take a fifth longer.
+-- `read` returns the entry for an id, or nothing if it must not be listed. `open` is the same function for all sources.
+-- With a closure for each source, a listing of 5,000 subscribers would take a fifth longer.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local range = listing.ranges[scale]
@@ -111,7 +109,6 @@ function delivery_sources.dead_letters(listing, index)
   return index_source(listing, index, 1, read_dead_letter)
 end
 
--- Returns an iterator over the only batch of a source.
 local function read_single(source)
   local entry = read_batch(source.listing, source.id)
   if entry then entry.place = source.place end
@@ -152,8 +149,9 @@ function delivery_sources.backwards(list, length)
 end
 
 -- Finds, by a binary search, the newest record of a log that is not newer than the time `place` (ms). Returns the
--- position and the time of the record, or nothing if all are newer. The search begins where the search in the previous
--- log ended (`listing.part`, a fraction of the length), because subscribers of the same topics have similar logs.
+-- position and the time of the record, or nothing if all are newer. Logs of subscribers of the same topics are similar.
+-- So the search begins at the part of the log (`listing.part`, from 0 to 1) in which the search in the previous log
+-- found its record.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -174,8 +172,6 @@ local function position_at(listing, list, place)
   if low > 0 then return low, low_place end
 end
 
--- Returns an iterator over the records of one delivery log within the bounds of the listing, newest first. It starts at
--- `source.position`, or at the end of the log.
 local function read_log(source)
   local listing, list = source.listing, source.list
   local bounds, length = listing.bounds, source.position and 2 * source.position or redis.call('LLEN', list)
@@ -193,9 +189,9 @@ local function read_log(source)
 end
 
 -- Returns one of the sources that a listing merges: the records of a delivery log within the listing's bounds. If
--- `newest` (ms) is given, newer records are left out. Returns nothing if there are no records. At first, only the time
--- of the newest of these records is read. The listing reads the records themselves only when it comes to this time,
--- because a bus can have thousands of logs, and a page of the listing needs few of them.
+-- `newest` (ms) is given, newer records are left out. Returns nothing if there are no records. Reads only the time of
+-- the newest record. The listing reads the records only if its page gets that far, because a bus can have thousands of
+-- logs.
 function delivery_sources.log(listing, ending, token, newest)
   local list, position, place = delivery_log.list_of(listing.call, ending, token), nil, nil
   listing.sources = listing.sources + 1

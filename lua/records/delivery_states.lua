@@ -15,8 +15,7 @@ local open_batches = include('delivering/open_batches')
 local delivery_states = {}
 
 -- Creates an empty cache of what one script call reads about each subscriber: the jobs that its workers hold (`held`),
--- its open batch (`open`), and whether it is paused (`paused`). The field `workers` is added when it is first needed;
--- it has the workers that deliver to each subscriber.
+-- its open batch (`open`), and whether it is paused (`paused`).
 function delivery_states.begin()
   return { held = {}, open = {}, paused = {} }
 end
@@ -33,7 +32,6 @@ local function workers_by_token(call, seen)
   return seen.workers
 end
 
--- Returns the jobs of a subscriber that are in flight: a table that maps each job to the worker that holds it.
 local function held_of(call, seen, token)
   local held = seen.held[token]
   if held then return held end
@@ -46,7 +44,6 @@ local function held_of(call, seen, token)
   return held
 end
 
--- Returns the worker that holds the job of a batch, or nothing.
 local function holder_of(call, seen, bid, token)
   return held_of(call, seen, token)[jobs.delivery_of(bid)]
 end
@@ -84,7 +81,6 @@ local function state_of(call, seen, entry)
   return entry.attempts == 0 and 'ready' or 'retrying'
 end
 
--- Returns what the header of a batch or dead letter says, or nothing if there is no such list.
 local function read(list, bid)
   local token, created_ms, attempts = batches.read_header(list)
   if not token then return end

@@ -22,9 +22,10 @@ local open_batches = include('delivering/open_batches')
 
 -- Maximum batches that one call looks at. 2,000 take Redis about 5 ms.
 local MAX_BATCHES = 2000
--- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
+-- Maximum failed attempts that an entry of the reply shows: the latest ones.
 local MAX_SHOWN_ATTEMPTS = 3
--- Number of subscribers that one EXISTS command checks for an index of retried batches. Most subscribers have none.
+-- Number of subscribers about which one EXISTS command asks whether any of them has retried batches. Most have none,
+-- and need no command of their own.
 local SUBSCRIBERS_PER_EXISTS = 50
 
 -- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.

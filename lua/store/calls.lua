@@ -57,9 +57,9 @@ function calls.try(call, step, ...)
   if not call.failure or calls.is_forbidden(result) then call.failure = result end
 end
 
--- Runs `step`. Returns its result, or nothing if `step` failed with WRONGTYPE, because another program has written a
--- key with another type. Keeps this error, as `calls.try` does. All other errors, such as that the ACL forbids a
--- command, are thrown at once, because they say nothing about the key.
+-- Runs `step`, and returns its result. If `step` fails with WRONGTYPE, because another program has written a key with
+-- another type, returns nothing and keeps the error, as `calls.try` does. Throws any other error at once: an error such
+-- as that the ACL forbids a command does not mean that a key is wrong.
 function calls.try_keys(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end
@@ -68,8 +68,8 @@ function calls.try_keys(call, step, ...)
 end
 
 -- Runs a command that reads a key, whatever the type of the key is. Returns the reply, or an error table if the command
--- cannot read a key of this type. Throws all other errors, such as that the ACL forbids the command, because they say
--- nothing about the key.
+-- cannot read a key of this type. Throws any other error: an error such as that the ACL forbids the command does not
+-- mean that the key is wrong.
 function calls.read(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err and not reply.err:find('^WRONGTYPE') then error(reply) end

@@ -38,8 +38,8 @@ end
 function many.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- Redis stores a small hash as a list, which is slow to search. A long value makes Redis store the hash as a table.
-  -- The hash stays a table when the value is removed below. A new hash that gets a single field may stay a list.
+  -- Redis stores a small hash as a list, which is slow to search. A long value, which is removed below, makes Redis
+  -- store the hash as a table from now on. A new hash that gets a single field may stay a list.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', many.LONG_VALUE) end
   many.command('HSET', hash, pairs_of)

@@ -38,17 +38,16 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
--- Makes the job of a subscriber's oldest failed batch instant, if it is scheduled.
+-- Makes the delivery of a subscriber's oldest failed batch due now, if it is scheduled for later.
 local function try_failed(call, token)
   local bid = redis.call('ZRANGE', call.keys.batches_retrying(token), 0, 0)[1]
   local job = bid and jobs.delivery_of(bid)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers try a subscriber at once, even if no delivery may begin now because of a failure. A subscriber that
--- fails may have a trial job, its only job that may run next (lane_entry.lua). If the trial job is scheduled for later,
--- it becomes instant now. Up to `max` waiting jobs become instant too. If no job becomes instant in this way, the job
--- of the subscriber's oldest failed batch does.
+-- Lets workers deliver to a subscriber at once, even if they had to wait because of a failure. Makes due now: the trial
+-- job, which is the only job of a failing subscriber that may run next (lane_entry.lua), and up to `max` waiting jobs.
+-- If no job becomes due in this way, makes the delivery of the oldest failed batch due now.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -4,8 +4,8 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum signing keys of a subscriber. Otherwise a client that gets no answer could repeat its request for a new key
--- again and again, and each request would add a key.
+-- Maximum signing keys of a subscriber. Without a maximum, a client that gets no answer and repeats its request for a
+-- new key again and again would add a key each time.
 local MAX_KEYS = 4
 
 -- Returns the signing keys of a subscriber after the key `newest` has replaced the newest key in `before`. Each older

@@ -8,8 +8,7 @@ local many = include('store/many')
 local outboxes = include('publishing/outboxes')
 local topics = {}
 
--- Number of topics that one EXISTS command checks. If no such topic exists, the topics need not be looked up one by
--- one.
+-- Number of topics that one EXISTS command checks.
 local CHECKED_AT_ONCE = 100
 
 -- Returns the token of the client that owns the topic, or nil if no client does.
@@ -25,7 +24,8 @@ function topics.refusal(call, topic, client)
   local publisher = topics.publisher(call, topic)
   if not client or publisher == client then return end
   -- After a removal, the name of the topic may stay, without a publisher, until other partitions have ended their
-  -- subscriptions to the topic. A client that repeats the removal is told that the topic does not exist.
+  -- subscriptions to the topic. A client that repeats the removal is told that the topic does not exist, not that the
+  -- removal is forbidden.
   local was_removed = not publisher and redis.call('HEXISTS', call.keys.topic(topic), 'removed_before') == 1
   return was_removed and 'topic_not_found' or 'forbidden'
 end
@@ -46,8 +46,6 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Adds an outbox entry that tells other partitions to end their subscriptions to a topic. `marks` names these
--- partitions (elsewhere.lua).
 local function end_elsewhere(call, topic, marks)
   local outgoing = outboxes.begin()
   outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)
@@ -55,13 +53,13 @@ local function end_elsewhere(call, topic, marks)
   outboxes.note_end(call)
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. The name of the topic stays, without a
--- publisher, if joins read the topic. The name also stays if other partitions have subscribers of the topic, until
--- these partitions have ended their subscriptions: the field `elsewhere` of the topic's hash names each of them
--- (elsewhere.lua). Returns the number of deleted delayed events, and the partitions that must end subscriptions.
+-- Deletes a topic with its delayed events, and ends its subscriptions. Returns the number of deleted delayed events,
+-- and the other partitions that must end subscriptions to the topic (elsewhere.lua). The name of the topic stays,
+-- without a publisher, until these partitions have done so, and while joins read the topic.
 --
--- The topic's hash is deleted only after the outbox entry for these partitions is stored. If Redis is killed and keeps
--- only the first writes, the field `elsewhere` is still there when the caller repeats the removal.
+-- The outbox entry for these partitions is stored before the topic's hash is deleted. Otherwise, if Redis were killed
+-- and kept only the first writes, the field `elsewhere` of the hash, which names the partitions, would be missing when
+-- the caller repeats the removal.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -92,7 +90,6 @@ function topics.give(call, topic, client)
   redis.call('HSET', keys.topic(topic), 'publisher', client)
 end
 
--- True if a topic has neither a publisher nor a subscription.
 local function is_unused(call, topic)
   local publisher, marks = unpack(redis.call('HMGET', call.keys.topic(topic), 'publisher', 'elsewhere'))
   if publisher and publisher ~= '' or marks then return false end
@@ -103,7 +100,7 @@ function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
--- True if adding those of these topics that do not exist yet would bring the number of all topics above `max`.
+-- True if making the topics in `names` that do not exist yet would bring the number of all topics above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   if redis.call('SCARD', all) + #names <= max then return false end
@@ -151,12 +148,11 @@ end
 -- Ends the given subscriptions of a subscriber. A subscription is in two lists: the topic's list of subscribers, and
 -- the subscriber's list of topics. A subscription is ended even if only one list has it.
 --
--- Deletes those of the topics that have neither a publisher nor a subscription any more. Otherwise a client could use
--- up the maximum number of topics by subscribing and unsubscribing. One command deletes many topics, because there can
--- be a thousand.
+-- The topic's list is changed first. If Redis is killed and keeps only the first writes, the caller repeats the call,
+-- and still finds the subscription in the subscriber's list.
 --
--- A subscription is removed from the topic's list first. If Redis is killed and keeps only the first writes, the caller
--- repeats the call, and still finds the subscription in the subscriber's list.
+-- Topics that are left without a publisher and without a subscription are deleted. Otherwise a client could use up the
+-- maximum number of topics by subscribing and unsubscribing.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   for _, topic in ipairs(names) do redis.call('SREM', keys.topic_subscribers(topic), token) end
