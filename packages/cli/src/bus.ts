@@ -5,8 +5,8 @@ import { parseJson } from './long_numbers.ts';
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
   /**
-   * Publishes an event, or an array of events, given as JSON. Sends this JSON unchanged, with all digits of its
-   * numbers. Like the other calls, throws TypeError for a topic that would lead to another path.
+   * Publishes an event, or an array of events, given as JSON, which is sent unchanged, with all digits of its numbers.
+   * Throws TypeError for an empty topic, `.` and `..`, which would change the path of the request.
    */
   async publishText(topic: string, json: string): Promise<void> {
     if (/^\.{0,2}$/.test(topic)) throw new TypeError(`topic must not be ${topic || 'empty'}`);

@@ -8,13 +8,11 @@ export interface Option {
   help: string;
 }
 
-/** The arguments and options that a command is called with, and functions by which it reaches the bus and the user. */
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
   /** Returns the bus that `--bus` names. `timeoutMs` is the time limit of each call. */
   connect(options?: { timeoutMs?: number }): Bus;
-  /** The URL and the credentials that `connect` uses. */
   target(): Target;
   /** Prints the value as JSON if the user gave `--json`, and otherwise the lines. */
   print(value: unknown, lines: Iterable<string>): void;

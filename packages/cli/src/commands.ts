@@ -19,7 +19,6 @@ import { fireTrigger, listTriggers } from './triggers.ts';
 import { verify } from './verifying.ts';
 import { printVersion } from './version.ts';
 
-/** The options that every command has. */
 export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
   bus: {
     type: 'string',

@@ -2,7 +2,7 @@ import { type Call, type Command, UsageError } from './command.ts';
 
 type Commands = readonly Command[];
 
-/** Prints a script by which a shell completes commands and their options. `common` has the options of every command. */
+/** Prints a script by which a shell completes commands and their options. */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
   const shells: Record<string, typeof bash> = { bash, zsh, fish };

@@ -39,8 +39,8 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
 }
 
 /**
- * Returns the arguments. Throws UsageError unless they are one id, or `--all` is given: a forgotten id must not purge
- * all.
+ * Returns the arguments. Throws UsageError unless they are a single id or, with `--all`, no id. Without `--all`, a
+ * forgotten id must not purge all.
  */
 function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))
@@ -48,10 +48,6 @@ function idOrAll({ args, options }: Call): string[] {
   return args;
 }
 
-/**
- * Calls `ask` for all dead letters of a subscriber. If root names no subscriber, throws an error that says which option
- * to give.
- */
 async function forSubscriber<Answer>(
   call: Call,
   ask: (whose: { subscriber: string | undefined }) => Promise<Answer>,

@@ -18,8 +18,8 @@ import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
 /**
- * A larger difference of the clocks is reported. A small one is uncertain, because the header Date has whole seconds
- * and an answer takes time.
+ * Maximum difference between the clocks of the bus and this machine that is not reported. Small differences are
+ * uncertain, because the header Date has whole seconds and an answer takes time.
  */
 const MAX_SKEW_MS = 10_000;
 
@@ -54,7 +54,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield workersFinding(figures);
   yield* memoryFindings(figures);
   const away = partitionsAwayOf(figures);
-  // While a partition cannot be reached, the bus answers no listing, so the checks that need one are left out.
+  // The bus answers no listing while a partition cannot be reached. The checks that need a listing are left out.
   if (away.length > 0) return yield partitionsFinding(away);
   try {
     const role = await roleOf(bus);
@@ -140,9 +140,6 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, figures?:
   }
 }
 
-/**
- * Returns a bad finding about a check that failed with `error`. Rethrows an error that is not of the client library.
- */
 function failureFinding(check: string, error: unknown): Finding {
   // After a transient error, the client library repeats the call until its time limit. The `cause` of its
   // TimeLimitError is the last failure, which says what is wrong.
@@ -162,14 +159,14 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /**
- * The errors by which `GET /jobs` refuses a client: forbidden, unauthenticated (compatibility mode) and not_found
- * (version 1.0.0).
+ * The errors with which a bus refuses `GET /jobs` to a client: forbidden, unauthenticated (in compatibility mode) and
+ * not_found (a bus of version 1.0.0, which does not have this call).
  */
 const REFUSALS = [ForbiddenError, UnauthenticatedError, NotFoundError];
 
 /**
- * Finds out the role of valid credentials by listing jobs, because the bus lets only root and viewers list jobs.
- * Version 1.0.0 has no such call, so root counts as a client there.
+ * Finds out the role of valid credentials by listing jobs, which the bus allows only to root and viewers. A bus of
+ * version 1.0.0 has no list of jobs, so even root counts as a client there.
  */
 async function roleOf(bus: Routemaster): Promise<Role> {
   return bus.call('GET /jobs', { query: { limit: 1 } }).then(

@@ -12,9 +12,9 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * Perhaps only the bus reaches a callback that this machine does not reach. Such a callback is fine if no delivery to
- * it fails, and the last delivery is at most this old. If the last delivery is older, the receiver may have stopped
- * since.
+ * A callback that this machine does not reach may still be within reach of the bus. It is reported as fine if no
+ * delivery to it fails, and the last delivery is at most this old. If the last delivery is older, the receiver may have
+ * stopped since.
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
@@ -87,10 +87,6 @@ function progressOf({ events, health_points, last_attempted_at }: Subscription):
   return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';
 }
 
-/**
- * Returns advice if deliveries to a subscriber fail, or have become dead letters. In all other cases, returns
- * undefined.
- */
 async function adviceWhenFailing(
   bus: Routemaster,
   { subscriber, health_points, events, dead_letters }: Subscription,
@@ -112,7 +108,8 @@ async function adviceWhenFailing(
 }
 
 /**
- * Returns why the newest dead letter died, as the end of a sentence. Perhaps adds a sentence about the last failure.
+ * Returns the end of a sentence: why the newest dead letter died. If the last failure is known, a sentence about it
+ * follows.
  */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
@@ -136,13 +133,13 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 }
 
 /**
- * Returns a sentence about the last failed attempt at a delivery. Returns an empty text if no batch that is `retrying`,
- * `in_flight` or `dead` has a failed attempt. Returns undefined if the bus cannot say, for example because it is an old
- * release without `GET /deliveries`.
+ * Returns a sentence about the last failed attempt at a delivery, or an empty text if no batch that is `retrying`,
+ * `in_flight` or `dead` has a failed attempt. Returns undefined if the bus refuses the question, as an old release
+ * without `GET /deliveries` does.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
-  // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An
-  // attempt can end between two calls, so `retrying` is asked for twice.
+  // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last.
+  // Between two calls, it can go from `in_flight` back to `retrying`, so `retrying` is asked for twice.
   for (const state of ['retrying', 'in_flight', 'retrying', 'dead'] as const) {
     const found = await deliveries(bus, { state }, subscriber, role);
     if (!found) return undefined;
@@ -158,7 +155,6 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
 
 type Asked = Pick<NonNullable<Calls['GET /deliveries']['query']>, 'state' | 'since'>;
 
-/** Returns up to 100 batches of a subscriber, without those of its joins; undefined if the call fails. */
 async function deliveries(bus: Routemaster, asked: Asked, subscriber: string, role: Role) {
   const query = { ...asked, limit: 100, ...(role === 'watcher' && { subscriber }) };
   const found = await bus.call('GET /deliveries', { query }).catch((error) => {

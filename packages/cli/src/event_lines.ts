@@ -23,7 +23,7 @@ export interface Chunk {
 
 /**
  * Divides an input into chunks of lines. Empty lines are left out. Throws Failure if the input is not UTF-8 with one
- * event on each line; chunks that were yielded before are good.
+ * event on each line. The chunks that were yielded before the error are good.
  */
 export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<Chunk> {
   const decoder = new TextDecoder('utf-8', { fatal: true });

@@ -2,8 +2,8 @@ import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
 /**
- * Returns the usage lines of a command, one for each way to call it, without the common options. Each line ends with
- * those options of the command that no item of `args` shows.
+ * Returns the usage lines of a command, one for each way to call it. Each line shows the options of the command, except
+ * the common ones: those that an item of `args` mentions are at their place, and the others follow at the end.
  */
 function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);

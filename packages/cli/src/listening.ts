@@ -82,9 +82,9 @@ async function listenAt(port: number, server: Server): Promise<void> {
 }
 
 /**
- * The receiver to which events are forwarded. `authorization` is Basic authentication with the user name of the URL.
- * Deliveries of the bus have the subscriber's `uuid` as their user name, so the receiver can check the forwarded events
- * like deliveries.
+ * The receiver to which events are forwarded. `authorization` is Basic authentication with the user name of the URL,
+ * which should be the subscriber's `uuid`: the bus sends it as the user name with each delivery, and the receiver may
+ * check it.
  */
 interface Forwarding {
   url: string;

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 /**
- * Each string that stands for a long number begins with this text. The text is random, so that no string of an event
- * can begin with it.
+ * `parseJson` replaces a long number by a string that begins with this text. The text is random, so that no string of
+ * an event begins with it by chance.
  */
 const MARK = randomUUID();
 const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, 'g');

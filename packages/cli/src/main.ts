@@ -3,12 +3,12 @@ import { run } from './run.ts';
 
 const { env, stdin, stdout, stderr } = process;
 
-/** Aborted to end a command that must clean up before it ends. Undefined if the running command need not clean up. */
+/** Aborted to tell the running command that it must clean up and end. Undefined if the command need not clean up. */
 let interrupted: AbortController | undefined;
 
 /**
- * A second signal within this time counts as the same Ctrl-C. For one Ctrl-C, this process can get two signals: one
- * from the terminal, and one from `npx` (if the shell is bash) or from a supervisor, which sends SIGTERM.
+ * A second signal within this time counts as the same Ctrl-C. One Ctrl-C can lead to two signals to this process: the
+ * terminal sends one, and `npx` (if the shell is bash) or a supervisor (SIGTERM) sends another.
  */
 const SAME_SIGNAL_MS = 300;
 

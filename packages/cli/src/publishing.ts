@@ -4,7 +4,7 @@ import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
 import { noteNoSubscriber } from './subscriptions.ts';
 
-/** The event types of the API, each under the word that the Ruby tool `rtm` has for it. */
+/** The event types of the API. The keys are their names in the Ruby tool `rtm`; this tool takes both. */
 const TYPES = {
   created: 'create',
   updated: 'update',
@@ -13,10 +13,6 @@ const TYPES = {
 } as const;
 type EventType = (typeof TYPES)[keyof typeof TYPES];
 
-/**
- * Returns the event type for a word of the command line. The word is the name of the type in the Ruby tool or in the
- * API.
- */
 function typeOf(word: string): EventType {
   for (const [name, type] of Object.entries(TYPES)) if (word === name || word === type) return type;
   throw new UsageError(`The first argument must be one of ${Object.keys(TYPES).join(', ')}, not ${word}`);

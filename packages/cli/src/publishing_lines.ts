@@ -94,14 +94,14 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // `underWay` is awaited only after the next chunk has been read. If it fails earlier, this `catch` keeps Node
-      // from ending the process because of an unhandled rejection. The `await` still throws the error.
+      // A request may fail while the next chunk is being read, before `underWay` is awaited. This `catch` keeps Node
+      // from ending the process because of the unhandled rejection. The `await` throws the error all the same.
       underWay.catch(() => {});
     }
     await underWay;
   } catch (error) {
-    // A request with earlier lines may be under way. If it fails too, its error is thrown, because its lines come
-    // first.
+    // A request with earlier lines may be under way. If it fails too, its error is thrown instead, because the user
+    // must then go on from those earlier lines.
     const reason = await underWay.then(
       () => error,
       (earlier: unknown) => earlier,
@@ -129,14 +129,13 @@ function failureOf(error: unknown, stored: number): unknown {
   return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
 }
 
-/** Returns why the bus has refused a request, with the number of the line at fault if that is known. */
 function refusalOf(problem: ProblemError, numbers: readonly number[]): string {
-  // If the bus refuses a request of several lines as too large (413), `post` sends the two halves instead. So a request
-  // that comes here with 413 has a single line, which is at fault.
+  // If the bus refuses a request of several lines as too large (413), `post` sends the two halves instead. So a 413
+  // that comes here is about a single line.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
   if (line === undefined) return problem.detail;
-  // The detail begins with the event's number in the request, which is removed: next to the line number, it would
-  // confuse.
+  // The number of the event in the request is removed from the detail, because the user needs only the number of the
+  // line.
   return `line ${line}: ${problem.detail.replace(/^event \d+: /, '')}`;
 }

@@ -1,6 +1,5 @@
 import { Failure } from './command.ts';
 
-/** One entry of the file `.rtmrc`: the address of a bus, and credentials for it. */
 export interface BusEntry {
   bus?: string;
   token?: string;

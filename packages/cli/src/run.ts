@@ -101,8 +101,8 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   const target = () => {
     if (at) return at;
     at = targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
-    // A bus that is called by plain http is on this machine and needs no proxy. So even a wrong HTTPS_PROXY does no
-    // harm there.
+    // Only https needs the proxy: a bus that is called by plain http is on this machine. Without this condition, a
+    // wrong HTTPS_PROXY would stop a call to such a bus.
     if (at.url.startsWith('https:')) useProxy(env);
     return at;
   };
@@ -126,8 +126,8 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
 }
 
 /**
- * Returns the code and the message of an error as one text. The code is not added to a message of Node's file system,
- * which already begins with it.
+ * Returns the code and the message of an error as one text. If the message begins with the code, as errors of Node's
+ * file system do, the code is not added again.
  */
 function message(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

@@ -23,7 +23,7 @@ export async function addSubscription(call: Call): Promise<void> {
 
 /** Returns the subscription of the client with this token, or undefined if it has none that the caller may see. */
 export async function subscriptionOf(bus: Routemaster, token: string): Promise<Subscription | undefined> {
-  // Root, viewers, and clients in compatibility mode also get the subscriptions of other clients.
+  // The list may also have the subscriptions of other clients: for root, viewers, and clients in compatibility mode.
   for await (const each of bus.subscriptions()) if (each.subscriber === token) return each;
   return undefined;
 }
@@ -57,7 +57,7 @@ export async function noteNoSubscriber(call: Call, bus: Routemaster, topic: stri
     if (subscriber_count === 0)
       call.note(`nobody subscribes to ${topic}: events published to it go to nobody`);
   } catch {
-    // Release 1.0.0, for example, does not have this call.
+    // No note is printed, for example because a bus of release 1.0.0 does not have this call.
   }
 }
 

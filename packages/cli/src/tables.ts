@@ -40,10 +40,7 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/**
- * Writes a time (ms) as a date. An event can have a time that is too large for a date. Such a time is written as a
- * number.
- */
+/** Writes a time (ms) as a date, or as a number if it is too large for a date. */
 export function timeOf(ms: number): string {
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();

@@ -7,12 +7,11 @@ import { textOf } from './tables.ts';
 import { topLines } from './top_lines.ts';
 
 const REFRESH_MS = 2000;
-/** Time within which the bus must answer. */
 const METRICS_TIMEOUT_MS = 5000;
 /**
- * A rate is computed from two readings of the metrics that are this far apart. By default, each process of the bus
- * updates its counters every five seconds, so twice between the readings. Four seconds (two refreshes) would be too
- * short: with one update or none between the readings, the rate would be a quarter too high, or 0.
+ * Time between the two readings of the metrics from which a rate is computed. By default, each process of the bus
+ * updates its counters every five seconds. If readings were four seconds apart (two refreshes), a rate would be 0 if no
+ * update came between them, and a quarter too high if one did.
  */
 const RATES_OVER_MS = 10_000;
 /**
@@ -62,14 +61,15 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * The bus keeps a history of each rate, with a value for every ten seconds, which is null until it is sampled. The
- * present rate is the last value that is not null, among this many of the newest values.
+ * The present rate is the last value that is not null among this many of the newest values in the bus's history. The
+ * history has a value for every ten seconds, and the newest ones can be null, because they are not sampled yet.
  */
 const NEWEST_VALUES = 3;
 
 /**
  * Adds the rates from the bus's history to a report, because a single reading of the metrics gives no rates. The rates
- * are null if the bus is of an earlier release, which has no history. The history has no rate of failed deliveries.
+ * are null if the bus is of an earlier release, which has no history. The rate of failed deliveries is always null,
+ * because the history lacks it.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const { metrics } = await bus.history().catch((error) => {
@@ -82,8 +82,8 @@ async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusRepo
 }
 
 /**
- * Yields a report of the bus every two seconds, until `interrupted` is aborted. If a request fails after the first
- * report, and `complain` is given, calls it with the error and goes on. Throws all other errors.
+ * Yields a report of the bus every two seconds, until `interrupted` is aborted. Throws if the first request fails. If a
+ * later request fails, calls `complain` with the error and goes on; without `complain`, throws the error.
  */
 async function* reportsOf(
   bus: Routemaster,
@@ -105,18 +105,18 @@ async function* reportsOf(
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
-      // After a failure, the wait of two seconds begins only now, so that a bus in trouble gets a rest.
+      // After a failure, the next request is due two seconds from now, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // The next request is due two seconds after the last one began. If it were due two seconds after the last one
-    // ended, the durations of the requests would add up, and a rate could span eleven seconds instead of ten.
+    // Requests are due every two seconds, however long each takes. If a request were due two seconds after the one
+    // before had ended, the durations of the requests would add up, and a rate could span eleven seconds instead of
+    // ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});
   }
 }
 
-/** Returns the lines that show a report. If stdout is a terminal, no line is wider than it. */
 function linesOf(report: BusReport, { streams, target }: Call): string[] {
   const { stdout } = streams;
   return topLines(report, target().url, stdout.isTTY ? widthOf(stdout) : Number.POSITIVE_INFINITY);

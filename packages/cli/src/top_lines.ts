@@ -15,8 +15,9 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
 /**
- * Minimum characters of a subscriber's name. If a table is too wide, names are shortened to this minimum before a
- * column is left out. When only the columns of rank 1 to MAIN_RANK are left, the minimum is MIN_NAME_WIDTH_OF_MAIN.
+ * If a table is too wide, the names of subscribers are shortened, but not below MIN_NAME_WIDTH characters. If that is
+ * not enough, columns are left out. When only the columns of rank 1 to MAIN_RANK remain, names are shortened to
+ * MIN_NAME_WIDTH_OF_MAIN before a further column is left out.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;

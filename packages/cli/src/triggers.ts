@@ -31,7 +31,6 @@ function scheduleOf({ cron, timezone, every, at }: Trigger['schedule']): string 
   return every === undefined ? `at ${timeOf(at)}` : `every ${every} ms`;
 }
 
-/** Returns the time at which a trigger fires next, `paused` if it is paused, or null if it never fires again. */
 function nextOf({ paused, next_at }: Trigger): string | null {
   if (paused) return 'paused';
   return next_at === null ? null : timeOf(next_at);

@@ -3,7 +3,8 @@ export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain 
 /** Says why there was no answer. `error` is what `fetch`, a socket or the client library threw. */
 export function causeOf(error: unknown): { code: string; message: string } {
   const thrown = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-  // If a proxy refuses to connect, `fetch` throws an error whose cause has the reason as a cause of its own.
+  // If a proxy refuses to connect, `fetch` throws an error whose `cause` is a DOMException. The DOMException's own
+  // `cause` says why.
   const cause = (thrown instanceof DOMException ? (thrown.cause ?? thrown) : thrown) as NodeJS.ErrnoException;
   const { code = cause.name, message } = cause;
   // The message of OpenSSL is replaced, because it has internal numbers, names of source files and a line break.

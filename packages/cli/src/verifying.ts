@@ -21,8 +21,8 @@ export async function verify(call: Call): Promise<void> {
 }
 
 /**
- * Returns a remark if a secret lacks its prefix, and otherwise an empty text. The check does not need the prefix, so
- * the secret is tried all the same.
+ * Returns a remark if a secret lacks its prefix. The secret is tried all the same, because the check does not need the
+ * prefix.
  */
 function doubtAbout(secret: string): string {
   if (/^wh(sec|pk)_/.test(secret)) return '';

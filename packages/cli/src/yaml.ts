@@ -1,6 +1,5 @@
 import { jsonOf } from './tables.ts';
 
-/** A value that can be written as YAML: any value that JSON can have. */
 type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
 // Matches texts that must be quoted, because YAML would not read them as texts: yes, 12, 12:30.

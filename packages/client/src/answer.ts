@@ -1,7 +1,6 @@
 import { PROBLEMS } from './generated/problems.ts';
 import { ProblemError } from './problem.ts';
 
-/** An HTTP answer of the bus, with its complete body. */
 export interface Answer {
   status: number;
   headers: Headers;
@@ -12,9 +11,9 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and from the bus. Another server, such as the login portal of a network, may answer
- * 200 to everything. Answers of the bus are told by their form: a publish is answered with 204 (200 in compatibility
- * mode) and an empty body, and only `GET /docs` with a web page.
+ * Returns true if the answer is 2xx and has the form of an answer of the bus. Another server, such as the login portal
+ * of a network, may answer 200 with a web page to everything. The bus answers a publish with an empty body, and only
+ * `GET /docs` with a web page.
  */
 export function isDone(
   { status, headers, text }: Answer,

@@ -78,8 +78,8 @@ export abstract class AnyCall {
 
   /**
    * Makes a request, and resolves with the answer if its status is 2xx. After a transient failure, repeats the request
-   * if the bus may do it twice without harm (`isRepeatable`), or has certainly not done it. Also resolves if a repeated
-   * DELETE is answered 404, because an earlier attempt has probably deleted the thing.
+   * if the bus may do it twice without harm (`isRepeatable`), or has certainly not done it. A repeated DELETE that is
+   * answered 404 counts as done, because an earlier attempt has probably deleted the thing.
    */
   protected async request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer> {
     const { timeoutMs = this.#timeoutMs, signal } = options;

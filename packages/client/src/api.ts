@@ -221,9 +221,9 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Makes a new secret for a client. The old secret still works for `grace` ms, by default a day. If the answer was
-   * lost, the call can be repeated safely with `secret_at`, the time at which the old secret was made: `clients()`
-   * shows it. If that secret has already been replaced, the call rejects with BadClientError and changes nothing.
+   * Makes a new secret for a client. The old secret still works for `grace` ms, by default a day. Give `secret_at`, the
+   * time at which the old secret was made (`clients()` shows it), so that the call can be repeated if its answer is
+   * lost: if the first call has replaced that secret, the repeat changes nothing, and rejects with BadClientError.
    * Without `secret_at`, a repeat could end the secret that the client still uses.
    */
   rotateSecret(token: string, { signal, timeoutMs, ...body }: Rotation & CallOptions = {}) {
@@ -252,8 +252,8 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Resolves with a sample of the events that the bus has just accepted, newest first. The bus collects it only while
-   * somebody asks, so the first answer is empty. Call it every few seconds.
+   * Resolves with a sample of the events that the bus has just accepted, newest first. The bus collects events for the
+   * sample only while somebody asks for it, so the first answer is empty. Call it every few seconds.
    */
   tail(query: CallInput<'GET /tail'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /tail', { query }, options);

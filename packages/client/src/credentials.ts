@@ -1,12 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-/** A way to authenticate requests: Basic or Digest. */
 export interface Credentials {
   /** Returns the value of the Authorization header, or undefined if the bus must first send a challenge. */
   authorization(method: string, target: string): string | undefined;
   /**
    * Keeps the challenge of a 401 answer for the next requests. `answered` is the Authorization header of the refused
-   * request. Returns true if the refused request should be sent again.
+   * request. Returns true if the request should be sent again.
    */
   renew(challenge: string | null, answered: string | undefined): boolean;
 }

@@ -21,23 +21,23 @@ export interface CallOptions {
 export const MAX_TIMEOUT_MS = 540_000;
 
 /**
- * What is known about a call when its caller gives it up:
+ * What is known about a call that ends because of its time limit or its signal:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
  * - `lastFailure`: the last failed attempt, if there is one. For an event, this is an attempt at the request that now
- *   sends events of its topic. The event is in this request, or waits until the request ends.
+ *   sends events of its topic, even if the event itself waits for the next request.
  */
 export interface Progress {
   readonly mayBeDone: boolean;
   readonly lastFailure: Error | undefined;
 }
 
-/** Ends a call. `errorFor` returns the error of the call, given what is known about its attempts. */
+/** Ends a call with the error that `errorFor` makes from what is known about the call. */
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**
  * For each signal, the deadlines of the running calls that the signal can abort. One listener for each signal serves
- * all these calls. With a listener for each call, adding listeners would take quadratic time, and Node 20 would warn of
- * more than ten.
+ * all these calls. If each call added a listener of its own, the time for that would be quadratic, and Node 20 would
+ * warn of more than ten listeners.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

@@ -6,11 +6,11 @@ import type { Transport } from './transport.ts';
 
 /**
  * Events of one topic that are sent in one request. Every attempt has the same idempotency key and body, so a repeat
- * stores nothing twice. An event stays in the body even if its caller gives it up.
+ * stores nothing twice. The body stays the same even if the `publish` of an event in it has ended by a time limit or
+ * signal.
  */
 export class Group {
   readonly attempts = new Attempts();
-  /** The events that their callers have given up. */
   readonly givenUp = new Set<Pending>();
   readonly #events: readonly Pending[];
   readonly #abort = new AbortController();
@@ -29,7 +29,10 @@ export class Group {
     await this.attempts.make({ send, request, signal, isRepeatable: true });
   }
 
-  /** Notes that the caller of `publish` gives up an event. The request is aborted when all events are given up. */
+  /**
+   * Notes that the `publish` of an event has ended by its time limit or signal. Aborts the request when that holds for
+   * all its events.
+   */
   giveUp(event: Pending): void {
     this.givenUp.add(event);
     if (this.givenUp.size === this.#events.length) this.#abort.abort();

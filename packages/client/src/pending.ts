@@ -35,7 +35,6 @@ export interface PendingParts {
 /** A call of `publish` that has not ended: its event is neither stored nor refused yet. */
 export class Pending {
   readonly topic: string;
-  /** Resolves when the event is stored. */
   readonly stored: Promise<void>;
   /** The event as JSON. It is empty until `write` is called. */
   text = '';
@@ -45,8 +44,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * `giveUp` is called if the time limit or the signal ends the publish. It returns what is known about the event. Like
-   * Deadline, throws for an aborted signal, and for a time limit that is not allowed.
+   * `giveUp` is called if the time limit or the signal ends the publish, and returns what is known about the event.
+   * Throws for an aborted signal, and for a time limit that is not allowed.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;

@@ -23,7 +23,7 @@ export interface Problem {
   detail: string;
   /** Further members, such as `index` and `field` of an event that was refused. */
   members: Record<string, unknown>;
-  /** How long the bus asks the caller to wait before the next attempt. Undefined if it does not ask. */
+  /** How long the bus asks the caller to wait before the next attempt. */
   retryAfterMs?: number | undefined;
 }
 
@@ -66,7 +66,7 @@ interface ConnectionFailure {
 export class ConnectionError extends RoutemasterError {
   /** False if another attempt would fail too, for example because the certificate is not trusted. */
   readonly isTransient: boolean;
-  /** False if the request cannot have reached the bus. */
+  /** True if the request may have reached the bus. */
   readonly mayBeDone: boolean;
 
   constructor(message: string, { isTransient, mayBeDone, cause }: ConnectionFailure) {
@@ -78,7 +78,7 @@ export class ConnectionError extends RoutemasterError {
 
 /** Thrown if a call has not succeeded within its time limit. `cause` is the last failed attempt, if there is one. */
 export class TimeLimitError extends RoutemasterError {
-  /** False if the bus has certainly not done the call. */
+  /** True if the bus may have done the call all the same. */
   readonly mayBeDone: boolean;
 
   constructor(timeoutMs: number, { mayBeDone, cause }: { mayBeDone: boolean; cause: unknown }) {
