@@ -30,15 +30,15 @@ local function buckets_of(call, state, client)
       bytes = math.max(state.now_us, (tonumber(bytes) or 0) - set_back_us),
     }
     state.buckets[client] = buckets
-    -- The clock was set back, so the buckets are stored even if nothing is taken from them. Otherwise an empty bucket
+    -- If the clock was set back, the buckets are stored even if nothing is taken from them. Otherwise an empty bucket
     -- would stay empty until the clock reaches the old time again.
     if set_back_us > 0 then state.changed[client] = buckets end
   end
   return buckets
 end
 
--- Returns true if a bucket is empty: the time until it is full is at least `burst_us`, the time in which an empty bucket
--- fills.
+-- Returns true if a bucket is empty: filling it takes at least `burst_us`, the time in which an empty bucket becomes
+-- full.
 local function is_bucket_empty(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end

@@ -37,8 +37,9 @@ local function remove_first(call, args, list, hash, field)
   return redis.call('HINCRBY', hash, field, -args.bytes)
 end
 
--- Returns the next entries of a list that has `left` bytes. If `left` is at most `max_bytes`, the entries need not be
--- measured, and a single command reads them, which takes Redis a third less time for 500 short entries.
+-- Returns the next entries of a list, which has `left` bytes in all. If all these bytes fit into the reply
+-- (`max_bytes`), one command reads the entries, and they are not measured. This takes Redis a third less time for 500
+-- short entries.
 local function next_entries(args, list, left)
   local max_entries = args.max_entries
   if left <= args.max_bytes then return redis.call('LRANGE', list, 0, max_entries - 1) end
@@ -66,7 +67,8 @@ return function(call, args)
       -- `outboxes:bytes`, new entries for it are no longer set aside, but sent from `outbox`.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
-      -- The stored sum of bytes is wrong: Redis was killed, and kept only the first writes of a script.
+      -- The list is empty, so the stored sum of its bytes is wrong. This happens if Redis was killed and kept only the
+      -- first writes of a script.
       redis.call('HSET', hash, field, 0)
     end
     ended = args.worker and outboxes.end_job(call, partition, args.worker, args.lease, args.lease_ms)

@@ -239,7 +239,7 @@ function delivery_log.add_drop(call, records, bid, token, about)
   ))
 end
 
--- Stores the collected records. Records of subscribers that no longer exist are left out.
+-- Stores the collected records, except those of subscribers that no longer exist.
 function delivery_log.write_drops(call, records)
   local tokens = {}
   for token, entries in pairs(records.by_token) do

@@ -119,8 +119,8 @@ local function read_single(source)
   end
 end
 
--- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The listing reads a
--- batch only when it comes to the time of its creation.
+-- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The batch itself is
+-- read later, and only if the page of the listing gets that far.
 function delivery_sources.add_singles(listing, sources, bids)
   local bounds, index = listing.bounds, listing.call.keys.batches_index()
   listing.sources = listing.sources + #bids

@@ -28,7 +28,6 @@ local MAX_SHOWN_ATTEMPTS = 3
 -- and need no command of their own.
 local SUBSCRIBERS_PER_EXISTS = 50
 
--- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
 local function queue_owners(listing, clients)
   if #clients > 0 then return clients end
   local gauge, tokens = redis.call('HGETALL', listing.call.keys.gauge_batches()), {}

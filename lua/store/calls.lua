@@ -9,7 +9,7 @@ for these events count as created at this time. No state outlives a call.
 ]]
 local calls = {}
 
--- Returns the text of an error. Depending on the version of Redis, the error is a text or a table.
+-- Depending on the version of Redis, an error is a text or a table.
 local function text_of(failure)
   return tostring(type(failure) == 'table' and failure.err or failure)
 end
@@ -76,7 +76,8 @@ function calls.read(...)
   return reply
 end
 
--- Returns true if an error says that the ACL forbids a command. Redis 7.0 does not write NOPERM.
+-- Returns true if an error says that the ACL forbids a command: by the code NOPERM or, in Redis 7.0, which does not
+-- write this code, by its text.
 function calls.is_forbidden(failure)
   local text = text_of(failure)
   return text:find('NOPERM', 1, true) ~= nil or text:find("The user executing the script can't ", 1, true) ~= nil

@@ -11,8 +11,7 @@ local function digit(number)
   return DIGITS:sub(number % 64 + 1, number % 64 + 1)
 end
 
--- Creates the state for the UIDs of one script call, all of which begin with `seed`. `count` is the number of UIDs made
--- so far.
+-- Creates the state for the UIDs of one script call, all of which begin with `seed`.
 function uids.begin(seed)
   return { seed = seed, count = 0 }
 end

@@ -80,7 +80,6 @@ async function isDeliveredLately(
   return taken === undefined || taken.length > 0;
 }
 
-/** Describes the deliveries to a subscriber when none of them fails now. */
 function progressOf({ events, health_points, last_attempted_at }: Subscription): string {
   if (health_points < 100)
     return ` after failures; ${events.queued === 0 ? 'nothing waits' : 'no delivery fails now'}`;

@@ -88,7 +88,6 @@ class Connection {
     this.#request.on('error', () => {});
   }
 
-  /** Resolves with undefined when the connection is open, or with a text that says why it failed. */
   async opened(timeoutMs: number): Promise<string | undefined> {
     const signal = AbortSignal.timeout(timeoutMs);
     try {

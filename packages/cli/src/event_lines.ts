@@ -13,7 +13,6 @@ const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
 const MAX_LINE_LENGTH = 5 * 1024 * 1024;
 
-/** Lines of a file, each with one event as JSON. */
 export interface Chunk {
   lines: string[];
   /** The number of each line in the file, from 1 on, for error messages. */
@@ -66,8 +65,8 @@ function decode(decoder: TextDecoder, piece?: Buffer | string): string {
 }
 
 /**
- * Throws Failure unless the line is one JSON object. Lines are joined by commas, so the bus would also accept two
- * events on one line (`{…},{…}`), or one event on two lines.
+ * Throws Failure unless the line is one JSON object. The bus cannot check this, because it gets the lines joined by
+ * commas: two events on one line (`{…},{…}`) or one event on two lines would be accepted.
  */
 function checkEvent(line: string, number: number): void {
   let value: unknown;
