@@ -17,8 +17,8 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /**
- * Returns a function that calls `act`, but at most once every `ms`. Calls in between do nothing. The first call of
- * `act` comes no earlier than `ms` after `sinceMs` (monotonic), which by default is now.
+ * Returns a function that calls `act` at most once every `ms`, and otherwise does nothing. The first call of `act`
+ * comes no earlier than `ms` after `sinceMs` (monotonic). By default `sinceMs` is now.
  */
 export function atMostEvery<Values extends unknown[]>(
   ms: number,
@@ -33,13 +33,12 @@ export function atMostEvery<Values extends unknown[]>(
   };
 }
 
-/** After work that took less than this (ms), `pauseAfter` does not pause. */
 const MIN_PAUSE_MS = 2;
 
 /**
- * Resolves after a pause as long as the work that began at `beganMs` (monotonic) has taken, but at most `maxMs`. So
- * repeated long work leaves time to others: half of it, unless the work takes longer than `maxMs`. After short work,
- * resolves at once.
+ * Pauses after work, for as long as the work has taken, but at most `maxMs`. So repeated work leaves up to half of the
+ * time to others. `beganMs` (monotonic) is when the work began. After less than MIN_PAUSE_MS of work, there is no
+ * pause.
  */
 export async function pauseAfter(beganMs: number, maxMs: number): Promise<void> {
   const pauseMs = Math.min(clock.monotonicMs() - beganMs, maxMs);

@@ -7,8 +7,8 @@ import { escapeOf } from './json.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
 /**
- * Matches root and viewer keys that people copied from an example, such as `your-key`. The beginning `a-` is not among
- * the patterns, because one random Base64 key in a thousand begins with `a-` or `a_`, in upper or lower case.
+ * Matches root and viewer keys that people copied from an example, such as `your-key`. `a-key` is not matched, because
+ * one random Base64 key in a thousand begins with `a-` or `a_`, in upper or lower case.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
@@ -19,7 +19,6 @@ const MAX_MISSPELT = 5;
 const PREFIX = 'ROUTEMASTER_';
 /** A variable without this prefix is still taken for a setting if it has at most so many typing mistakes. */
 const MAX_MISSPELT_IN_ALL = 2;
-/** Maximum characters of a wrong value that an error shows. */
 const MAX_SHOWN = 50;
 /** Matches everything before an `@`. This text may be a password, if a URL is in the wrong variable. */
 const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
@@ -59,7 +58,7 @@ function quoted(value: string): string {
   const text = JSON.stringify(
     shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN).join('')}…` : shown.join(''),
   );
-  // A match above U+FFFF has two UTF-16 units. Each unit is escaped by itself, as JSON requires.
+  // A character above U+FFFF has two UTF-16 units. JSON has an escape for each unit, and none for the whole character.
   return text.replace(UNSEEN, (match) => match.replace(/./gs, escapeOf));
 }
 

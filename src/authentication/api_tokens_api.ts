@@ -70,10 +70,12 @@ interface ApiTokensParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
-  /** `minTokenLength` is that of a new token that is a credential, because its client has no secret. */
+  /**
+   * A new client without a secret needs a token of at least `minTokenLength` characters, because the token is its
+   * credential.
+   */
   config: Pick<Config, 'minTokenLength'>;
   removeSubscriber: (token: string) => Promise<unknown>;
-  /** Lists the tokens of a client's joins. Each join is a subscriber with its own token. */
   joins: { tokens(client: string): Promise<string[]> };
   authentication: { credentials: Pick<Credentials, 'isReserved'> };
   dialect: ClientDialect;
@@ -191,9 +193,6 @@ function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
   return { ...(publish && { publish }), ...(subscribe && { subscribe }) };
 }
 
-/**
- * Throws bad_client if the API cannot change the client, because its token is in ROUTEMASTER_CLIENTS or is malformed.
- */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))
     throw new BusError('bad_client', 'ROUTEMASTER_CLIENTS sets this token; change it there and restart');

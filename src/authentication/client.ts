@@ -33,7 +33,6 @@ export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
 /** A client as a listing shows it. Times are in ms; null if they are not known. */
 type ListedClient = ReturnType<typeof listedClient>;
 
-/** The fields of a client's Redis hash that a listing reads. */
 const LISTED_FIELDS = ['publish', 'subscribe', 'ha1_sha256', 'created_at', 'secret_at', 'seen_at'] as const;
 
 type Rotated = { secret: string } | Exclude<Reply<'rotate_secret'>, 'ok'>;
@@ -78,9 +77,10 @@ export class Clients {
   }
 
   /**
-   * Registers a client without a secret, or gives an existing one this name and these scopes. Ends its subscriptions
-   * and joins, and pauses its triggers, if the scopes do not permit them. `ended` has the tokens of the ended joins.
-   * Returns `has_secret` and changes nothing if a client with a secret has the token.
+   * Registers a client without a secret, or gives an existing one this name and these scopes. Ends the client's
+   * subscriptions and joins, and pauses its triggers, if the new scopes do not permit them. `ended` has the tokens of
+   * the joins that were ended. Returns `has_secret`, and changes nothing, if the token belongs to a client with a
+   * secret.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const client = { token, name, scopes };
@@ -118,7 +118,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /** Returns all clients in Redis, unsorted. They are pairs, because making objects would take twice as long. */
+  /** Returns the token and name of all clients in Redis, unsorted. Pairs take half as long to make as objects. */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
     const scan = this.#control.scan((redis, keys, cursor) =>
@@ -188,10 +188,11 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // The order of these reads matters, because they are not in a MULTI: a full Redis refuses a MULTI even for reads.
-    // - The former secret is read after the present one, so a secret that is replaced in between is still found.
-    // - The name is read last, so a client that is removed in between has no name. With a name but no digests, it would
-    //   look like a client without a secret.
+    // These reads are not in a MULTI, because a full Redis refuses a MULTI even for reads. So the client can change
+    // between them, and their order matters.
+    // - The former secret is read after the present one. So a secret that is replaced in between is still found.
+    // - The name is read last. So a client that is removed in between has no name. If it had a name but no digests, its
+    //   token alone would be accepted, as for a client without a secret.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis
@@ -213,7 +214,6 @@ export class Clients {
 
 type Field = string | null;
 
-/** `values` are the values of LISTED_FIELDS in the Redis hash of the client. */
 function listedClient(token: string, name: string, values: readonly Field[]) {
   const hash = namedFields(LISTED_FIELDS, values);
   const ms = (text: string | undefined) => (text ? Number(text) : null);

@@ -9,8 +9,8 @@ import { readScopes, scopeList } from './scope.ts';
 const CLIENTS_PER_SCAN = 300;
 
 /**
- * The fields of a client that are copied from the control partition to each other partition. Scripts in the other
- * partitions check triggers against the copy.
+ * The fields of a client that are copied from the control partition to each other partition. Scripts there read the
+ * copy to check whether the client's scopes permit a trigger.
  */
 interface KnownClient {
   token: string;
@@ -76,8 +76,8 @@ export async function addCopy(control: Partition, other: Partition, token: strin
   const client = (await readKnown(control, [token])).get(token);
   if (!client) return false;
   await registerIn(other, client);
-  // If the client was removed meanwhile, its removal in `other` may have come before the copy was made. Then the copy
-  // must be removed again.
+  // If the client was removed meanwhile, its removal may have reached `other` before the copy was made. Without this
+  // check, the copy would stay.
   if ((await readKnown(control, [token])).has(token)) return true;
   await other.run('remove_client', { token });
   return false;

@@ -18,8 +18,7 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache reads the clock at each use. By default, it would keep each reading for a
-    // millisecond, and set a timer to drop it.
+    // With `ttlResolution: 0` the cache reads the clock at each use, and sets no timers to keep a reading for a while.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: () => clock.monotonicMs() } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }

@@ -5,7 +5,6 @@ import type { Input, Wording } from '../routing/route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client_token.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
-/** The rule for names and tokens of clients, in the words of error messages. */
 export const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
 const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
 
@@ -14,7 +13,10 @@ const patterns = z
   .max(MAX_PATTERNS, `must have at most ${MAX_PATTERNS} entries`)
   .optional();
 
-/** Returns the wording for a body with these fields. `example` is such a body, in the words of error messages. */
+/**
+ * Returns the texts of errors about a body that has the wrong form. `fields` are the fields that a body may have.
+ * `example` is a right body, as JSON.
+ */
 export const clientWording = (example: string, fields: readonly string[]): Wording => ({
   code: 'bad_client',
   whole: `send an object such as ${example}`,

@@ -68,9 +68,9 @@ export class Credentials {
   }
 
   /**
-   * True for `root` and `viewer`, and for their keys. No new client may have one of them as its token. `viewer` is
-   * reserved even while there is no viewer key. If a viewer key were set later, a client with the token `viewer` could
-   * not log in to the console.
+   * True for `root`, `viewer` and their keys, which no new client may have as its token. `viewer` is reserved even
+   * without a viewer key: if a viewer key were set later, a client with the token `viewer` could not log in to the
+   * console.
    */
   isReserved(text: string): boolean {
     return KEY_USERS.some((user) => user === text) || this.#holderOf(text) !== undefined;
@@ -142,7 +142,7 @@ export class Credentials {
 
 /**
  * Returns a digest by which a session notices that its credential has changed. For a client without a secret, the
- * digest is always the same.
+ * digest is always the same, because its credential is its token, which cannot change.
  */
 function sessionProofOf(digests: Pick<Digests, 'sha256'> | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);

@@ -4,7 +4,6 @@ import { BusError } from '../errors.ts';
 import { readParameters } from './auth_params.ts';
 import { type DigestAlgorithm, HASHES } from './digests.ts';
 
-/** The parameters of a client's answer to a Digest challenge. */
 export interface DigestAnswer {
   username: string;
   realm: string;

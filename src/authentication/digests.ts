@@ -23,8 +23,8 @@ export interface Digests {
 }
 
 /**
- * Returns the stored digests of a secret, or null for a client without a secret. A client with only one of the digests
- * counts as one with a secret. If it did not, its token alone would authenticate it.
+ * Returns the stored digests of a secret, or null for a client without a secret, whose token alone is accepted. So the
+ * result is not null if only one of the digests is missing: the client does have a secret.
  */
 export function digestsIn(sha256: string | null, md5: string | null): Digests | null {
   return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };

@@ -9,8 +9,8 @@ import { replies } from '../store/replies.ts';
 export const MAX_FAILURES = 100;
 const WINDOW_MS = 60_000;
 /**
- * Number of failure counters for each minute. The SHA-256 of an address selects its counter. The counters have 16 bits
- * each, and take up to 320 KB of Redis, because Redis keeps spare room behind a string that has grown.
+ * Number of failure counters for each minute. The SHA-256 of an address selects its counter. With 16 bits each, the
+ * counters have 128 KB. They take up to 320 KB of Redis's memory, because Redis reserves room for a growing string.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
@@ -62,7 +62,6 @@ export class FailedLogins {
     return known;
   }
 
-  /** Resolves with the count of all processes, or with 0 if Redis cannot count. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
       return await this.#control.command(async (redis, keys) => {

@@ -12,7 +12,10 @@ const KEY_BYTES = 32;
  */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
-/** An unknown nonce makes this process fetch the keys, at most once in this time: strangers can make up nonces. */
+/**
+ * An unknown nonce makes this process fetch the keys, but not within this time after the last fetch. Otherwise
+ * strangers could keep Redis busy with nonces that they made up.
+ */
 const MIN_REFRESH_MS = 100;
 
 export interface NonceKey {
@@ -71,7 +74,7 @@ export class NonceKeys {
     return this.#keys.find((each) => each.hour === hour && signed(each.key));
   }
 
-  /** Fetches the keys. Throws StorageUnavailable. */
+  /** Throws StorageUnavailable. */
   load(): Promise<void> {
     return this.#sharedLoad();
   }
@@ -94,8 +97,8 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A key that Redis has lost counts as replaced, because Redis has also forgotten the uses of the nonces that this
-    // key signed. Such a nonce could be used again.
+    // A key that Redis has lost counts as replaced. Redis has also forgotten which nonces of this key were used, so a
+    // recorded request with such a nonce could be sent again.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

@@ -4,7 +4,6 @@ import { clientQuota } from '../store/client_quota.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
  * Maximum time that a nonce may lie in the future. The time in a nonce is the issuing process's estimate of Redis's
@@ -19,21 +18,21 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 /** Maximum nonce uses in one script call. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 /**
- * Maximum turns of the event loop for which uses are gathered before a script call. Other Batchers wait only two turns.
- * A call for nonce uses is so short that few uses arrive while it runs, so a longer wait makes the calls larger: with
- * 64 connections, a call has some 55 uses after four turns, and 23 after two. This saves the web process 3 % of its CPU
- * and Redis 9 %, and answers do not come later.
+ * Maximum turns of the event loop for which uses are gathered before a script call. Other Batchers wait only two turns,
+ * but the script calls for nonce uses are so short that few uses arrive during a call. With 64 connections, a call has
+ * some 55 uses after four turns, and 23 after two. Four turns save the web process 3 % of its CPU and Redis 9 %, and
+ * answers do not come later.
  */
 const MAX_LOOP_TURNS = 4;
 
 /**
- * Bytes of Redis that one unit of a client's quota for nonces stands for. A nonce takes a unit for its first 512
- * requests (values of its counter `nc`), and another one for each 512 more.
+ * Bytes of Redis that are reckoned for a unit of a client's quota for nonces. A nonce costs a unit for its first 512
+ * requests (values of its counter `nc`), and one more unit for each further 512.
  */
 const NONCE_BYTES = 300;
 /**
- * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, the quota is smaller
- * (`#maxClientNonces`). Used units come back gradually, all of them within NONCE_USES_KEPT_MS.
+ * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, the maximum is lower
+ * (`#maxClientNonces`). The quota is refilled steadily: an empty one is full again after NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;
 

@@ -40,7 +40,7 @@ export class Nonces {
     if (!this.#keys.current()) await this.#keys.load();
   }
 
-  /** Returns a new nonce. Call `prepare` first. */
+  /** Call `prepare` first. */
   issue(): string {
     const key = this.#keys.current();
     if (!key) throw new Error('a nonce was wanted before there was a key');
@@ -70,8 +70,8 @@ export class Nonces {
 
   /**
    * Consumes a use of a fresh nonce: the nonce together with one value of the counter `nc`. `client` is a client's
-   * token, `root` or `viewer`. If the outcome is `replaced` or `expired` (see UseOutcome), fetches the keys and Redis's
-   * time again, so that new nonces are valid. Throws too_many_nonces and StorageUnavailable.
+   * token, `root` or `viewer`. If Redis answers `replaced` or `expired` (see UseOutcome), this process may have
+   * outdated keys or an outdated time, and fetches both again. Throws too_many_nonces and StorageUnavailable.
    */
   async consume(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);
@@ -87,7 +87,6 @@ export class Nonces {
     return outcome;
   }
 
-  /** Returns undefined if the signature of the nonce is wrong. */
   #verify(nonce: string): Issued | undefined {
     const known = this.#issued.get(nonce);
     if (known) return known;

@@ -13,9 +13,9 @@ const CLIENTS_PER_TURN = 200;
 
 /**
  * Gives clients and joins the names that appear in figures and logs.
- * - A client with a secret: its token, which is public. Tokens that the bus makes have no dot.
- * - A client without a secret: its name, a dot and 16 digits of an HMAC of its token, which is a credential. Guesses at
- *   the token cannot be tested without the key of the HMAC.
+ * - A client with a secret: its token, which is public. It has no dot, unlike the name of a client without a secret.
+ * - A client without a secret: its name, a dot and 16 digits of an HMAC of its token. The token is a credential, and
+ *   without the key of the HMAC nobody can test guesses at it.
  * - A join: `join:`, the name of the join, a colon and the public name of its client.
  */
 export class PublicNames {
@@ -28,9 +28,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
-   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. A client is named in the
-   * same way if it cannot be read, because another program has overwritten its key in Redis. Throws StorageUnavailable.
+   * Resolves with a function that returns the public name of each of these tokens. If no client has the token, the name
+   * is `unknown.` and 16 digits of the token's HMAC, because the token may be the credential of a removed client. The
+   * name has the same form if another program has overwritten the client's key in Redis. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -82,10 +82,10 @@ export class PublicNames {
   }
 
   /**
-   * Returns the `token` of the client or join that a caller names. Root and clients give a token, which is returned
-   * unchecked. So the route must refuse a client that gives another client's token. A viewer gives a public name, for
-   * which `tokens` is searched. The result is undefined if the name belongs to none of `tokens`, which may have a token
-   * twice. `priceInCalls` is what the search costs in the caller's rate limit.
+   * Returns the `token` of the client or join that a caller names. Root and clients name it by its token, which is
+   * returned unchecked: the route itself must refuse a client that gives another client's token. Viewers give a public
+   * name (see `tokenOf`). `token` is undefined if no client is found for this name. `tokens` may return a token twice.
+   * `priceInCalls` is what the search costs in the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
@@ -103,10 +103,11 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token that has this public name, or with undefined. A client with a secret is looked up by its
-   * token, which is its public name. A client without a secret is searched among `tokens`. The token of such a client
-   * is not accepted as a name, because viewers could then find out such tokens by guessing. For a join, only the client
-   * is searched, so the join need not exist.
+   * Resolves with the token that has this public name, or with undefined.
+   * - A client with a secret is looked up by its token, which is its public name.
+   * - A client without a secret is searched among `tokens`. Its token is not accepted as a name: otherwise viewers
+   *   could find out such tokens by guessing.
+   * - For a join, only its client is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

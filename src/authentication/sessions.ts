@@ -23,7 +23,6 @@ interface Stored {
   proof: string;
 }
 
-/** A valid session, as handlers see it: who is logged in to the console. */
 export interface Session {
   caller: Caller;
   /**
@@ -33,7 +32,10 @@ export interface Session {
   formToken: string;
 }
 
-/** The sessions of the console. A session's cookie contains an id of 192 random bits. Redis stores only its SHA-256. */
+/**
+ * The sessions of the console. A session's cookie contains an id of 192 random bits. Redis stores only the SHA-256 of
+ * the id.
+ */
 export class Sessions {
   readonly #control: Partition;
   readonly #credentials: Credentials;

@@ -1,6 +1,5 @@
 import type { Caller } from '../routing/caller.ts';
 
-/** Reasons why an authentication failed, for the log and the figures. */
 export type FailureReason =
   | 'unknown_scheme'
   | 'malformed'
@@ -11,7 +10,7 @@ export type FailureReason =
   | 'repeated_count';
 
 export type Refusal = {
-  /** The reason for the refusal. `stale` means that only the nonce is too old, which does not count as a failure. */
+  /** `stale` means that only the nonce is too old, which does not count as a failure. */
   reason: FailureReason | 'stale';
   /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;

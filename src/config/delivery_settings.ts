@@ -1,7 +1,6 @@
 import { secretSetting, setting } from './setting.ts';
 import { certificates, list, MAX_TIMER_MS, proxy, seconds, whole, yesNo } from './values.ts';
 
-/** Settings of the workers that deliver batches. */
 export const workers = {
   workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 1000), '2').help(
     'Threads of a worker process, about one a core. In compatibility mode, without the next one: deliveries under way.',
@@ -26,7 +25,6 @@ export const workers = {
   ),
 };
 
-/** Settings of how long a delivery may take, and of what follows if it fails. */
 export const deliveries = {
   deliveryTimeoutMs: setting('ROUTEMASTER_TIMEOUT', seconds(0.1, 3600), '20').help(
     'Seconds that a whole delivery may take.',
@@ -49,7 +47,6 @@ export const deliveries = {
   ),
 };
 
-/** Settings of callbacks: where deliveries may go, and how the connections are made. */
 export const callbacks = {
   callbackAllow: setting('ROUTEMASTER_CALLBACK_ALLOW', list, '').help(
     'Private addresses and CIDRs that callbacks may reach, also by plain http, separated by commas: `10.0.0.0/8`.',

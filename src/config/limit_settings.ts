@@ -1,7 +1,6 @@
 import { setting } from './setting.ts';
 import { bytes, seconds, whole } from './values.ts';
 
-/** Maximum rates of calls and publishes. */
 export const rates = {
   publishRate: setting('ROUTEMASTER_PUBLISH_RATE', whole(0, 1_000_000_000), '0').help(
     'Events a second that each client may publish, over all web processes; more is answered 429. 0: no limit.',
@@ -21,7 +20,6 @@ export const rates = {
   ),
 };
 
-/** Limits of what the bus keeps, and of what a client may send. */
 export const limits = {
   maxTopics: setting('ROUTEMASTER_MAX_TOPICS', whole(1, 1_000_000), '10000').help('Maximum topics.'),
   maxClientTopics: setting('ROUTEMASTER_MAX_CLIENT_TOPICS', whole(1, 1_000_000), '1000').help(

@@ -53,12 +53,11 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   return warnings;
 }
 
-/** True for a variable of the Ruby Routemaster that has no effect here. `rubyWarnings` warns of it. */
+/** True for a variable of the Ruby Routemaster that has no effect here. */
 export function isUnusedRubyVariable(variable: string): boolean {
   return variable in WITHOUT_USE;
 }
 
-/** Variables of the Ruby Routemaster that have another meaning here. */
 const OTHER_MEANING: Readonly<Record<string, string>> = {
   ROUTEMASTER_MAX_EVENT_DATA:
     'counts the bytes of `data` as JSON, and not as MessagePack: mostly more of them',

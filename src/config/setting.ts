@@ -1,6 +1,5 @@
 import type { z } from 'zod';
 
-/** A setting of the bus, which comes from an environment variable. */
 interface Setting<T> {
   variable: string;
   type: z.ZodType<T>;
@@ -16,7 +15,10 @@ export function setting<T>(variable: string, type: z.ZodType<T>, unset?: string)
   return { help: (help: string): Setting<T> => ({ variable, type, unset, isSecret: false, help }) };
 }
 
-/** Makes a setting whose value may hold a key, a token or a password, as a URL may. Use this one if in doubt. */
+/**
+ * Makes a setting whose value may hold a key, a token or a password, for example as a part of a URL. Use this one if in
+ * doubt.
+ */
 export function secretSetting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
   return { help: (help: string): Setting<T> => ({ variable, type, unset, isSecret: true, help }) };
 }

@@ -6,7 +6,6 @@ import { REMOVED } from '../ids.ts';
 /** Maximum delay of a timer in Node. A timer with a longer delay would end at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A number whose text matches `digits`. `what` names the kind of number in error messages. */
 const numberOf = (what: string, digits: RegExp, min: number, max: number) => {
   const rule = `must be ${what} from ${min} to ${max}`;
   return z.string().regex(digits, rule).transform(Number).pipe(z.number(rule).min(min, rule).max(max, rule));
@@ -25,7 +24,6 @@ export const yesNo = z
   .regex(/^(true|on|yes|1|false|off|no|0)$/i, 'must be yes or no')
   .transform((value) => /^(true|on|yes|1)$/i.test(value));
 
-/** A list with items separated by commas or spaces. */
 export const list = z.string().transform((value) => value.split(/[\s,]+/).filter((item) => item !== ''));
 
 const NO_COLON = /^[^:\s\p{Cc}]+$/u;

@@ -6,7 +6,7 @@ import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Call, Route } from '../routing/route.ts';
 import type { Refusal } from './fields.ts';
 
-/** The parts of a request for a page or form of the console that `ApiCalls` needs to call the API for the visitor. */
+/** What `ApiCalls` needs of a request for a page or form of the console, to call the API for the visitor. */
 export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & {
   caller: Caller | undefined;
   /** Present if the page is shown again because a form on it was refused. */
@@ -29,7 +29,6 @@ interface ApiInput {
   ending?: string;
 }
 
-/** An answer of the API is cut off after this many characters, if the call has the option `ending`. */
 const MAX_READ = 131_072;
 
 /** The rate limit of a visitor counts this many characters of API answers as one call. */
@@ -83,8 +82,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // The links of the console name a client or a subscriber in their query, but the API refuses this parameter from
-    // clients. So the parameter is left out if it names the calling client itself.
+    // Links of the console can have `client` or `subscriber` in their query, but the API refuses these parameters from
+    // clients. So a parameter that names the calling client itself is left out.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(

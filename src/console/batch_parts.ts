@@ -11,7 +11,7 @@ type Attempt = Delivery['attempts'][number];
 
 /**
  * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if it has one.
- * Such a batch is not sent by HTTP: the bus itself counts its events for the join, which succeeds or fails.
+ * The bus does not send the batch of a join by HTTP: it counts the events itself.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';
@@ -23,7 +23,7 @@ export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?:
   return attempt.status ?? html`<span class="none">${outcomeOf(attempt, join)}</span>`;
 }
 
-/** Returns a table of the attempts at a batch, newest first. `join` is the name of the batch's join, if it has one. */
+/** Returns a table of the attempts at a batch, newest first. */
 export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?: string): Html {
   return table<Attempt>(
     [

@@ -21,9 +21,9 @@ export interface BulkParts {
 }
 
 /**
- * The owner of all bulk operations on dead letters that root begins. All holders of the root key share these
- * operations, and viewers see them. A client owns its operations under its token. No token has a colon, so no client
- * can be this owner.
+ * The owner of all bulk operations on dead letters that root begins, which all holders of the root key share and
+ * viewers see. The bulk operations of a client have its token as their owner. No token has a colon, so no client can be
+ * the owner of root's operations.
  */
 const ROOT_OWNER = ':root';
 
@@ -47,8 +47,8 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // A refresh asks by its id for the bulk operation that the open page shows. If another one has replaced it,
-          // the page says so.
+          // A page refreshes itself with the `id` of the bulk operation that it shows. If another bulk operation has
+          // taken its place, the page says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&
@@ -85,7 +85,6 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
     deciding('cancel'),
   ];
 
-  /** Makes the route of a form that confirms or cancels a bulk operation. The form's field `id` names the operation. */
   function deciding(does: 'confirm' | 'cancel'): Route {
     return action(`${BULK_PATH}/${does}`, BOTH, {
       action: `dead_letters.bulk_${does}`,

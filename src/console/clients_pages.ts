@@ -80,7 +80,6 @@ function listing(api: ApiCalls): Route {
   });
 }
 
-/** The forms that change one client. */
 function forms(call: PageCall, client: ClientReport): Html {
   const { name, token } = client;
   const own = `${PATH}/${encodeURIComponent(token)}`;
@@ -113,7 +112,6 @@ function forms(call: PageCall, client: ClientReport): Html {
   )}`;
 }
 
-/** The routes of the forms that change one client. */
 function changes(api: ApiCalls): Route[] {
   return [
     action(`${PATH}/:token/limit`, ROOT, {
@@ -170,7 +168,7 @@ const NO_SECRET = html`<span class="none">none: the token is the credential</spa
 /** In a form field of topic patterns, this means no topic at all. No topic has this name. */
 const NO_TOPIC = '-';
 
-/** Returns the limits in a form as the API takes them. An empty field means any topic, so the API does not get it. */
+/** Returns the limits in a form as the API takes them. An empty field means any topic, and is left out. */
 function limitsIn(fields: AnyFields) {
   const patternsIn = (field: string) => {
     const list = wordsIn(fields[field]);

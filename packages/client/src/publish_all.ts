@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. The limit bounds memory. A
- * request takes up to 1,000 events, so enough others are waiting to fill the next requests.
+ * Maximum events that `publishAll` has read, but that are neither stored nor refused yet, to bound memory. The maximum
+ * is four times the 1,000 events of a request, so that full requests can follow each other without a wait.
  */
 const MAX_UNDER_WAY = 4000;
 
@@ -13,11 +13,10 @@ export interface PublishFailure {
 }
 
 /**
- * Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` reads no more events, except
- * an event that it is already waiting for.
+ * Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` reads at most one more
+ * event.
  */
 export class PublishAllError extends RoutemasterError {
-  /** The number of events that are stored. */
   readonly stored: number;
   /** The error that `events` threw, if reading them has failed too. */
   declare readonly readError?: unknown;
@@ -34,9 +33,9 @@ export class PublishAllError extends RoutemasterError {
   }
 
   /**
-   * The events that are not stored, in the order in which `publishAll` has read them. The error of the first of them is
-   * the `cause` of this PublishAllError. The list is behind a getter, because Node prints all fields of an error that
-   * nobody catches, and such a list took 2,600 lines.
+   * The events that are not stored, in the order in which `publishAll` has read them. The error of the first one is the
+   * `cause` of this PublishAllError. This is a getter and not a field, because Node prints all fields of an error that
+   * nobody catches: a list of failures took 2,600 lines.
    */
   get failures(): readonly PublishFailure[] {
     return this.#failures;

@@ -6,7 +6,10 @@ import type { Transport } from './transport.ts';
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
-/** A call of `flush`, which waits for all publishes with a number up to `last`. `left` of these have not ended yet. */
+/**
+ * A call of `flush`, which waits for the publishes with the numbers 1 to `last`. `left` is how many of these publishes
+ * have not ended yet.
+ */
 interface Flush {
   last: number;
   left: number;
@@ -53,7 +56,7 @@ export class Publisher {
     const [last, left] = [this.#published, this.#unsettled.size];
     if (left > 0) await new Promise<void>((done) => this.#flushes.add({ last, left, done }));
     // Callers first get time to handle the outcomes of their publishes. Otherwise a program that counts its failed
-    // publishes, and exits as soon as `close` resolves, would miss those of the last request.
+    // publishes, and exits as soon as `close` resolves, would not count the failures of the last request.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -63,8 +66,8 @@ export class Publisher {
   }
 
   #admit(): void {
-    // This check comes before the loop, because starting a loop over a long Set is slow after its first members have
-    // been removed.
+    // The loop makes this check too, but even starting a loop over a Set is slow if many of its first members were
+    // removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -81,7 +84,7 @@ export class Publisher {
     }
   }
 
-  /** Returns the queue of a topic. A queue exists only while events of its topic wait or are being sent. */
+  /** A queue exists only while events of its topic wait or are being sent. */
   #queueOf(name: string): TopicQueue {
     const known = this.#topics.get(name);
     if (known) return known;
@@ -127,8 +130,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // One aborted signal can end 100,000 publishes, each by a call of this function. The room that they leave in the
-    // buffer is filled once, after the last of these calls. Filling it in each call would take quadratic time.
+    // One aborted signal can end 100,000 publishes, with a call of this function for each. Refilling the buffer in
+    // every call would take quadratic time, so it is refilled once, after the last call.
     this.#startSoon();
     return progress;
   };

@@ -11,8 +11,8 @@ const MAX_BACKOFF_MS = 5000;
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum wait before an attempt. `Retry-After` may ask for a longer wait, but no call lasts this long. A timer of more
- * than 24 days would even end at once.
+ * Maximum wait before an attempt, even if `Retry-After` asks for a longer one. No call lasts as long as this. Without a
+ * maximum, a wait of more than 24 days would end at once, because Node has no longer timers.
  */
 const MAX_DELAY_MS = 3_600_000;
 
@@ -74,7 +74,6 @@ function isTransient(failure: Failure): boolean {
   return TRANSIENT.has(failure.status) && failure.code !== 'too_many_failures';
 }
 
-/** False if this failure shows that the bus has done nothing. */
 function mayBeDone(failure: Failure): boolean {
   if (failure instanceof ConnectionError) return failure.mayBeDone;
   return failure.status >= 500 && !NOTHING_DONE.has(failure.code);

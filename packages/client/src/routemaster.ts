@@ -28,7 +28,6 @@ export interface RoutemasterOptions {
   attemptTimeoutMs?: number | undefined;
 }
 
-/** The optional members of an event, and the options that every call takes. */
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**

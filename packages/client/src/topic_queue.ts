@@ -7,15 +7,15 @@ import type { Transport } from './transport.ts';
 /** Maximum events of a request. The bus accepts up to 10,000. */
 const EVENTS_PER_REQUEST = 1000;
 /**
- * Maximum delayed events of a request; the bus accepts no more. A request has either only delayed events or none.
- * Otherwise, when the client has reached its limit on delayed events, the bus would refuse the other events too.
+ * Maximum delayed events of a request; the bus accepts no more. A request with delayed events has no other events: when
+ * the client has reached its limit on delayed events, the bus would refuse the other events too.
  */
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * After a request has been refused because of one event, the next requests have fewer events (`#maxEvents`). Each
- * success multiplies the number of events by this factor, up to EVENTS_PER_REQUEST.
+ * Each success multiplies the maximum events of the next request (`#maxEvents`) by this factor, up to
+ * EVENTS_PER_REQUEST. `#maxEvents` is lower after a request has been refused because of one event.
  */
 const GROWTH = 1.25;
 
@@ -25,7 +25,6 @@ const GROWTH = 1.25;
  */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
-/** The events that the bus refused, and the error. The other events of the request go back to the queue. */
 interface Refusal {
   refused: readonly Pending[];
   error: unknown;
@@ -101,12 +100,12 @@ export class TopicQueue {
   }
 
   /**
-   * Decides which events of a refused request have failed. The others wait again.
-   * - If the error is not about one event, all events have failed.
-   * - If the error says which event is at fault, this event has failed.
-   * - If the error does not say which event is at fault, no event has failed yet. Each further request has half as many
-   *   events, until one is refused that has only the event at fault. Later requests grow slowly, by GROWTH, because
-   *   more bad events may follow.
+   * Returns the events of a refused request that have failed. Puts the other events back to the front of the queue.
+   * - The error is not about a single event: all events have failed.
+   * - The error says which event is at fault: this event has failed.
+   * - The error does not say which event is at fault: no event has failed yet. Each further request has half as many
+   *   events, until a request with only the event at fault is refused.
+   * Afterwards requests grow slowly (see GROWTH), because more bad events may follow.
    */
   #refused(events: readonly Pending[], error: unknown, givenUp: ReadonlySet<Pending>): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };

@@ -28,7 +28,6 @@ const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
 
 /** Sends requests by `fetch`, which keeps connections alive. */
 export class Transport {
-  /** The origin of the bus. `#base` is the whole URL of the bus, without a slash at its end. */
   readonly #origin: string;
   readonly #base: string;
   readonly #credentials: Credentials;
@@ -45,7 +44,8 @@ export class Transport {
     this.#credentials = credentials;
     if (!(attemptTimeoutMs > 0))
       throw new RangeError(`attemptTimeoutMs must be more than 0, not ${attemptTimeoutMs}`);
-    // No call lasts longer than MAX_TIMEOUT_MS. A timer of more than 24 days, such as Infinity, would end at once.
+    // A timer of more than 24 days, such as Infinity, would end at once. No call lasts longer than MAX_TIMEOUT_MS
+    // anyway.
     this.#attemptTimeoutMs = Math.min(attemptTimeoutMs, MAX_TIMEOUT_MS);
   }
 
@@ -62,8 +62,8 @@ export class Transport {
 
   /**
    * Returns the URL of a request. Throws ConnectionError if the URL is on another server, which would otherwise get the
-   * credentials. The path can come from an answer, whose header Link names the next page of a listing. With a path such
-   * as `@example.com/`, the host of the bus would become a user name, and example.com the host.
+   * credentials. The path of a listing's next page comes from an answer (header Link). A path such as `@example.com/`,
+   * put after the URL of the bus, would make example.com the host.
    */
   #urlOf({ path }: Request): URL {
     const url = URL.canParse(this.#base + path) ? new URL(this.#base + path) : undefined;
@@ -111,7 +111,8 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     const thrown = error instanceof TypeError ? error.cause : undefined;
-    // If a proxy refuses to connect, `fetch` wraps the error with the reason in one more error, a DOMException.
+    // If a proxy refuses to connect, the cause of the TypeError of `fetch` is a DOMException, whose own cause is the
+    // reason.
     const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;

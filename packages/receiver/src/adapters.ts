@@ -23,7 +23,6 @@ interface NodeResponse {
   writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
 }
 
-/** The parts of a Fastify instance that this package uses. */
 interface FastifyLike {
   removeAllContentTypeParsers(): void;
   addContentTypeParser(
@@ -74,7 +73,7 @@ function write(request: NodeRequest, response: NodeResponse, { status, headers, 
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-/** When there are this many chunks, they are joined to one, because each takes 400 bytes besides its content. */
+/** Number of chunks of a body that are joined to one, because each chunk takes 400 bytes besides its content. */
 const MAX_CHUNKS = 1000;
 
 class Arrived {
@@ -94,14 +93,13 @@ class Arrived {
   }
 }
 
-/** Resolves with the body, or with `cut` if the connection is closed before the end of the body. */
 async function bodyOf(
   request: NodeRequest,
   maxBytes: number,
 ): Promise<Uint8Array | 'too_large' | 'parsed' | 'cut'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
-  // Other code, such as a parser, has read the body, and its bytes are lost. `request.body` does not show this: Express
-  // 4 sets it to {} even if no parser has read anything.
+  // Other code, such as a parser, has read the body, and its bytes are lost. A check of `request.body` would not do:
+  // Express 4 sets it to {} even if no parser has read anything.
   if (request.readableEnded || request.readableDidRead) return 'parsed';
   return new Promise((resolve) => {
     const arrived = new Arrived();
@@ -136,8 +134,8 @@ export function fetchHandler(deliveries: Deliveries) {
 }
 
 /**
- * Returns a Fastify plugin that answers POST requests at the `prefix` with which it is registered. The program's own
- * routes get requests with other methods. If there are none, Fastify answers 404.
+ * Returns a Fastify plugin that answers POST requests at the `prefix` with which it is registered. Requests with other
+ * methods go to the program's own routes at this path. If the program has none, Fastify answers 404.
  */
 export function fastifyPlugin(deliveries: Deliveries) {
   return async (fastify: FastifyLike): Promise<void> => {

@@ -1,7 +1,7 @@
 /**
  * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
- * process dies before the confirmation, the claim ends, at once or after a time limit, so that the next attempt can be
- * handled.
+ * process dies before the confirmation, the claim ends (at once in MemoryStore, after a time limit in RedisStore), so
+ * that the next attempt can be handled.
  */
 export interface DeliveryStore {
   /**
@@ -44,7 +44,7 @@ export class MemoryStore implements DeliveryStore {
   readonly #max: number;
   /**
    * For each delivery, the time at which it was confirmed, or undefined while it is only claimed. Confirmed deliveries
-   * are in the order of these times.
+   * are in the order of these times, so that `confirm` can forget the oldest ones first.
    */
   readonly #deliveries = new Map<string, number | undefined>();
 

@@ -4,14 +4,12 @@ import type { Handler } from './receiver.ts';
 
 /**
  * Stores dirty URLs: those that have had an event since they were last handled. Each time that a URL is marked as
- * dirty, the mark gets a new number. By this number, `clean` notices that the URL was marked again meanwhile. The times
- * of events cannot serve as these numbers, because some publishers give times in whole seconds.
+ * dirty, the mark gets a new number. By this number, `clean` notices that the URL was marked again meanwhile. The time
+ * of an event could not serve as the number: two events of a URL can have the same time, because some publishers give
+ * times in whole seconds.
  */
 export interface DirtyStore {
-  /**
-   * Marks URLs as dirty. Each mark gets a new number, even if the URL is dirty already. `times` has the time of each
-   * URL's newest event.
-   */
+  /** Marks URLs as dirty, even if they are dirty already. `times` has the time of each URL's newest event. */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` URLs, each with the number of its last mark, in no particular order. */
   some(limit: number): Promise<[url: string, mark: number][]>;
@@ -38,7 +36,6 @@ export class DirtyMap {
     };
   }
 
-  /** Returns the number of URLs that are still to be handled. */
   count(): Promise<number> {
     return this.#store.count();
   }
@@ -97,9 +94,9 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The number of a mark is Redis's time in ms, with microseconds as the fraction. A counter for each URL would not do:
-// when the URL is cleaned, it would start again at 1. A slow sweep that still has an old number 1 would then clean the
-// mark of a later event.
+// The number of a mark is Redis's time in ms, with microseconds as the fraction. A counter for each URL would start
+// again at 1 after the URL was cleaned. A slow sweep that knows an older mark 1 could then clean the mark of a later
+// event.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000

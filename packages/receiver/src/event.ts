@@ -4,21 +4,18 @@ export interface ReceivedEvent<Data = unknown> {
   id: string;
   topic: string;
   type: 'create' | 'update' | 'delete' | 'noop';
-  /** The URL of the thing that the event is about. */
   url: string;
   /** The time of the event, in milliseconds since 1970. By default it is the time at which the event was published. */
   t: number;
-  /** The data that the publisher has sent with the event, if any. */
   data?: Data;
 }
 
-/** A delivery, which is one attempt to deliver a batch of events. */
+/** One attempt to deliver a batch of events. */
 export interface Delivery {
   /** The id of the batch, from the header `webhook-id`. It is the same at every attempt. */
   id: string;
   /** The number of this attempt, from 1. */
   attempt: number;
-  /** A notice of what the bus had to drop. Absent if there is nothing to report. */
   dropped?: DropNotice;
 }
 

@@ -14,7 +14,7 @@ export type { Delivery, DropNotice, ReceivedEvent } from './event.ts';
 export { MemoryNewestStore, type NewestStore, onlyNewest, RedisNewestStore } from './newest.ts';
 export { EventsFailed, type Handled, type Handler, type Handlers, type ReceiverOptions } from './receiver.ts';
 
-/** A receiver, with a method for each way to mount it in a server. All check, handle and answer deliveries alike. */
+/** A receiver of deliveries, with a method for each way to mount it in a server. */
 export interface Receiver {
   /**
    * A handler for `app.post(path, receiver.express())`. This line must come before `express.json()`, because signatures
@@ -36,8 +36,8 @@ export interface Receiver {
 export function createReceiver<Topics = Record<string, unknown>>(
   options: ReceiverOptions<NoInfer<Topics>>,
 ): Receiver {
-  // The handlers expect data of the types in `Topics`, but nothing checks the data of received events. So the types
-  // differ, and the cast is needed.
+  // The cast is needed because the handlers expect data of the types in `Topics`, but nothing checks that received
+  // events have data of these types.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
   // Compilers accept `createServer(receiver.node)`, without the parentheses of `node()`. The server would then call

@@ -11,9 +11,9 @@ export interface NewestStore {
 }
 
 /**
- * Returns a handler that passes on to `handler` only the newest event of each URL in a delivery. This event is not
- * passed on if an event of the URL with the same or a later time was handled before. If `handler` fails for an event,
- * the event is passed on again when the bus repeats the delivery.
+ * Returns a handler that passes on to `handler` only the newest event of each URL in a delivery, and only if this event
+ * is newer than all events of the URL that were handled before. If `handler` fails for an event, the event is passed on
+ * again when the bus repeats the delivery.
  */
 export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
   return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {

@@ -4,8 +4,8 @@ import { areEqual, signatureCheck } from './signature.ts';
 
 /**
  * Handles the events of one topic in a delivery, in their order. If any handler throws, or returns ids of events that
- * failed, the bus repeats the whole delivery. A handler that is wrapped in `onlyNewest` then gets no event that it has
- * already handled.
+ * failed, the bus repeats the whole delivery. A handler that is wrapped in `onlyNewest` does not get again the events
+ * that it has handled.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],
@@ -78,7 +78,7 @@ export interface Answer {
   body: string;
 }
 
-/** All options. The type makes the compiler refuse a list that lacks one of them. */
+/** All options. The type makes the compiler refuse this list if an option is missing. */
 const OPTIONS: Record<keyof ReceiverOptions, true> = {
   uuid: true,
   signingSecret: true,
@@ -162,7 +162,7 @@ export class Deliveries {
     return this.#handle(deliveryOf(id, headers), events);
   }
 
-  /** Reports a delivery without proof that it is from the bus. Returns the answer to it. */
+  /** Reports a delivery without proof that it is from the bus, and returns the answer 401. */
   #refuseUnproven(reason: string, headers?: Record<string, string>): Answer {
     const { onRefused } = this.#options;
     if (onRefused) safely(() => onRefused(reason), 'onRefused');
@@ -211,7 +211,8 @@ export class Deliveries {
     if (bustCache) await bustCache([...new Set(events.map(({ url }) => url))]);
     for (const [topic, its] of byTopic(events, on)) {
       const handled = await on[topic]?.(its, delivery);
-      // In JavaScript, handlers may return anything, such as the result of `Promise.all`.
+      // `failed` can be undefined even if `handled` is not: in JavaScript, handlers may return anything, such as the
+      // array of `Promise.all`.
       const failed: readonly string[] | undefined = handled?.failed;
       if (failed && failed.length > 0) throw new EventsFailed(topic, failed);
     }
@@ -278,7 +279,6 @@ function eventsIn(
   return undefined;
 }
 
-/** Groups the events by topic. Events of topics that have no handler are grouped under `*`. */
 function byTopic(
   events: readonly ReceivedEvent[],
   on: Record<string, Handler | undefined>,

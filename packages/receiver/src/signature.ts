@@ -32,17 +32,13 @@ type Check = (signature: Buffer) => boolean;
 
 interface Verifier {
   version: string;
-  /**
-   * Returns a check for signatures of `content`. With a secret the content is hashed once, and with a public key once
-   * for each signature.
-   */
   checkOf: (content: Buffer) => Check;
 }
 
 /**
  * Returns a function that checks whether a delivery is signed with any of `secrets`. The function returns why the
- * delivery is refused, or undefined if it is genuine. A secret is symmetric (Base64, after `whsec_` or alone) or an
- * ed25519 public key (`whpk_…`). Throws TypeError if a secret is malformed.
+ * delivery is refused, or undefined if it is genuine. A secret is symmetric (Base64, with or without `whsec_` before
+ * it) or an ed25519 public key (`whpk_…`). Throws TypeError if a secret is malformed.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
@@ -66,7 +62,6 @@ export function signatureCheck(secrets: readonly string[], toleranceSeconds: num
   };
 }
 
-/** Returns a list with the signature in `text`, such as `v1,K5oZ…`. The list is empty if `text` has another version. */
 function signatureIn(text: string, version: string): Buffer[] {
   const [itsVersion, base64] = text.split(',', 2);
   return itsVersion === version && base64 !== undefined ? [Buffer.from(base64, 'base64')] : [];
