@@ -13,7 +13,7 @@ export interface DigestAnswer {
   algorithm: string;
   nc: string;
   cnonce: string;
-  /** The proof of the secret, in lower-case hex. */
+  /** In lower-case hex. */
   response: string;
 }
 

@@ -30,8 +30,8 @@ export class FailedLogins {
   #isReported = false;
 
   /**
-   * `max` is the limit of failures per address and minute. Failures over the limit are counted only in this process.
-   * `log` gets one warning if Redis refuses the commands for counting.
+   * `max` is the limit of failures per address and minute. Failures over the limit are counted only in this process,
+   * without a call to Redis. `log` gets one warning if Redis refuses the commands for counting.
    */
   constructor(control: Partition, max: number, log: Log) {
     this.#control = control;

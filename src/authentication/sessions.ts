@@ -81,7 +81,7 @@ export class Sessions {
         Promise.all([
           redis.unlink(keys.session(digestOf(id))),
           // If the session stayed in this set, it would count among MAX_SESSIONS, and later logins would end valid
-          // ones.
+          // sessions.
           redis.zrem(keys.sessions(token ?? role), digestOf(id)),
         ]),
       );

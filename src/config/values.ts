@@ -62,8 +62,8 @@ export const certificates = z.string().transform((value, { issues }) => {
 });
 
 /**
- * Returns the PEM certificates in the value, or in the file that it names. Throws if one is bad, because TLS would
- * ignore it.
+ * Returns the PEM certificates in the value, or in the file that it names. Throws if a certificate is bad, because TLS
+ * would ignore it.
  */
 function readCertificates(value: string): string {
   const pem = value.includes('-----BEGIN') ? value : readFileSync(value, 'utf8');

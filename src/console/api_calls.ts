@@ -19,7 +19,7 @@ interface ApiInput {
   body?: unknown;
   /** The body of a call that takes text. */
   text?: string;
-  /** Returns what the page needs of each entry of a listing. The rest, which may be long, is dropped. */
+  /** Returns what the page needs of an entry of a listing. The rest of the entry, which may be long, is dropped. */
   keep?: (entry: never) => unknown;
   /**
    * Set for a call whose answer ends with a list of events. Such an answer can have hundreds of megabytes, so it is cut

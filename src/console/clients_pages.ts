@@ -129,7 +129,7 @@ function changes(api: ApiCalls): Route[] {
       params: TOKEN,
       async act(call) {
         // Reloading the page with the new secret sends this form again, with the same `secret_at`, which the API then
-        // refuses as outdated. Otherwise a second new secret would end the one that the client still uses.
+        // refuses as outdated. Otherwise a second new secret would end the secret that the client still uses.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';
