@@ -44,7 +44,7 @@ export class PublishAllError extends RoutemasterError {
 
 /**
  * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. If an
- * event fails or `events` throws, reads no more events, and waits until the events that were read are stored or
+ * event fails or `events` throws, reads at most one more event, and waits until the events that were read are stored or
  * refused. Then throws a PublishAllError or, if no event has failed, the error of `events`.
  */
 export async function publishAll<Event>(

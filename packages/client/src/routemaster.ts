@@ -68,8 +68,8 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   /**
    * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Reads no more events while 4,000 are
    * neither stored nor refused. Resolves with the number of events when all are stored. If an event fails or `events`
-   * throws, reads no more events, and waits until the events that were read are stored or refused. Then rejects with a
-   * PublishAllError or, if no event has failed, with the error of `events`.
+   * throws, reads at most one more event, and waits until the events that were read are stored or refused. Then rejects
+   * with a PublishAllError or, if no event has failed, with the error of `events`.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,
