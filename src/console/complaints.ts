@@ -8,14 +8,14 @@ import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
 /**
- * After this many missing samples, the overview says that no worker has spoken. Workers store a sample every ten
- * seconds.
+ * If workers have stored no sample of their figures for this many samples (one every ten seconds), the overview
+ * complains.
  */
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
 
-/** The state of the bus, from which the overview page derives its complaints: what is wrong, and what to do. */
+/** The state of the bus, from which the overview page derives its complaints. */
 export interface State {
   /**
    * The newest figures of the whole bus or, if a client looks at the page, of the client's subscriber. A client's
@@ -26,7 +26,7 @@ export interface State {
   ageMs: number | undefined;
   /** The memory of the fullest Redis. */
   memory: Memory;
-  /** The partitions that cannot be reached. */
+  /** The number of replicas of the Redis that has the fewest, and the number below which publishes are refused. */
   missing: readonly Partition[];
   /** The Redis with the fewest replicas has `fewest`. A publish waits for `min` replicas. */
   replicas?: { fewest: number; min: number };
@@ -43,7 +43,6 @@ type SeenFigures = Pick<
 
 export interface Complaint {
   text: string;
-  /** What the reader should do, or which page to look at. */
   advice: Content;
 }
 
@@ -86,7 +85,8 @@ function ofBus({ ageMs, memory, missing, replicas, processes, client }: State): 
 }
 
 /**
- * Says what to do if workers store no samples. `workers` is the number of worker processes that are connected to Redis.
+ * Says what to do if no figures arrive from workers. `workers` is the number of worker processes that are connected to
+ * Redis.
  */
 function ofSilence(workers: number, advise: (advice: string) => string): string {
   if (workers === 0)

@@ -9,7 +9,6 @@ import { linkToSubscriber } from './links.ts';
 import { listingPage } from './listing_page.ts';
 import { type Columns, choices, pathWith } from './parts.ts';
 
-/** The states by which the list can be filtered, with the texts of their links. */
 const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
 
 /** A page that lists batches with their states. */

@@ -10,7 +10,8 @@ const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**
  * Returns a shell command that POSTs the events of a batch as the bus does, and a note for its user. The command
- * contains no secret: it is not signed, and takes the `uuid` from a shell variable.
+ * contains no secret: it has no signature, and takes the user name (the subscription's `uuid`) from a shell
+ * variable.
  */
 export function curlOfDelivery(
   { id, attempt_count, event_count, events = [] }: WholeDelivery,

@@ -18,7 +18,6 @@ export const PATH = '/console/deliveries';
 
 const ID = pathParameter('id', 'delivery_not_found', 'batch');
 
-/** The colour of each state of a batch: good, a warning, or bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   open: 'good',
   ready: 'good',
@@ -73,7 +72,10 @@ export function deliveryPage(api: ApiCalls): Route[] {
     }),
   ];
 
-  /** Resolves with a batch's subscriber; undefined if it is a join or cannot be read, or if the events are gone. */
+  /**
+   * Resolves with the subscriber of a batch. Undefined for a batch of a join or without events, for which the page
+   * shows no curl command, or if the subscriber cannot be read.
+   */
   async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;
     const asked = { params: { token: subscriber } };

@@ -5,7 +5,7 @@ import { escapeOf, isDeep, parseJson } from '../json.ts';
 /** The fields of a form. A field that occurs several times is a list. */
 export type AnyFields = Record<string, string | string[] | undefined>;
 
-/** A form that was refused. It was sent to `path`. `from` is the path and query of the page that has the form. */
+/** A refused form. `path` is the path to which it was sent, and `from` the path and query of the page with the form. */
 export interface Refusal {
   path: string;
   from: string;

@@ -5,8 +5,8 @@ import type { Refusal } from './fields.ts';
 import { type Page, withoutLists } from './layout.ts';
 
 /**
- * Makes the fields of the form that is sent to `action`. The fields have the values that the page gives them. If this
- * form was refused, they have what was typed instead, and the wrong field is shown as wrong.
+ * Makes the fields of the form that is sent to `action`, with the values that the page gives them. If this form was
+ * refused, the fields contain what the person typed, and the wrong field is marked.
  */
 export class FormFields {
   readonly #refusal: Refusal | undefined;
@@ -16,12 +16,10 @@ export class FormFields {
     this.#refusal = refusal?.path === action ? refusal : undefined;
   }
 
-  /** Returns the attributes of an `<input>` that name it and give it its value. */
   input(name: string, value?: string | number): Html {
     return html`name="${name}" value="${this.#typed(name)[0] ?? value}"${this.#mark(name)}`;
   }
 
-  /** Returns the attributes of an `<input>` that is a checkbox. */
   checkbox(name: string, value: string, isChecked = false): Html {
     const isOn = this.#refusal ? this.#typed(name).includes(value) : isChecked;
     return html`type="checkbox" name="${name}" value="${value}"${isOn && html` checked`}`;
@@ -56,7 +54,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
     const named = this.#refusal?.error.members.field;
     if (!this.#refusal || named === undefined) return undefined;
     const [wrong = ''] = String(named).split('.');
-    // An error in the JSON of a text area names a part of the JSON instead of a form field.
+    // If the error names no form field, it names a part of the JSON in a text area, so the text area is marked as
+    // wrong.
     const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
     if (wrong !== name && !isInside) return undefined;
     this.#isMarked = true;
@@ -65,8 +64,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
 }
 
 /**
- * Returns the page of a refused form, with the error. If no form shows the error, it is at the top of the page, outside
- * the parts that are refreshed.
+ * Returns the page to which a refused form belongs, with the error. If the page's body does not show the error, adds it
+ * at the top, where no refresh of a part of the page removes it.
  */
 export function withRefusal(page: Page, { error }: Refusal): Page {
   const body = html`${page.body}`;

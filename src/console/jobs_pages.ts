@@ -12,7 +12,6 @@ const PATH = '/console/jobs';
 
 const JOB = pathParameter('id', 'job_not_found', 'job');
 
-/** The states by which the list can be filtered, with the texts of their links. */
 const CHOICES = {
   '': 'All jobs',
   pending: 'Held by a worker',

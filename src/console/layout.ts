@@ -48,7 +48,6 @@ interface Entry {
   notFoundCode?: ErrorCode;
 }
 
-/** The entries of the navigation, with the roles that may see their pages. */
 const NAVIGATION: readonly Entry[] = [
   { path: '/console', name: 'Overview', roles: ALL },
   { path: '/console/subscribers', name: 'Subscribers', roles: ALL, notFoundCode: 'subscriber_not_found' },
@@ -121,8 +120,8 @@ export function answerError(error: BusError, call: FailedCall): Answer {
 }
 
 /**
- * Returns the text of an error page: normally the message of the error. But the message of StorageUnavailable tells
- * programs how to repeat a publish. So a request that changes nothing (not a POST) gets a different text.
+ * Returns the text of an error page, usually the error's message. But the message of StorageUnavailable tells programs
+ * how to repeat a publish. A person who only opened a page gets a text about the page instead.
  */
 function errorText(error: BusError, { method }: FailedCall): string {
   if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
@@ -192,14 +191,14 @@ function header({ caller, formToken }: Visitor, { current }: Page): Html {
 <button class="quiet">Log out</button></form></header>`;
 }
 
-/** Returns the hidden field with the form token, which every form needs. */
+/** Returns the hidden field with the form token. */
 export function tokenField(formToken: string): Html {
   return commonField('form_token', formToken);
 }
 
 /**
- * Returns a hidden field that `typed.js` ignores. `typed.js` tells forms with the same action apart by their other
- * hidden fields.
+ * Returns a hidden field that does not tell one form from another. `typed.js` keeps typed text over a new login, and
+ * finds the form again by its action and its other hidden fields.
  */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;

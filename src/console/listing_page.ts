@@ -24,7 +24,6 @@ interface Shown<T> {
   /** The content above the table: the heading and, for example, a filter. By default it is only the title. */
   above?: Content;
   columns: Columns<T>;
-  /** Shown instead of the table if there are no entries. */
   empty: Content;
   /** A remark on the entries, which is refreshed with them. */
   remark?: Content;

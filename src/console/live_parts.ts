@@ -13,9 +13,8 @@ const MAX_SHARED = 100;
 
 /**
  * Shares the answers to refreshes among the browser tabs that show the same page to the same caller, so each answer is
- * made only once. The tabs can belong to different login sessions, and each session has a form token of its own. So the
- * forms in a shared answer have no form token, and `console.js` fills it in. The session of each request is still
- * checked.
+ * made only once. A shared answer contains no form token, because each login session has its own: `console.js` fills it
+ * in. The session of each request is still checked.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -39,7 +38,6 @@ export class LiveParts {
     };
   }
 
-  /** Waits until a form has been handled. Then discards the answers that tabs share, which may now be outdated. */
   async #after<T>(done: Promise<T>): Promise<T> {
     try {
       return await done;

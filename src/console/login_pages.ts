@@ -70,8 +70,8 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
   ];
 
   /**
-   * Returns the path of the page to show after a login. The overview replaces a path outside the console, so that a
-   * link to the login page cannot lead a person to another site.
+   * Returns the path of the page to show after a login. For a path outside the console, returns the overview's path, so
+   * that a link to the login page cannot lead a person to another site.
    */
   function ownPath(to = ''): string {
     const url = to.length > MAX_PATH ? null : parseUrl(to, 'https://console');

@@ -54,7 +54,6 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
   ];
 }
 
-/** What the overview shows. `processes` is undefined if Redis does not let the bus count them. */
 interface Shown extends State {
   processes: ProcessCounts | undefined;
 }
@@ -141,7 +140,6 @@ ${!processes && client === undefined && html`<p class="hint">${UNCOUNTED}</p>`}
 <p class="hint">${ageMs !== undefined && client === undefined && html`As of ${past(ageMs)}; sampled every ten seconds.`}</p>`;
 }
 
-/** Says why the processes are not counted, and what to do. */
 const UNCOUNTED =
   'Redis does not let the bus count its processes: its user lacks PUBSUB. docs/operating.md has the ACL that the bus needs.';
 
@@ -155,7 +153,6 @@ function memoryShown({ used, max, lowMark, highMark }: Memory): Content {
   return html`${text} <meter min="0" max="${max}" low="${lowMark}" high="${highMark}" optimum="0" value="${used}" aria-label="Memory used">${text}</meter>`;
 }
 
-/** Says above which memory size the bus drops data, and at which size it stops. */
 function marksOf({ lowMark, highMark }: Memory): string {
   return `When memory is above ${bytes(highMark)}, publishes are refused and the oldest batches are dropped, until it is down to ${bytes(lowMark)}.`;
 }

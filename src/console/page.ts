@@ -36,7 +36,6 @@ const ANY_FIELDS: Input<AnyFields> = {
 };
 
 interface ActionRow<R extends Role, Params, Fields> {
-  /** The name of the action in the audit. */
   action?: Action;
   params?: Input<Params>;
   /** The schema of the fields. Without it, fields are checked where they are used. */

@@ -38,8 +38,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path of the page to show after a form: the list at `path`. If the form was on that list, keeps the list's
- * query, which has its filter and page.
+ * Returns the path of the page to show after a form: the list at `path`. If the form was sent from that list, the list
+ * keeps its filter and its page.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');
@@ -87,8 +87,8 @@ interface FormOptions {
   does: string;
   isDangerous?: boolean;
   /**
-   * What the form has besides its button. If it has visible fields, this is a function that makes them with the given
-   * `FormFields`, and `form` shows the error of a refused form above them.
+   * The content above the button. Visible fields must be made by a function, with the `FormFields` that it gets. Only
+   * then does `form` show the error above them if the form was refused.
    */
   content?: Content | ((fields: FormFields) => Content);
 }
@@ -112,15 +112,18 @@ export function optionsOf(values: readonly string[], none: string, chosen = ''):
   )}`;
 }
 
-/** Returns a hidden field with a digest of the values that a form shows, for `checkUnchanged`. */
+/**
+ * Returns a hidden field with a digest of the values that a form shows. `checkUnchanged` compares the digest when the
+ * form is sent.
+ */
 export function wasField(values: unknown): Html {
   return commonField('was', digestOf(values));
 }
 
 /**
- * Throws if the values have changed since the form was shown, because the form would undo what somebody else has
- * changed. The form must have a `wasField`. `what` completes the error's text, which is shown at the form field
- * `field`.
+ * Throws if the values have changed since the form was shown, so that the form does not overwrite another person's
+ * change. Checks nothing if the form has no `wasField`. The error says `somebody has changed` and `what`, and is shown
+ * at the form field `field`.
  */
 export function checkUnchanged(
   { was }: AnyFields,

@@ -5,10 +5,8 @@ import { bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { choices, pathWith } from './parts.ts';
 
-/** The ranges of time that a reader can choose. */
 const RANGE_NAMES = { '1h': 'One hour', '24h': 'One day', '48h': 'Two days' } as const;
 
-/** Functions that write values for people, by the unit of the values. */
 const WRITTEN: Record<string, (value: number) => string> = {
   'events/s': (value) => `${number(value)}/s`,
   events: (value) => count(value, 'event'),
@@ -18,8 +16,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * The present value of a plot is the newest known one among this many of the last values. The very last value is null
- * until it is sampled. Values further back are too old to count as present.
+ * A plot's caption shows, as the present value, the newest one among this many last values that is not null. The very
+ * last value is null until it is sampled.
  */
 const LATEST = 3;
 

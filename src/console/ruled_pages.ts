@@ -31,7 +31,6 @@ type What = 'trigger' | 'join';
 export interface Ruled<Listed, Whole> {
   what: What;
   title: string;
-  /** Rules that the form for a new trigger or join shows at first. */
   example: object;
   columns(nowMs: number): Column<Listed>[];
   /** Returns the part of an entry that `columns` needs. Absent if `columns` needs all of it. */
@@ -50,7 +49,6 @@ export interface Ruled<Listed, Whole> {
    * join.
    */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
-  /** Says what the removal of a trigger or join does. */
   warning(one: Whole): string;
 }
 
@@ -62,9 +60,8 @@ export function pathOf(what: What, name: string, client: string | null | undefin
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
 
 /**
- * Returns the query that names the client of a trigger or join to the API. Also tells the audit the name and the
- * client. Only root's form can name another client. For the form of a client, ApiCalls leaves the query out, because
- * the API refuses it from clients.
+ * Returns the query that tells the API which client owns a trigger or join, and tells the audit the name and the
+ * client. The query matters only in root's forms: from a client, the API refuses it, so ApiCalls leaves it out.
  */
 export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');
@@ -176,7 +173,6 @@ function change<Listed, Whole>(api: ApiCalls, { what, rulesOf }: Ruled<Listed, W
   }
 }
 
-/** The route of the form that removes a trigger or join. */
 function removal(api: ApiCalls, what: What): Route {
   return action(`/console/${what}s/:name/remove`, BOTH, {
     action: `${what}.delete`,

@@ -23,7 +23,7 @@ export function testForm(api: ApiCalls, call: PageCall, { subscriber }: Subscrib
   return form(call, { action: `${subscriberPath(subscriber)}/test`, does: 'Send a test event' });
 }
 
-/** A form that removes the subscriber. Its warning says what else is deleted. */
+/** A form that removes the subscriber. */
 export function removalForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
   if (!api.allows('DELETE /subscribers/:token', call)) return undefined;
   const { subscriber, events, dead_letters } = report;
@@ -62,7 +62,6 @@ export function subscriberChanges(api: ApiCalls): Route[] {
     }),
   ];
 
-  /** Makes the route of a form that pauses or resumes a subscriber. */
   function pauseOr(does: 'pause' | 'resume'): Route {
     return action(`${PATH}/:token/${does}`, BOTH, {
       action: `subscriber.${does}`,

@@ -17,7 +17,6 @@ import { details, dropNotice, figures, TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 import { subscriptionChange, subscriptionForm } from './subscription_form.ts';
 
-/** Number of newest batches on the page of a subscriber. */
 const SHOWN_DELIVERIES = '10';
 
 const SHOWN_RETRYING = '5';

@@ -10,7 +10,6 @@ import { FIRST_PAGE, listingPage } from './listing_page.ts';
 import { type Column, choices, hidden, pathWith } from './parts.ts';
 
 export const PATH = '/console/subscribers';
-/** The order of the list until a person chooses another. */
 const FIRST_SORT: Sort = 'queued';
 
 const STATES = {

@@ -44,8 +44,8 @@ function settingsOf(report: SubscriberReport) {
 }
 
 /**
- * Makes the route of the form. The form does not show the `uuid`. The route sends the present one, because the API
- * empties a `uuid` that is left out.
+ * Makes the route that handles the form of `subscriptionForm`. The form does not show the subscription's `uuid`. The
+ * route reads it and sends it along, because the API empties a `uuid` that is left out.
  */
 export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {

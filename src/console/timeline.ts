@@ -12,7 +12,6 @@ const MIN_LENGTH = 8;
 
 type Tone = 'good' | 'bad' | 'dim';
 
-/** Something that happened to a batch. */
 interface Step {
   atMs: number;
   tone: Tone;

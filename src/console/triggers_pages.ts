@@ -67,7 +67,6 @@ export function triggersPages(api: ApiCalls): Route[] {
     pauseOr('resume'),
   ];
 
-  /** Makes the route of a form that pauses or resumes a trigger. */
   function pauseOr(does: 'pause' | 'resume'): Route {
     return action(`${PATH}/:name/${does}`, BOTH, {
       action: 'trigger.put',
@@ -87,7 +86,6 @@ export function triggersPages(api: ApiCalls): Route[] {
   }
 }
 
-/** Returns what a client can change of a trigger. */
 function rulesOf({ topic, event, schedule, start, end, offset, catch_up, paused }: Trigger): object {
   return { topic, event, schedule, start, end, offset, catch_up, paused };
 }

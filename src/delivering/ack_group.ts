@@ -25,9 +25,9 @@ export class AckGroup {
   }
 
   /**
-   * Returns in how many ms the collected jobs must be acknowledged, or undefined if there are none. If they are at
-   * least half of the jobs that the workers have (`held`), the result is 0. Otherwise, it is the time until the oldest
-   * has waited MAX_WAIT_MS.
+   * Returns after how many ms the collected jobs must be acknowledged, or undefined if there are none. They must be
+   * acknowledged at once (0) if they are at least half of the jobs that the workers hold (`held`), and otherwise when
+   * the oldest has waited MAX_WAIT_MS.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

@@ -17,11 +17,11 @@ export interface Acquired {
 }
 
 /**
- * The first item of the script's reply, decoded. `readyJobs` is the number of jobs that are still ready, and `atMs` the
- * time by Redis's clock. `acks` has three numbers for each finished job (see lua/delivering/acquire.lua). `subscribers`
- * has two items for each subscriber: its token and its values.
+ * The first item of the script's reply, decoded. `atMs` is the time by Redis's clock. `acks` has three numbers for each
+ * finished job (see lua/delivering/acquire.lua), and `subscribers` two items for each subscriber: its token and its
+ * values.
  *
- * All values come without names. With names, each job would take 5 µs more in Redis, and as much in Node.
+ * The reply has no names of values, because names would cost 5 µs for each job in Redis, and as much in Node.
  */
 type Head = [
   readyJobs: number,
@@ -31,10 +31,12 @@ type Head = [
   grants: GrantHead[],
 ];
 
-/** The values of DELIVERY_FIELDS. False stands for a field that the hash of the subscriber does not have. */
+/**
+ * A subscriber's values of the fields in DELIVERY_FIELDS, in that order. False stands for a field that the subscriber's
+ * hash lacks.
+ */
 type SubscriberValues = (string | false)[];
 
-/** The description of an acquired job in the reply. A job that delivers no batch has no `batch`. */
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
 
 type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];

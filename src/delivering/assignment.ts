@@ -9,7 +9,7 @@ import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
  * The settlement of a job during which Redis failed: the job runs again after a second. A longer delay would hold up
- * periodic jobs, because a periodic job cannot be queued again before it has run.
+ * periodic jobs, which cannot be queued again before they have run.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -26,8 +26,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a report of the outcome to Redis has failed. Redis may have applied the report, and assigned the worker
-   * its next job in the lost reply. The worker gets that job again when it asks for one.
+   * True after a report of the outcome to Redis has failed. The lost reply may have assigned a job to the worker, so
+   * the worker must ask Redis for that job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -48,8 +48,8 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // `#lost` is set if a heartbeat finds no lease. If the handler itself has just stored the outcome of the job
-    // (`settled`), the lease is gone too, but the job is not lost.
+    // If a heartbeat found no lease (`#lost`), another worker may have the job. But if the handler has stored the
+    // outcome itself (`settled`), the lease is gone because the job has ended.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated while Redis is away. Without a report, a batch that was delivered would be delivered
@@ -141,8 +141,8 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds neither job nor batch, Redis has probably applied the first ack, whose reply was lost. So
-    // all events of the batch count as removed. If only the job is missing, the lease ran out while Redis was away, and
+    // If the first ack was applied, but its reply was lost, the repeated ack finds that the batch is gone. So all
+    // events of the batch count as removed. If the batch still exists, the lease ran out while Redis was away, and
     // nothing was removed.
     const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
@@ -153,9 +153,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // If the worker did not hold the job, another call has buried the batch. After a lost reply (`inDoubt`) this was
-    // probably the worker's own first call, so its events are counted here. Otherwise it was the call of another
-    // worker, which counts the events itself.
+    // If the worker does not hold the job, `buried` counts the events in a dead letter that an earlier call made. After
+    // a lost reply (`inDoubt`), this was probably the worker's own call, so the events are counted here. Otherwise
+    // another worker made the call, and counts the events itself.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -17,7 +17,7 @@ export interface Batch {
   count: number;
   /**
    * The events in the order of acceptance. A piece is either the JSON texts of events, joined with commas, or one event
-   * in MessagePack (legacy_event.ts). Empty if the batch is long: then `readLongBatch` reads the events.
+   * in MessagePack (legacy_event.ts). Empty if the batch is long: `readLongBatch` reads the events of long batches.
    */
   pieces: Buffer[];
 }

@@ -1,12 +1,11 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread or a quarantine process (which delivers batches that may have killed workers): to ask
- * for jobs of a partition, given by its index in `Partitions.all` (`look`), or to end within `graceMs` (`stop`).
+ * An order to a delivery thread or a quarantine process. `look`: ask for jobs of the partition with this index in
+ * `Partitions.all`. `stop`: end within `graceMs`.
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
-/** The data with which a delivery thread of the worker process starts. */
 export interface ThreadData {
   config: Config;
   index: number;
@@ -24,7 +23,6 @@ export interface QuarantineData {
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */
   partition: number;
   takenOverAtMs: number | undefined;
-  /** The id of the only worker in the process. */
   worker: string;
   /** The process ends when its worker has had nothing to deliver for this time. */
   idleMs: number;

@@ -11,9 +11,8 @@ import type { DeathReason } from '../settlement.ts';
 export const BULK_JOB = 'bulk';
 
 /**
- * The states of a bulk operation on dead letters. In the state `counted`, it waits until its owner confirms or cancels
- * it. An operation may have a part in each partition. Each part has one of these states, and `bulkState` derives the
- * state of the operation from those of its parts.
+ * The states of a bulk operation on dead letters, and of its part in each partition. (`bulkState` derives the state of
+ * the operation from the states of the parts.) A `counted` operation waits until its owner confirms or cancels it.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -34,9 +33,8 @@ export interface Bulk extends BulkFilter {
   state: BulkState;
   /** Number of dead letters that matched when they were counted. */
   matched: number;
-  /** Number of dead letters that have been retried or purged so far. */
   done: number;
-  /** Number of dead letters that stayed: their subscriber has left, or another program has written their keys. */
+  /** Number of dead letters that stayed, because they could not be read or their subscriber has left. */
   left: number;
   beganAtMs: number;
   endedAtMs: number | undefined;
@@ -56,11 +54,10 @@ export class Bulks {
 
   /**
    * Begins a bulk operation, which replaces the owner's previous one. At first it only counts the dead letters that
-   * match the filter. If the previous operation is running, returns false and changes nothing.
+   * match the filter. Returns false if the previous operation is running.
    *
-   * If a part of the operation cannot begin in its partition, cancels all parts, because the rest would look like a
-   * whole operation. Then throws the error of that part, or returns false if there is no error: the previous operation
-   * has just begun to run there.
+   * If the operation cannot begin in one partition, cancels it in all, so that it does not run in a part of the bus
+   * only. Then throws the error or, if the previous operation has just begun to run in that partition, returns false.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;

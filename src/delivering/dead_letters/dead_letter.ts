@@ -25,8 +25,8 @@ export const DEAD_LETTER = z
 export type DeadLetter = z.infer<typeof DEAD_LETTER>;
 
 /**
- * Reads the dead letters with these ids by one pipeline, in the order of the ids. Undefined stands for one that is
- * missing or, with `skip` (`Partition.skip`), cannot be read.
+ * Reads the dead letters with these ids by one pipeline, in the order of the ids. Undefined stands for a dead letter
+ * that is missing. With `skip` (see `Partition`), it also stands for one whose keys another program has overwritten.
  */
 export async function readLetters(
   redis: Commands,
@@ -79,9 +79,9 @@ export interface Period {
 }
 
 /**
- * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
- * With `after`, returns only places that come after that place, and ignores `untilMs`. The dead letter at `after` may
- * have been deleted.
+ * Returns the places (time of death and id) of up to `count` dead letters in the sorted set `index`: the newest first,
+ * then descending ids. With `after`, the last place of the previous page, returns only places behind it, and ignores
+ * `untilMs`. Works even if the dead letter at `after` has been deleted.
  */
 export async function placesIn(
   redis: Commands,
@@ -92,8 +92,9 @@ export async function placesIn(
 ): Promise<Place[]> {
   const from = after ? `(${after.atMs}` : (untilMs ?? '+inf');
   const [tied, older] = await Promise.all([
-    // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters of the given millisecond are read. They
-    // are few: a script call makes at most one dead letter, except `sweep_batches`, which makes about 300.
+    // ZREVRANGEBYSCORE cannot begin at an id. So all letters of the millisecond of `after` are read, and those behind
+    // `after` are picked. They are few: a script call makes at most one dead letter, except `sweep_batches`, which
+    // makes about 300.
     after ? redis.zrevrangebyscore(index, after.atMs, after.atMs) : [],
     redis.zrevrangebyscore(index, from, sinceMs ?? '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -7,7 +7,6 @@ import { askedFields } from '../../subscribing/asked_subscribers.ts';
 import { readPlace } from '../place.ts';
 import { DEATH_REASONS } from '../settlement.ts';
 
-/** The word for the listed things in descriptions and errors. */
 export const WHAT = 'dead letters';
 
 const whose = askedFields(WHAT);

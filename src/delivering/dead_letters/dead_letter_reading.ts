@@ -32,11 +32,12 @@ interface FoundPlace {
 }
 
 /**
- * Lists up to `limit` dead letters that come after the place `after`, newest first. With `subscribers`, lists only
- * theirs. `next` is the `after` of the next page. It is absent on the last page.
+ * Lists up to `limit` dead letters, newest first: those behind the place `after`, of `subscribers` or of all. `next` is
+ * the `after` of the next page, and absent on the last page.
  *
- * With `filter.reason`, lists only letters that died for this reason. At most MAX_SEARCHED letters (or `limit`, if it
- * is higher) are searched for them, so the page may be short. `looked` is the number of letters that were searched.
+ * With `filter.reason`, lists only letters that died for this reason. One call looks at no more than MAX_SEARCHED
+ * letters (or `limit`, if it is higher), so it may find fewer than `limit` although there are more. `looked` is the
+ * number of letters that it has looked at.
  */
 export async function listDeadLetters(
   partitions: Partitions,

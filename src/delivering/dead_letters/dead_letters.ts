@@ -18,7 +18,9 @@ export class DeadLetters {
   readonly #deliveryLog: number;
   readonly #revived: (token: string, events: number) => void;
 
-  /** `revived` is called with the number of events that returned to the queue of the subscriber `token`. */
+  /**
+   * `revived` is called after a retry, with the number of events that returned to the queue of the subscriber `token`.
+   */
   constructor(
     partitions: Partitions,
     { deliveryLog }: Pick<Config, 'deliveryLog'>,
@@ -56,9 +58,9 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script purges a letter only if it belongs to the subscriber that is passed here. For a letter of the client
-      // or of one of its joins (`isOwn`), that is the letter's own subscriber. For any other letter, it is the client,
-      // so the letter stays. (Without `client`, nothing is passed, and the script purges any letter.)
+      // The script purges a letter only if it belongs to the given subscriber. A letter of the client or of one of its
+      // joins (`isOwn`) is purged with its own subscriber. Any other letter stays, because the given subscriber is the
+      // client. (Without `client`, no subscriber is given, and the script purges any letter.)
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;

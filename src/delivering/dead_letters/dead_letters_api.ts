@@ -39,8 +39,8 @@ interface DeadLettersParts extends AskedSubscribersParts {
   deadLetters: DeadLetters;
   subscriptions: Pick<Subscriptions, 'has' | 'owners'>;
   /**
-   * Refuses retries while memory is short. If it did not, the job `autodrop`, which frees memory, would drop other
-   * batches to make room for the retried ones.
+   * Refuses retries while memory is short. Otherwise the job `autodrop`, which frees memory, would drop other batches
+   * to make room for the retried ones.
    */
   guard: Pick<StorageGuard, 'checkSubscriber'>;
 }
@@ -52,8 +52,8 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { partitions, deadLetters, subscriptions, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. Nothing else needs this check:
-   * a client can name only itself, and several tokens are those of a client and its joins, just found in Redis.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
+   * Several tokens need no check: they are a client and its joins, and the joins were just read from Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
