@@ -8,8 +8,8 @@ import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
 /**
- * If workers have stored no sample of their figures for this many samples (one every ten seconds), the overview
- * complains.
+ * Number of samples (one every ten seconds) that workers may fail to store before the overview says that no worker has
+ * spoken.
  */
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
@@ -26,9 +26,9 @@ export interface State {
   ageMs: number | undefined;
   /** The memory of the fullest Redis. */
   memory: Memory;
-  /** The number of replicas of the Redis that has the fewest, and the number below which publishes are refused. */
+  /** The partitions that cannot be reached. */
   missing: readonly Partition[];
-  /** The Redis with the fewest replicas has `fewest`. A publish waits for `min` replicas. */
+  /** The number of replicas of the Redis that has the fewest, and the number below which it refuses publishes. */
   replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;

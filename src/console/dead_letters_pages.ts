@@ -185,7 +185,6 @@ function all(call: PageCall, { subscriber, join, reason, since, until }: Query):
 <button class="danger" name="do" value="purge">Purge all…</button></p></form>`;
 }
 
-/** Returns hidden fields that keep the filter of a list, without empty values. */
 function kept(query: Query): Html {
   return hidden(Object.fromEntries(Object.entries(query).filter(([, value]) => value)));
 }

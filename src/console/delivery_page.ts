@@ -139,7 +139,6 @@ ${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}
 `;
 }
 
-/** Returns a shell command that sends the events of a batch to its subscriber. */
 function repeating(delivery: WholeDelivery, subscriber: SubscriberReport): Html {
   const { command, note } = curlOfDelivery(delivery, subscriber);
   return html`<details class="confirm"><summary>As a curl command…</summary><p class="hint">${note}</p>${copyable(command)}</details>`;

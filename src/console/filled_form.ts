@@ -39,8 +39,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
   }
 
   /**
-   * Returns the error of a refused form. Call this after making the fields: if no field was marked as wrong, the error
-   * gets the focus.
+   * Returns the error of a refused form. Call this after the fields are made: the error gets the focus only if no field
+   * was marked as wrong.
    */
   problem(): Content {
     return this.#refusal && problem(this.#refusal.error, this.#isMarked);

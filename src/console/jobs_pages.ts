@@ -69,7 +69,6 @@ function columnsAt(nowMs: number): Column<ListedJob>[] {
   ];
 }
 
-/** Returns the first argument of a job. For a job `batch` it is a link to the delivery. */
 function argumentOf(name: string | null, argument: string): Html {
   return name === 'batch'
     ? html`<a class="mono" href="/console/deliveries/${encodeURIComponent(argument)}">${argument}</a>`

@@ -87,8 +87,8 @@ interface FormOptions {
   does: string;
   isDangerous?: boolean;
   /**
-   * The content above the button. Visible fields must be made by a function, with the `FormFields` that it gets. Only
-   * then does `form` show the error above them if the form was refused.
+   * The content above the button. Visible fields are made by a function, with the `FormFields` that it gets. If the
+   * form was refused, `form` shows the error only above content that a function makes.
    */
   content?: Content | ((fields: FormFields) => Content);
 }

@@ -26,8 +26,9 @@ export interface Batch {
 const EVENTS_PER_READ = 50;
 
 /**
- * Reads the events of a long batch that a worker holds. `acquire` does not read them, because it would block Redis
- * until all are read. Returns fewer than `count` events if the batch is gone, because the worker has lost its lease.
+ * Reads the events of a long batch that a worker holds. The script `acquire` does not read them, because that would
+ * block Redis until all are read. Returns fewer than `count` events if the batch is gone, because the worker has lost
+ * its lease.
  */
 export async function readLongBatch(partition: Partition, { bid, count }: Batch): Promise<Buffer[]> {
   const slices = storedEvents(partition, (keys) => keys.batch(bid), count, EVENTS_PER_READ);

@@ -125,10 +125,7 @@ async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<S
   return { end: 'dead', burial: { reason: 'max_attempts', attempt, damage: 0, throttleMs: 0, onEnd } };
 }
 
-/**
- * Returns a function that logs what became of a batch that is not tried any more. `line` has the fields of the log
- * line.
- */
+/** Returns a function that logs what became of a batch that is not tried any more. */
 function endLogger(log: Log, line: object): (isDropped: boolean) => void {
   return (isDropped) => {
     if (isDropped) log.info(line, 'dropped a batch: its subscriber has unsubscribed');

@@ -14,7 +14,7 @@ export interface Grant {
   job: Job | undefined;
   /** When the worker acquired the job, in ms by Redis's clock. */
   atMs: number;
-  /** The batch that the job delivers. Absent if the job delivers none. */
+  /** Absent if the job delivers no batch. */
   batch?: Batch;
   /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;

@@ -17,9 +17,9 @@ export class HeldJobs {
   }
 
   /**
-   * Runs a job, and then calls `ended`. `isIdle` is false if the worker has already begun its next job, which came in
-   * the reply to the report of the outcome. `inDoubt` is true if a report has failed: its lost reply may have given the
-   * worker a job.
+   * Runs a job, and then calls `ended`. `isIdle` is false if the worker already runs its next job, which Redis may
+   * assign in its reply to the outcome of this one. `inDoubt` is true if such a reply was lost: Redis may have assigned
+   * a job of which the worker does not know.
    */
   begin(grant: Grant, ended: (isIdle: boolean, inDoubt: boolean) => void): void {
     const assignment = new Assignment(grant, this.#parts);

@@ -38,9 +38,9 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument, and `asJson`
-    // makes text of it. The argument must not be a Buffer. Otherwise the subarrays would be Buffers too, and
-    // JSON.stringify would convert them by their method `toJSON` before it calls `asJson`.
+    // `decode` must not get a Buffer. It returns a string that Ruby packed as binary as a subarray of its argument, and
+    // `asJson` makes text of the subarray. A subarray of a Buffer is a Buffer, which JSON.stringify would convert by
+    // its method `toJSON` before it calls `asJson`.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

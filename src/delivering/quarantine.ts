@@ -47,9 +47,9 @@ interface QuarantineParts {
 
 /**
  * Delivers the suspects of a partition: batches that may have killed workers, because at least two workers died while
- * they were delivering them. They are delivered one at a time, in a separate process, the quarantine. If that process
- * dies, the batch that it was delivering becomes a dead letter. If the worker process that started the quarantine dies
- * too, the cause may be outside, so the batch stays a suspect.
+ * they were delivering them. They are delivered one at a time, in a separate quarantine process. If only this process
+ * dies, the batch that it was delivering becomes a dead letter. If the worker process dies with it, something else may
+ * have killed both, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -155,8 +155,8 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // The batch of the worker is read until it is found, and not again. If a call of `condemn` took the batch from
-        // the worker, but its reply was lost, a second reading would find nothing.
+        // Once the batch is found, it is not looked up again. If an earlier `condemn` took it from the worker, and only
+        // the reply was lost, the worker has no batch any more.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {
@@ -188,7 +188,7 @@ export class Quarantine {
     log.error(line, 'gave up on a batch: it is a dead letter now');
   }
 
-  /** Sends a message to the quarantine process. `#deliver` notices when the process ends, so errors are ignored. */
+  /** Ignores errors, because `#deliver` notices when the quarantine process ends. */
   #send(message: QuarantineData | DeliveryOrder): void {
     if (this.#child?.connected) this.#child.send(message, () => {});
   }

@@ -32,8 +32,9 @@ export class Queue {
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #kind: WorkerKind;
   /**
-   * True from the time when the ACL of Redis forbade a command until a sweep is queued. The script with that command
-   * stopped in the middle, and may have left jobs in no list. A sweep finds such jobs.
+   * True from the time when the ACL of Redis forbade a command until a sweep is queued. The forbidden command stopped
+   * its script half-way, perhaps after the script removed a job from one list and before it added the job to another.
+   * The sweep finds such jobs.
    */
   #wasForbidden = false;
 
@@ -59,12 +60,11 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches. Then assigns at most one instant job to each of `workers`. A worker
+   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
    * that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * After the ACL of Redis has forbidden a command, a call with workers first checks whether the bus's user has all
-   * commands again. If so, it queues a sweep and goes on. If not, it throws StorageForbidden, and deletes and assigns
-   * nothing. A call without workers does not check.
+   * If the ACL of Redis forbade a command earlier, a call with workers first queues a sweep. If the bus's user in Redis
+   * still lacks a command, the call throws StorageForbidden, and deletes and assigns nothing.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -126,7 +126,7 @@ export class Queue {
     await this.#partition.run('retire', { q: this.name, workers });
   }
 
-  /** Returns the number of jobs that are instant, or scheduled for a time within `withinMs` from now. */
+  /** Returns the number of jobs that workers can take at once or that are due within `withinMs`. */
   async due(withinMs: number): Promise<number> {
     return this.#partition.command(async (redis, keys) => {
       const untilMs = msOf(await redis.time()) + withinMs;
@@ -197,7 +197,7 @@ export function autodrops(
   };
 }
 
-/** Maximum scheduled jobs that one script call promotes. 500 take Redis a few milliseconds. */
+/** Maximum due jobs that one script call makes ready for workers. 500 take Redis a few milliseconds. */
 const PROMOTE_SLICE = 500;
 
 /**
@@ -218,7 +218,7 @@ interface Promoted {
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Promotes scheduled jobs that are due (makes them instant): at most PROMOTE_SLICE from both queues together. */
+/** Makes scheduled jobs that are due ready for workers: at most PROMOTE_SLICE jobs of both queues together. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

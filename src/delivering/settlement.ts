@@ -9,7 +9,7 @@ import type { Grant } from './grant.ts';
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
-  /** The handler itself has stored the outcome in Redis. `held` is false if the job was no longer the worker's own. */
+  /** The handler itself has stored the outcome in Redis. `held` is false if the worker had lost the job before. */
   | { end: 'settled'; held: boolean }
   /** The job has succeeded: it is deleted with its batch. */
   | { end: 'done'; success: Success }
@@ -26,7 +26,6 @@ export interface Success {
   record?: string | undefined;
 }
 
-/** The costs of a failed delivery for its subscriber. */
 export interface Penalty {
   /** Health points that the subscriber loses: a whole number, because reports show `health_points` as one. */
   damage: number;
@@ -40,7 +39,6 @@ export interface Penalty {
 export interface Retry extends Penalty {
   /** True if the attempt is not counted, because neither the batch nor the subscriber has caused the failure. */
   isUncounted?: boolean;
-  /** Delay before the job runs again. With 0, a worker may take the job immediately. */
   delayMs: number;
   /** The failed attempt. Absent if no request was sent. */
   attempt?: FailedAttempt;
@@ -49,7 +47,6 @@ export interface Retry extends Penalty {
    * A subscriber that has subscribed again since then is not paused.
    */
   gone?: string;
-  /** Called if this failure has paused the subscriber. */
   onPaused?: () => void;
 }
 
@@ -72,17 +69,18 @@ export interface Burial extends Penalty {
   onEnd?: (isDropped: boolean) => void;
 }
 
-/** A job that is done and must be acknowledged. */
 export interface Finished extends Success {
   grant: Grant;
 }
 
 export interface Acknowledged {
-  /** False if the job was no longer the worker's own. In that case nothing was changed. */
+  /** False if the worker had lost the job before. In that case nothing was changed. */
   held: boolean;
   /** Number of events in the deleted batch. */
   removed: number;
-  /** True if `held` is false and the batch no longer exists. */
+  /**
+   * True if `held` is false and the batch no longer exists: perhaps an earlier ack, whose reply was lost, deleted it.
+   */
   isGone: boolean;
 }
 

@@ -1,8 +1,8 @@
 import { clock } from '../clock.ts';
 
 /**
- * Time for which all workers must be busy, without beginning or ending a job, before it counts as a standstill. The
- * time is longer than the gaps between quick deliveries, but short, because other subscribers wait during a standstill.
+ * Time for which all workers must be busy, without beginning or ending a job, before it counts as a standstill. Workers
+ * with quick deliveries begin and end jobs more often. A longer time would keep other subscribers waiting.
  */
 const AFTER_MS = 10;
 
@@ -17,7 +17,6 @@ export class Standstill {
   #holds = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Calls `begins` when a standstill begins. */
   constructor(begins: () => void) {
     this.#begins = begins;
   }

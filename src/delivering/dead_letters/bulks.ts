@@ -5,8 +5,8 @@ import type { Partitions } from '../../store/partitions.ts';
 import type { DeathReason } from '../settlement.ts';
 
 /**
- * The name of the jobs that count, retry or purge many dead letters (see Bulks). Its arguments are owner, id, and
- * `count` or `run`.
+ * The name of the jobs that count, retry or purge many dead letters (see Bulks). The arguments of such a job are the
+ * owner and the id of the bulk operation, and `count` or `run`.
  */
 export const BULK_JOB = 'bulk';
 
@@ -147,8 +147,8 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 
 /**
  * Returns the state of a bulk operation, from the states of its parts: usually the first of BULK_STATES that a part
- * has. But if a part is cancelled and none is running, the state is `cancelled`, whatever the other parts are: they may
- * have missed the cancellation, because their partitions did not answer.
+ * has. But if a part is cancelled and none is running, the state is `cancelled`. The other parts may have missed the
+ * cancellation, because their partitions did not answer.
  */
 function bulkState(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

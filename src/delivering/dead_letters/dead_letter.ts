@@ -93,8 +93,8 @@ export async function placesIn(
   const from = after ? `(${after.atMs}` : (untilMs ?? '+inf');
   const [tied, older] = await Promise.all([
     // ZREVRANGEBYSCORE cannot begin at an id. So all letters of the millisecond of `after` are read, and those behind
-    // `after` are picked. They are few: a script call makes at most one dead letter, except `sweep_batches`, which
-    // makes about 300.
+    // `after` are picked. One millisecond has few letters: a script call makes at most one dead letter, except
+    // `sweep_batches`, which makes about 300.
     after ? redis.zrevrangebyscore(index, after.atMs, after.atMs) : [],
     redis.zrevrangebyscore(index, from, sinceMs ?? '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);

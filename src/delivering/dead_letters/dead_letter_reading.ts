@@ -11,8 +11,8 @@ import type { DeathReason } from '../settlement.ts';
 import { type DeadLetter, type Period, placesIn, readLetters } from './dead_letter.ts';
 
 /**
- * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Sending commands one
- * by one took a quarter of a web process's time while a client read long lists.
+ * Maximum dead letters that one pipeline reads, so that other requests are served between two pipelines. Without
+ * pipelines, sending the commands took a quarter of a web process's time while a client read long lists.
  */
 const READ_SLICE = 20;
 

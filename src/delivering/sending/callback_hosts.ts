@@ -3,8 +3,8 @@ import type { Dispatcher } from 'undici';
 import { clock } from '../../clock.ts';
 
 /**
- * Age at which the connections to a host are replaced, even busy ones. Without replacements, deliveries would still go
- * to the old address after a change in DNS. More frequent ones would cost more TLS handshakes.
+ * Age at which the connections to a host are replaced, even busy ones. Otherwise deliveries would still go to the old
+ * address after a change in DNS. A lower age would cost more TLS handshakes.
  */
 const MAX_AGE_MS = 5 * 60_000;
 
@@ -25,9 +25,9 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks, which subscribers with the same origin share. Closes the connections to
- * a host when its last subscriber leaves. If more than `maxKept` connections are open, closes those to the least
- * recently used host. A connection is closed only after its requests have ended.
+ * Keeps connections to the hosts of callbacks. Subscribers with the same origin share the connections. Closes the
+ * connections to a host when its last subscriber leaves. If more than `maxKept` connections are open, closes those to
+ * the least recently used host. A connection is closed only after its requests have ended.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;

@@ -46,10 +46,10 @@ export class Delivery {
   }
 
   /**
-   * Delivers a batch once. Resolves with the outcome: at the latest ANSWER_WAIT_MS (delivery_exchange.ts) after the
-   * time limit, and at once if `signal` is aborted. The drop notice `notice` is sent as a header. `atMs` is the time in
-   * the signature. Throws RangeError if an event or the signing secret is unreadable, and TypeError if the callback is
-   * not a URL.
+   * Delivers a batch once. Resolves with the outcome: at once if `signal` is aborted, and otherwise no later than
+   * ANSWER_WAIT_MS (delivery_exchange.ts) after the time limit. `notice` is sent as a header. `atMs` is the time in the
+   * signature. Throws RangeError if an event or the signing secret is unreadable, and TypeError if the callback is not
+   * a URL.
    */
   deliver(
     batch: Batch,
@@ -111,9 +111,10 @@ export class Delivery {
 }
 
 /**
- * Removes secrets from `answer`, the beginning of a refusal's body. Error pages may quote the headers of the request,
- * and viewers see the answer. Also removes a secret that is cut off at the end of the text. The `uuid` counts as a
- * secret, because it may be the token of a client that has no secret.
+ * Removes secrets from `answer`, the beginning of a refusal's body. Viewers see the answer, and error pages may quote
+ * the headers of the request. Also removes a secret that the end of the text cuts off. `secrets` includes the
+ * subscriber's `uuid`, because some clients have no secret, and the `uuid` may be the token by which such a client logs
+ * in.
  */
 function without(answer: string, secrets: readonly string[]): string {
   let text = answer;

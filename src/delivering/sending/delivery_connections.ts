@@ -6,9 +6,9 @@ import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * Maximum bytes of an answer that undici parses at a time. If the headers are too long, undici closes the connection.
- * But it still parses all bytes that it has read, and makes an error for each header in them. With the 64 KiB that Node
- * reads at a time, this took 200 ms.
+ * Maximum bytes of an answer that undici parses at a time. If the headers are too long, undici closes the connection,
+ * but goes on to parse all bytes that it has read, and makes an error for each header in them. This took 200 ms with
+ * the 64 KiB that Node reads at a time.
  */
 const SLICE_BYTES = 1024;
 
@@ -27,7 +27,6 @@ export interface ConnectionSettings {
   sslVerify: boolean;
   /** Certificate authorities (PEM) to trust in addition to those of Node. */
   callbackCa?: string | undefined;
-  /** URL of a proxy that forwards all deliveries. */
   egressProxy?: string | undefined;
   /**
    * Maximum open connections. If there are more, the connections to the least recently used host are closed once they
@@ -97,8 +96,8 @@ function reporting(
 }
 
 /**
- * Makes `read()` return at most SLICE_BYTES. undici calls `read()` until it returns null. For a destroyed socket it
- * returns null at once, so undici parses nothing more after it has closed the connection.
+ * Makes `read()` return at most SLICE_BYTES. undici calls `read()` until it returns null. For a destroyed socket,
+ * `read()` returns null at once, so that undici parses nothing more after it has closed the connection.
  */
 function readInSlices(socket: Socket): void {
   const read = socket.read.bind(socket);

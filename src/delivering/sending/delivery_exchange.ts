@@ -134,8 +134,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange. If `this.outcome` is pending, resolves it with the refusal or, if the answer is no refusal, with
-   * the parameter `outcome`.
+   * Ends the exchange. If its outcome is not decided yet, it is the refusal that has arrived or, without a refusal, the
+   * parameter `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;

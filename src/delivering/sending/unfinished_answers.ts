@@ -18,7 +18,6 @@ export interface UnfinishedAnswer {
  * an answer has arrived. So without a limit, one subscriber could hold any number of connections.
  */
 export class UnfinishedAnswers {
-  /** The unfinished answers in the order in which they began. */
   readonly #answers = new Set<UnfinishedAnswer>();
 
   /** Adds an answer. If there are too many now, closes the connection of the oldest. */
