@@ -123,7 +123,8 @@ export class Quarantine {
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // Another worker process may have delivered these batches while this one waited for its turn.
+    // Another worker process may have delivered these batches while this one waited for the quarantine process of
+    // another partition to end.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');

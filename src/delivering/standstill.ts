@@ -2,13 +2,14 @@ import { clock } from '../clock.ts';
 
 /**
  * Time for which all workers must be busy, without beginning or ending a job, before it counts as a standstill. Workers
- * with quick deliveries begin and end jobs more often. A longer time would keep other subscribers waiting.
+ * with quick deliveries begin and end jobs more often. If the time were longer, other subscribers would wait longer for
+ * the spare workers, which deliver during a standstill.
  */
 const AFTER_MS = 10;
 
 /**
- * Notices standstills: times in which all workers are busy with long jobs. Quick deliveries cause no standstill,
- * however many there are, because workers keep beginning and ending jobs.
+ * Notices standstills: times in which all regular workers are busy with long jobs, so that spare workers must help.
+ * Quick deliveries cause no standstill, however many there are, because workers keep beginning and ending jobs.
  */
 export class Standstill {
   readonly #begins: () => void;
