@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import type { BusError } from '../errors.ts';
 import { escapeOf, isDeep, parseJson } from '../json.ts';
 
-/** The fields of a form. A field that occurs several times is a list. */
 export type AnyFields = Record<string, string | string[] | undefined>;
 
 /** A refused form. `path` is the path to which it was sent, and `from` the path and query of the page with the form. */

@@ -132,7 +132,6 @@ function mayChange(api: ApiCalls, call: PageCall, what: What): boolean {
   return api.allows(`PUT /${what}s/:name`, call);
 }
 
-/** The route of the form that makes or changes a trigger or join. */
 function change<Listed, Whole>(api: ApiCalls, { what, rulesOf }: Ruled<Listed, Whole>): Route {
   const notFound = `${what}_not_found` as const;
   return action(`/console/${what}s`, BOTH, {

@@ -33,7 +33,6 @@ export function timeline(delivery: Delivery, nowMs: number): Html {
 <ol class="steps card">${shown}</ol>`;
 }
 
-/** Draws when the batch was open, when it waited, and its attempts. */
 function drawn(delivery: Delivery, endMs: number): Html {
   const { opened_at: opened, attempts } = delivery;
   const place = (atMs: number) =>

@@ -5,7 +5,6 @@ import { eventJson } from './legacy_event.ts';
 /** Number of items at the start of a batch's list that are not events: subscriber, time of creation, attempts. */
 export const BATCH_HEADER_LENGTH = 3;
 
-/** A ready batch that a worker has acquired. */
 export interface Batch {
   bid: string;
   /** The subscriber's token. */

@@ -26,12 +26,10 @@ interface BulkFilter {
   untilMs?: number | undefined;
 }
 
-/** A retry or purge of all dead letters that match a filter. */
 export interface Bulk extends BulkFilter {
   id: string;
   act: 'retry' | 'purge';
   state: BulkState;
-  /** Number of dead letters that matched when they were counted. */
   matched: number;
   done: number;
   /** Number of dead letters that stayed, because they could not be read or their subscriber has left. */
