@@ -126,7 +126,6 @@ const MEMORY_SHORT = 'Redis has too little memory left';
  * Thrown if nothing was stored, because Redis is at `maxmemory`, or stores more than the bus permits (its high mark).
  */
 export class StorageFull extends BusError {
-  /** The text by which the log describes the failure. */
   readonly why = MEMORY_SHORT;
 
   constructor(cause?: unknown) {

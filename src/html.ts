@@ -1,4 +1,3 @@
-/** Matches a part of `Accept` that names HTML. */
 const ABOUT_HTML = /^\s*text\/html\s*(;|$)/i;
 /** Matches a part of `Accept` with `q=0`, by which a client refuses the type that the part names. */
 const REFUSING = /;\s*q=0(\.0*)?\s*(;|$)/i;

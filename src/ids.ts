@@ -1,6 +1,6 @@
 import { customAlphabet, nanoid } from 'nanoid';
 
-/** Returns random URL-safe Base64. It does not begin with `-`, as options on a command line do. */
+/** Returns random URL-safe Base64. It never begins with `-`, because a command line would take it for an option. */
 function random(length: number): string {
   const made = nanoid(length);
   return made.startsWith('-') ? random(length) : made;
@@ -39,8 +39,8 @@ export const credentialSuffix = customAlphabet('0123456789abcdef', 32);
 export const secret = (): string => random(32);
 
 /**
- * Matches the token of a join: `join:`, its name, a colon and the token of its client. Does not match the token of a
- * client, which cannot contain a colon, because in HTTP Basic a colon ends the user name.
+ * Matches the token of a join: `join:`, its name, a colon and the token of its client. It does not match the token of a
+ * client, which never contains a colon (in HTTP Basic, a colon ends the user name).
  */
 const JOIN_TOKEN = /^join:([^:]*):(.*)$/s;
 
@@ -64,8 +64,8 @@ export function ownerOf(token: string): string {
 }
 
 /**
- * The name under which the counts of removed topics or subscribers are added up, in the tag `topic` or `queue`. No
- * topic and no client has this name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must
- * not contain `(removed)`.
+ * The counts of removed topics and subscribers are added up under this name, in the tag `topic` or `queue`. No topic
+ * and no client has this name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not
+ * contain `(removed)`.
  */
 export const REMOVED = '(removed)';

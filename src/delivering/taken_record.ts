@@ -1,8 +1,8 @@
 import type { Batch } from './batch.ts';
 
 /**
- * In the delivery log, the record of a batch within these limits says how many events of each topic the batch had.
- * Counting the topics of a larger batch would take more than 1 % of the CPU of its delivery.
+ * The delivery log says how many events of each topic a batch had, if the batch is within these limits. Counting the
+ * topics of a larger batch would take more than 1 % of the CPU of its delivery.
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
@@ -19,7 +19,6 @@ const COMMA = ','.length;
 const MAX_HEAD_BYTES = 160;
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
 
-/** The result of the last attempt at a batch. */
 interface LastAttempt {
   atMs: number;
   durationMs: number;
@@ -29,8 +28,8 @@ interface LastAttempt {
 
 /**
  * Returns the record of an accepted batch for the delivery log. A script adds the times at which the batch was accepted
- * and closed. The size of the batch is that of its stored events, even if Redis stores an event in another form than
- * JSON (see legacy_event.ts).
+ * and closed. The size of the batch is computed from the events as they are stored, which is not always JSON (see
+ * legacy_event.ts).
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;
@@ -65,7 +64,9 @@ function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): st
   return json.length > MAX_TOPICS_LENGTH ? 'null' : json;
 }
 
-/** Returns the position in `piece` after the end of an event. `from` is a position between two members of the event. */
+/**
+ * Returns the position in `piece` after the end of an event. `from` is the position just after the topic of this event.
+ */
 function endOfEvent(piece: Buffer, from: number): number {
   let [at, depth, isText] = [from, 1, false];
   for (; depth > 0 && at < piece.length; at++) {

@@ -17,7 +17,6 @@ interface ThreadSettings extends QueueSettings {
   acquireTimeoutMs: number;
 }
 
-/** Number of regular workers for each spare worker. */
 const WORKERS_PER_SPARE = 3;
 /**
  * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, as a sign of life. Asking at
@@ -26,13 +25,13 @@ const WORKERS_PER_SPARE = 3;
 const TICKS_PER_SPARE_ASK = 2;
 /**
  * Number of ticks after which idle regular workers ask for jobs, as a sign of life, if the bus has several partitions.
- * With one partition, they ask at each tick. Three ticks would be too many: a worker can count as dead after three
- * ticks without a sign of life.
+ * A thread then has workers for each partition, and asking at each tick would cost too many commands. More than two
+ * ticks would be too many, because a worker can count as dead after three ticks without a sign of life.
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
- * Minimum workers of a thread for a partition. Each subscriber may always have one worker, and should never have more
- * than a quarter of them.
+ * Minimum workers of a thread for a partition. Each subscriber may always keep one worker busy. With fewer than four
+ * workers, this one would be more than a quarter of all.
  */
 const MIN_WORKERS = 4;
 
@@ -66,8 +65,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A new job wakes a spare worker only during a standstill. A job that became ready before may still wait, so a
-      // spare worker is woken now.
+      // A standstill has begun. A job that became ready before the standstill has woken no spare worker, and may still
+      // wait. So a spare worker is woken to look for such a job.
       this.#spare.wake();
     });
     this.#regular = new Workers(
@@ -98,7 +97,6 @@ export class ThreadWorkers {
     (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();
   }
 
-  /** Finishes the jobs under way. Jobs that take longer than `graceMs` are given back to the queue. Never rejects. */
   async stop(graceMs: number): Promise<void> {
     await Promise.all([this.#regular.stop(graceMs), this.#spare.stop(graceMs)]);
   }

@@ -13,7 +13,7 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   onIdle?: (idle: number) => void;
   /**
    * True if idle workers are allowed to ask for a job as soon as one may be ready. If false, they ask only at the
-   * start, at ticks (`tickMs`) and after errors. Without this function, idle workers are always allowed to ask.
+   * start, at ticks (`tickMs`) and after errors.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -21,7 +21,6 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
 }
 
 interface WorkersSettings {
-  /** The ids of the workers. */
   ids: readonly string[];
   /** Interval of ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
@@ -38,8 +37,8 @@ export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeo
 }
 
 /**
- * The workers of one thread and queue. One script call (`acquire`) at a time acknowledges finished jobs and acquires
- * jobs for idle workers. Without jobs, idle workers sleep until `wake` is called.
+ * The workers of one thread that take jobs from one queue. One script call (`acquire`) at a time acknowledges finished
+ * jobs and acquires jobs for idle workers. Without jobs, idle workers sleep until `wake` is called.
  */
 export class Workers {
   readonly #parts: WorkersParts;
@@ -53,8 +52,8 @@ export class Workers {
   /** Number of jobs in Redis that are probably ready. In the next script call, this many idle workers ask for a job. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call: as a sign of life, or because the lost reply
-   * of a failed call may have assigned them jobs.
+   * True if all idle workers must ask for a job in the next script call: as a sign of life, or because a call has
+   * failed. Redis may have assigned jobs to them in the failed call, although its reply did not arrive.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;

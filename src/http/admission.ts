@@ -42,8 +42,8 @@ export class Admission {
   readonly #all: Holding = { ...NOTHING };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations whose bodies are still arriving. The body without progress for the longest time comes first. An array,
-   * because V8 kept requests in memory long after they were removed from a Set.
+   * Reservations whose bodies are still arriving. The body without progress for the longest time comes first. This is
+   * not a Set, because V8 kept requests in memory long after they were removed from a Set.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -116,15 +116,14 @@ export class Admission {
   }
 
   /**
-   * True if one more request with a body of `bytes` fits, and leaves at least as much free as its client already holds
-   * (`held`).
+   * True if one more request with a body of `bytes` fits, and the room that is left is at least what its client already
+   * holds (`held`).
    */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;
     return this.#all.requests === 0 || this.#all.bytes + held.bytes + bytes <= this.#maxBytes;
   }
 
-  /** True if `fits` returns true, at once or after room was made. */
   #hasRoomFor(fits: () => boolean): boolean {
     return fits() || (this.#makeRoom() && fits());
   }

@@ -40,7 +40,7 @@ export async function* eachIn(
 }
 
 async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<number> {
-  // If the caller has closed the connection, `pipeline` would throw.
+  // If the caller has closed the connection, there is nobody to send to, and `pipeline` would throw.
   if (response.destroyed) return 0;
   let bytes = 0;
   const counted = async function* () {

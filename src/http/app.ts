@@ -32,7 +32,6 @@ function plainTopic({ method, url }: IncomingMessage): string | undefined {
   return TOPIC_NAME.test(topic) ? topic : undefined;
 }
 
-/** Mounts the routes in Express, grouped by path. The last handler of a path refuses other methods. */
 function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): Express {
   const app = express();
   app.disable('x-powered-by');
@@ -68,18 +67,15 @@ type OtherMethod = Dialect['otherMethod'];
 
 const METHODS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const;
 
-/** True if a browser asked for an address of the console. */
 function wantsPage({ path, headers }: Pick<Call, 'path' | 'headers'>): boolean {
   return (path === CONSOLE || path.startsWith(`${CONSOLE}/`)) && acceptsHtml(headers.accept);
 }
 
-/** Returns a route that refuses every request with the error that `reason` returns. */
 function refusing(reason: (call: Call) => unknown): Route {
   const handle = (call: Call) => Promise.reject(reason(call));
   return { ...route('GET /', [], { answers: {}, handle }), isUnknown: true };
 }
 
-/** Returns the route of requests that match no other route. */
 function notFound(routes: readonly Route[]): Route {
   return refusing((call) => {
     const advice = hint(routes, call) ?? (wantsPage(call) ? undefined : 'see /docs for what there is');
@@ -89,7 +85,8 @@ function notFound(routes: readonly Route[]): Route {
 
 /**
  * Returns a route that refuses requests with a method that their path does not take. `rows` has all other routes of the
- * path. The error lists their methods, and HEAD with GET, because Express answers HEAD by the route for GET.
+ * path. The error lists the methods of these routes. If GET is one of them, it also lists HEAD, because Express answers
+ * HEAD by the route for GET.
  */
 function otherMethods(rows: readonly Route[], routes: readonly Route[], code: OtherMethod): Route {
   const allow = rows.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
@@ -100,7 +97,6 @@ function otherMethods(rows: readonly Route[], routes: readonly Route[], code: Ot
   return { ...refusal, ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }) };
 }
 
-/** Returns a question such as `did you mean GET /topics?`, or undefined if no route resembles the call. */
 function hint(routes: readonly Route[], call: Call): string | undefined {
   const { method = '' } = call.request;
   const near = nearPath(routes, method, call.path);

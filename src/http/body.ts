@@ -143,7 +143,6 @@ class Chunks {
   }
 }
 
-/** Stops reading the body for `ms`. Meanwhile the sender can only fill the connection's buffers. */
 function pause(request: IncomingMessage, ms: number): void {
   request.pause();
   setTimeout(() => request.resume(), ms);

@@ -13,9 +13,9 @@ const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are not answered yet. Further calls are refused. */
 const MAX_UNDER_WAY = 16;
 /**
- * Maximum pause (ms) before a changing call that has waited for an earlier one of the same client. Without pauses, a
- * client that replaced subscriptions to 1,000 topics over and over raised the p99 of others' publishes from 6 ms to
- * some 25 ms.
+ * A changing call that had to wait for an earlier one of the same client starts after a pause. The pause is as long as
+ * the earlier call took, but at most this long (ms). Without pauses, a client that replaced subscriptions to 1,000
+ * topics over and over raised the p99 of others' publishes from 6 ms to some 25 ms.
  */
 const MAX_PAUSE_MS = 20;
 /**
@@ -44,9 +44,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request without credentials against the rate of its IP address. With `isStranger`, also counts a request
-   * with credentials, because its route does not check them. Throws rate_limited if the address has sent too many
-   * requests.
+   * Counts a request without credentials against the rate of its IP address. With `isStranger`, the request is counted
+   * even if it has credentials, because its route does not check them. Throws rate_limited if the address has sent too
+   * many requests.
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (schemeOf(request) !== '' && !isStranger) return;
@@ -57,8 +57,8 @@ export class CallLimits {
   }
 
   /**
-   * Counts a call of a client as under way until its work has ended and its answer has been sent (or its connection
-   * closed). The returned function must be called when the work has ended. Throws rate_limited if the client has sent
+   * Counts a call of a client as under way until its work has ended, and its answer has been sent or its connection
+   * closed. Returns a function that must be called when the work has ended. Throws rate_limited if the client has sent
    * too many calls, or has too many under way.
    */
   begin(client: string, response: ServerResponse): (() => void) | undefined {
@@ -92,7 +92,10 @@ export class CallLimits {
     return () => note('end');
   }
 
-  /** Runs `work`, which handles a call or makes a piece of a long answer. `reads` is true if `work` changes nothing. */
+  /**
+   * Runs `work`, which handles a call or makes a piece of a long answer. Work that changes nothing (`reads`) first
+   * waits for the client's earlier work of this kind. All other work waits for the client's earlier changes.
+   */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();
     return (reads ? this.#reading : this.#changing).run(client, work);

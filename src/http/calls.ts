@@ -20,9 +20,8 @@ import type { WorkBudget } from './work_budget.ts';
 /** A body of more bytes than this is decoded in several turns of the event loop, so that other requests do not wait. */
 const LONG_BODY = 4096;
 /**
- * If reading and checking a body takes longer than this, things may have changed meanwhile, for example because the
- * client was removed. So two checks are repeated: whether Redis still has the data of the bus, and, for a publish,
- * whether the credentials are still valid.
+ * If reading and checking a body takes longer than this, two checks are repeated, because their results may be out of
+ * date: whether Redis still has the data of the bus and, for a publish, whether the credentials are still valid.
  */
 const LATE_MS = 50;
 
@@ -54,8 +53,8 @@ export class Calls {
   }
 
   /**
-   * Makes a call and resolves with its answer. `record`, the entry of an audited call, gets the inputs. Throws a
-   * BusError if the caller's role or an input is wrong, or if the handler refuses.
+   * Makes a call and resolves with its answer. If the call is audited, its inputs are added to `record`, its entry in
+   * the audit. Throws a BusError if the caller's role or an input is wrong, or if the handler refuses.
    */
   async make(
     route: Route,
@@ -95,8 +94,8 @@ export class Calls {
     const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
     const refusal = bodyRefusal(request, maxBytes);
     if (refusal) throw refusal;
-    // If its sender has closed the connection, the request would wait for its body forever, and count against the
-    // limits of Admission all that time.
+    // If the sender has closed the connection, the body never comes. The request would wait for it forever, and keep
+    // the memory that Admission reserves for it.
     checkIsOpen(request);
     // Memory is reserved only after the credentials have been checked. If it were reserved earlier, strangers could
     // hold all the memory for bodies.
@@ -125,10 +124,7 @@ export class Calls {
     }
   }
 
-  /**
-   * Calls the handler. Checks the credentials again before any change. Publishes are exempt, because there are too
-   * many.
-   */
+  /** Checks the credentials again before any change. Publishes are exempt, because there are too many. */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return await route.handle(call);
@@ -143,7 +139,10 @@ export class Calls {
     return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
   }
 
-  /** Returns the answer with a body whose pieces are made by `#inTurn`, so that other calls run between two pieces. */
+  /**
+   * If the body of the answer consists of pieces, `#inTurn` makes each of them, so that other calls run between two
+   * pieces.
+   */
   inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
     if (!isPieces(body)) return answer;
@@ -159,8 +158,8 @@ export class Calls {
 }
 
 /**
- * Returns the name of a caller for Admission and the work budget. Root and all viewers have the empty name together.
- * The sender of a login form is unknown until the form is read, so all these senders count as one.
+ * Returns the name of a caller for Admission and the work budget. Root and all viewers share the empty name. The sender
+ * of a login form is unknown until the form is read, so all these senders count as one.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   if (caller === undefined) return ':login';
@@ -179,12 +178,12 @@ export function takesBody(route: Route): boolean {
   return route.body !== undefined || route.form !== undefined || route.takesText === true;
 }
 
-/** Reads the body as JSON. Ignores the content type, because clients of the Ruby Routemaster send any. */
+/** Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
   // Before parsing, refuses a body with too many delimiters (brackets, commas and quotes outside of strings), because
-  // they take long to parse. The data of a trigger may consist of delimiters only. Even so, the limit refuses no valid
-  // trigger, because `maxBytes` is more than MAX_CHARACTERS_PER_BYTE times the maximum bytes of the data.
+  // they take long to parse. The maximum is higher than the maximum bytes of a trigger's data, because valid data may
+  // be nothing but delimiters.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

@@ -7,8 +7,8 @@ import type { WorkBudget } from './work_budget.ts';
 /** Maximum requests of one connection that are handled at the same time. */
 const MAX_DUE = 4;
 /**
- * If parsing a slice of a body takes longer than this, the chunks of the body count as tiny. A slice takes up to 1.2 ms
- * with chunks of one byte, and 0.01 ms with large chunks.
+ * If parsing a slice of a chunked body takes longer than this, the chunks count as tiny, and WorkBudget decides when
+ * the next slice is parsed. A slice takes up to 1.2 ms with chunks of one byte, and 0.01 ms with large chunks.
  */
 const LONG_PARSING_MS = 0.1;
 /**
@@ -37,7 +37,7 @@ interface Held {
 /**
  * Handles at most four requests of one connection at a time. Otherwise a few kilobytes of pipelined requests would keep
  * all other connections waiting. When a fifth request arrives, the connection reads no more bytes until two of the four
- * are answered. If it is read in slices (see ReadingMode), it also parses no more of the bytes that have arrived.
+ * are answered. A connection that is read in slices (see ReadingMode) also stops parsing the bytes that have arrived.
  */
 export class Connection {
   readonly #socket: ServedSocket;
@@ -49,15 +49,19 @@ export class Connection {
   readonly #forget = () => this.#mode.remove(this);
   /** Unfinished responses, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
-  /** Requests that wait for earlier responses. */
   readonly #held: Held[] = [];
-  /** Bytes that have arrived but are not parsed. */
   #unparsed: Buffer = NOTHING;
   #isDetached = false;
   #isSliced = false;
-  /** Number of body chunks found in the present read; undefined if the present read is parsed in slices. */
+  /**
+   * Number of body chunks found in the bytes that arrived together with the headers, and are parsed whole. Undefined
+   * while bytes are parsed in slices.
+   */
   #unslicedChunks: number | undefined;
-  /** True if the body that is being parsed has tiny chunks. Each slice of it waits until WorkBudget gives it a turn. */
+  /**
+   * True if the body that is being parsed has tiny chunks. The slices of such a body wait until WorkBudget lets them be
+   * parsed.
+   */
   #hasTinyChunks = false;
   #isWaitingForTurn = false;
 
@@ -76,9 +80,8 @@ export class Connection {
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait.
    *
-   * As soon as the socket gets another `data` listener, Node's parser no longer reads from it directly. If the
-   * connection is paused at this moment, nothing else starts the next read, and the rest of a half-arrived body would
-   * never be read. So `push('')` starts the next read.
+   * `push('')` starts the next read. Otherwise the rest of a half-arrived body would never be read if the connection is
+   * paused at this moment: Node's parser stops reading a socket that gets another `data` listener.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -97,13 +100,12 @@ export class Connection {
     return responses.findLast(({ req }) => req.complete);
   }
 
-  /** True if the last request, if any, was read to its end and answered. */
+  /** True if no request has come, or the last one was read to its end and answered. */
   get isIdle(): boolean {
     const { last } = this;
     return !last || (isOver(last) && last.req.complete);
   }
 
-  /** Makes the last response end the connection, unless its headers are sent already. */
   endWithLast(): void {
     const { last } = this;
     if (last && !last.headersSent) last.shouldKeepAlive = false;
@@ -119,13 +121,14 @@ export class Connection {
 
   /**
    * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that have not been
-   * parsed. Otherwise a later `#parse` could give them to the parser, which may serve another connection by then.
+   * parsed. If they stayed here, a later `#parse` could give them to the parser, which may serve another connection by
+   * then.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // Node has paused the socket if the caller was slow to read earlier answers, and would resume it when they are
-    // read. Nobody would listen to the socket then, and its bytes would be lost. Marking it as not paused prevents
-    // that.
+    // If the caller was slow to read earlier answers, Node has paused the socket, and would resume it when they are
+    // read. Nobody would listen to the socket then, and its bytes would be lost. To prevent this, the socket is marked
+    // as not paused.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -136,9 +139,10 @@ export class Connection {
 
   /**
    * Watches a chunked body for tiny chunks, which take long to parse. From now on, the connection is read in slices,
-   * and a slice that takes long to parse reveals tiny chunks. But bytes that arrived together with the headers are
-   * parsed at once, not in slices, so their chunks are counted. If there are MAX_UNSLICED_CHUNKS, all other connections
-   * are read in slices too, because they may get such bodies as well (see ReadingMode).
+   * and a slice that takes long to parse reveals tiny chunks.
+   *
+   * Bytes that arrived together with the headers are parsed whole, so the chunks in them are counted. If there are
+   * MAX_UNSLICED_CHUNKS, all other connections are read in slices too, because they may bring tiny chunks as well.
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {
@@ -183,7 +187,7 @@ export class Connection {
 
   /**
    * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Does not touch a detached socket:
-   * if it were paused, its next Connection would not resume it.
+   * another Connection may take it over, and would not resume it if it were paused.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;
@@ -227,10 +231,6 @@ export class Connection {
     if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.last);
   }
 
-  /**
-   * Waits until WorkBudget lets this work run, parses one slice of tiny chunks, and goes on with the bytes after the
-   * slice.
-   */
   async #parseTinyChunks(): Promise<void> {
     this.#isWaitingForTurn = true;
     this.#pauseOrResume();
@@ -270,7 +270,7 @@ function isChunked(response: ServerResponse | undefined): boolean {
   return response?.req.headers['transfer-encoding'] !== undefined;
 }
 
-/** True if nobody reads the body, and Node's buffer for it is full. Node resumes the socket when the body is read. */
+/** True if nobody reads the body, and Node's buffer for it is full. */
 function isFull(request: IncomingMessage | undefined): boolean {
   return request?.complete === false && request.readableLength >= request.readableHighWaterMark;
 }

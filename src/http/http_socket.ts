@@ -55,7 +55,6 @@ export function afterAnswers(socket: HttpSocket, act: () => void): void {
     });
 }
 
-/** Answers a request that Node's HTTP parser refuses, such as one with two `Content-Length` headers. */
 function refuseMalformed(error: ParserError, socket: Duplex): void {
   if (!socket.writable) return void socket.destroy();
   if (isUnknownMethod(error)) {
@@ -80,8 +79,8 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
  * only the last chunk.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
-  // The parser knows the methods of RTSP, such as DESCRIBE. It refuses them with HPE_INVALID_CONSTANT when it has read
-  // as far as `HTTP` in the request line (`bytesParsed` bytes).
+  // The parser knows the methods of RTSP, such as DESCRIBE, and refuses them only when it comes to `HTTP` in the
+  // request line (at `bytesParsed`), with HPE_INVALID_CONSTANT. So this error, too, can mean an unknown method.
   if (!rawPacket || (code !== 'HPE_INVALID_METHOD' && code !== 'HPE_INVALID_CONSTANT')) return false;
   const text = rawPacket.toString('latin1');
   const begin = bytesParsed > 0 ? text.lastIndexOf('\n', bytesParsed - 1) + 1 : 0;

@@ -21,13 +21,11 @@ export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
   #slicedUntilMs = 0;
 
-  /** Adds a new connection. It is read in slices if `slice` was called in the last minute. */
   add(connection: Sliceable): void {
     if (clock.monotonicMs() < this.#slicedUntilMs) connection.readInSlices();
     else this.#whole.add(connection);
   }
 
-  /** Forgets a connection that is closed or detached from Node's HTTP parser. */
   remove(connection: Sliceable): void {
     this.#whole.delete(connection);
   }

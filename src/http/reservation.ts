@@ -12,7 +12,10 @@ const STALLED_MS = 1000;
  * arrived bytes take.
  */
 const SLOW_BODY_MS = 250;
-/** Bodies count against PACE (admission.ts) in portions of this size, so a shorter body does not count. */
+/**
+ * Bodies count against PACE (admission.ts) in portions of this size. A body that is shorter than one portion does not
+ * count.
+ */
 const PACED_BYTES = 64 * 1024;
 /** Minimum pause after each PACED_BYTES. Without this pause, one turn of the event loop reads up to 2 MiB, in 10 ms. */
 const MIN_PAUSE_MS = 1;
@@ -20,11 +23,9 @@ const MIN_PAUSE_MS = 1;
 interface Room {
   /** Reserves more bytes for a reservation. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void;
-  /** Notes that the body has made progress. */
   progressed(reservation: Reservation): void;
   /** Notes that the body is complete or given up, so it can no longer stall. */
   stopWatching(reservation: Reservation): void;
-  /** Gives back bytes that a reservation of the client no longer needs. */
   shrink(bytes: number, client: string): void;
   /** Counts bytes against the client's PACE. Returns the ms for which reading should pause; 0 or less for no pause. */
   pauseAfter(bytes: number, client: string): number;
@@ -62,7 +63,10 @@ export class Reservation {
     this.#onTakenBack = refuse;
   }
 
-  /** Counts bytes that were read, even discarded ones. Returns for how many ms reading should pause; 0 for no pause. */
+  /**
+   * Counts bytes that were read, including the rest of a refused body, which is discarded. Returns for how many ms
+   * reading should pause; 0 for no pause.
+   */
   pauseAfter(bytes: number): number {
     this.#unpacedBytes += bytes;
     if (this.#unpacedBytes < PACED_BYTES) return 0;

@@ -17,14 +17,12 @@ import {
 import { ReadingMode } from './reading_mode.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** Time limits of connections and requests. */
 export const SERVER_LIMITS = {
   /**
    * Maximum time from the start of a request until its headers are complete. For the first request of a connection, the
    * time begins when the connection is opened.
    */
   headersTimeoutMs: 10_000,
-  /** Maximum time between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
   /** Maximum time without a byte in either direction. It ends connections whose callers do not read their answers. */
   silenceTimeoutMs: 120_000,
@@ -53,7 +51,7 @@ export const SWEEP_MS = 50;
 export class HttpServer {
   readonly #server: Server;
   readonly #open = new Set<HttpSocket>();
-  /** For each idle connection, the number of bytes that had arrived by the last look of `#closeIdle`. */
+  /** For each idle connection, the number of bytes that had arrived when `#closeIdle` was last called. */
   readonly #quiet = new WeakMap<HttpSocket, number>();
   /**
    * Connections whose CONNECT or Upgrade request waits until the responses to earlier requests are sent. Node no longer
@@ -68,8 +66,8 @@ export class HttpServer {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = http.createServer({
-      // The pipeline refuses a request without a Host header, and its answer has a problem document. With `true`, Node
-      // itself would refuse the request, and its answer would have none.
+      // With `true`, Node itself would refuse a request without a Host header, and send no problem document. The
+      // pipeline refuses such a request with a problem document.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,
@@ -151,9 +149,9 @@ export class HttpServer {
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
-    // Node's `close` calls `closeIdleConnections`. Node's own version of that function would cut off responses that are
-    // written but not sent yet, and leave open the connections that have had no request so far, such as those that
-    // routers open in advance. So it does nothing here, and `#closeIdle` does its work.
+    // Node's `close` calls this function. Node's own version would cut off responses that are written but not sent yet.
+    // It would also leave open the connections that have had no request so far, such as those that routers open in
+    // advance. `#closeIdle` does the work instead.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#closeIdle();
@@ -170,8 +168,8 @@ export class HttpServer {
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
     const connection = (socket as HttpSocket)[CONNECTION];
     if (this.#isClosing) {
-      // This request cannot be answered, and so is not handled: the connection ends after the response to an earlier
-      // request.
+      // The connection ends after the response to an earlier request. So this request cannot be answered, and is not
+      // handled.
       if (connection?.last?.shouldKeepAlive === false) return;
       response.shouldKeepAlive = false;
     }
@@ -179,7 +177,7 @@ export class HttpServer {
   }
 
   /**
-   * Closes each connection that was idle at the last look and has got no byte since. A new byte may be the start of a
+   * Closes each connection that was idle at the last call and has got no byte since. A new byte may be the start of a
    * request.
    */
   #closeIdle(): void {

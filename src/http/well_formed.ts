@@ -57,8 +57,8 @@ function isFollowedLink({ method, headers }: IncomingMessage): boolean {
 }
 
 /**
- * True if a page of another site made the request. Browsers without `Sec-Fetch-Site` send the origin of the page with
- * every request that changes something.
+ * For browsers that send no `Sec-Fetch-Site`: true if a page of another site made the request. Such browsers send the
+ * origin of the page with every request that changes something.
  */
 function isOtherOrigin(headers: IncomingHttpHeaders): boolean {
   return headers.origin !== undefined && !isOwnOrigin(headers);
@@ -72,8 +72,8 @@ function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
 }
 
 /**
- * True if the headers prove that a page of the bus made the request. Browsers send `Sec-Fetch-Site` only over https and
- * to their own machine. Elsewhere `Origin` is the proof.
+ * True if the headers prove that a page of the bus made the request. Over http to another machine, browsers send no
+ * `Sec-Fetch-Site`. In this case, `Origin` is the proof.
  */
 export function isFromOwnPage(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site'];

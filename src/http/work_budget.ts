@@ -24,9 +24,9 @@ export class WorkBudget {
   }
 
   /**
-   * Resolves when a step of long work may start. Await this directly before each step, because the time from here to
-   * the next `await` is taken for the time of the step. The steps of one owner, such as a client's token, start in
-   * order, and the owners take turns.
+   * Resolves when a step of long work may start. Await this directly before each step, because the time of the step is
+   * measured from here to the next `await`. The steps of one owner, such as a client's token, start in order, and the
+   * owners take turns.
    */
   whenFree(owner = ''): Promise<void> {
     return new Promise((resolve) => {
@@ -37,14 +37,13 @@ export class WorkBudget {
     });
   }
 
-  /** Starts waiting steps, one after another, until the budget of this turn of the event loop is spent. */
   async #startSteps(): Promise<void> {
     if (this.#isStarting) return;
     this.#isStarting = true;
     this.#endsAtMs ??= this.#beginBudget();
     for (;;) {
-      // `#next()?.()` only resolves the promise for which a step waits. The step itself runs during this `await`.
-      // Without the `await`, all steps would be started before the time of the first one is known.
+      // This `await` lets the step run whose promise `#next()?.()` has just resolved. Without it, all steps would be
+      // started before the time of the first one is known.
       await undefined;
       if (this.#waiting.size === 0 || clock.monotonicMs() >= this.#endsAtMs) break;
       this.#next()?.();

@@ -80,8 +80,8 @@ export class Delaying {
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
       const { topic } = publication;
-      // If no event was published at once (all were delayed or refused), there is nothing to note. In particular,
-      // `subscribers` is 0 then, however many the topic has.
+      // If no event was published at once (all were delayed or refused), nothing is noted. `subscribers` is 0 in this
+      // case, even if the topic has subscribers.
       if (events === 0) continue;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
       onlooker.note({ ...publication, events: atOnce });
@@ -99,8 +99,8 @@ type Event = TimedPublication['events'][number];
 const textOf = (event: Event) => (typeof event === 'string' ? event : event.text);
 
 /**
- * True if the script published this event at once, at `nowMs` by Redis's clock. That is never true of an event with a
- * `delay`, because a `delay` is more than 0.
+ * True if the script published this event at once instead of delaying it. `nowMs` is the time of the script call by
+ * Redis's clock. An event with a `delay` is never published at once, because a `delay` is more than 0.
  */
 function isDue(event: Event, nowMs: number): boolean {
   return typeof event === 'string' || (event.at !== undefined && event.at <= nowMs);

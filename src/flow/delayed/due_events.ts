@@ -14,7 +14,6 @@ const FRESH_MS = 250;
 interface DueEventsParts {
   partition: Partition;
   limits: MemoryLimits & Pick<Config, 'maxOutboxBytes'>;
-  /** Called while Redis is short of memory. The function must free some memory if the shortage lasts. */
   onFull: () => void;
   recorder: Pick<Recorder, 'published' | 'added' | 'publishedLate'>;
   log: Log;
@@ -51,8 +50,9 @@ export class DueEvents {
   }
 
   /**
-   * Throws StorageFull if Redis stores more than the bus permits (the high mark). StorageGuard would be too slow: it
-   * throws only after LASTING_SHORTAGE_MS, and by then due events with many subscribers could have filled Redis.
+   * Throws StorageFull if Redis stores more than the bus permits (the high mark). StorageGuard would not be enough: it
+   * throws only when a shortage has lasted for LASTING_SHORTAGE_MS, and by then due events with many subscribers could
+   * have filled Redis.
    */
   async #checkMemory(): Promise<void> {
     const { partition, limits } = this.#parts;
@@ -64,7 +64,6 @@ export class DueEvents {
     if (this.#isShort) throw new StorageFull();
   }
 
-  /** Publishes some of the events that are due. Returns true if more are due. */
   async #publishSome(firstClient: number): Promise<boolean> {
     const { partition, limits, recorder, log } = this.#parts;
     const args = { uidSeed: uidSeed(), firstClient, maxOutboxBytes: limits.maxOutboxBytes };

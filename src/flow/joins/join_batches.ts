@@ -34,8 +34,8 @@ const MAX_COUNTED_PER_CALL = 50;
 const MAX_JOINS_KNOWN = 1000;
 
 /**
- * What the delivery log shows as the attempt at a batch of a join. The batch is accepted without an HTTP request, so it
- * has no status.
+ * What the delivery log shows for a batch of a join: such a batch is accepted without an HTTP request, so it has no
+ * status and takes no time.
  */
 const TAKEN = { status: null, durationMs: 0 };
 
@@ -74,9 +74,9 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join. Each script call removes the events that it has counted, and the last
-   * call deletes the job. The batch waits while Redis is short of memory, or an outbox is full. Throws RangeError if an
-   * event cannot be decoded, and StorageUnavailable.
+   * Counts the events of a batch for its join. Each script call takes the events that it has counted out of the batch,
+   * and the call that empties the batch ends its job. The batch waits while Redis is short of memory, or an outbox is
+   * full. Throws RangeError if an event cannot be decoded, and StorageUnavailable.
    */
   async countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
     try {
@@ -120,10 +120,6 @@ export class JoinBatches {
     return score !== null && Number(score) <= countsAfter;
   }
 
-  /**
-   * Returns the cached join if it has this `version`. Otherwise reads the join from Redis. Undefined if the join is
-   * gone.
-   */
   async #find(token: string, version?: string): Promise<Join | undefined> {
     const known = this.#known.get(token);
     if (known && known.version === version) return known;
@@ -157,8 +153,9 @@ export class JoinBatches {
   }
 
   /**
-   * Makes the client of the join the publisher of the topic of `then`, if that topic lives in another partition: the
-   * script `join_events` can do so only in the partition of the join. Returns the reason if this is refused.
+   * A join may publish to a topic (`then`) that lives in another partition. In this case, makes the client of the join
+   * the publisher of the topic there, because the script `join_events` can do so only in the partition of the join.
+   * Returns the reason for a refusal, or undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

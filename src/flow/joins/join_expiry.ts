@@ -76,8 +76,8 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 /**
  * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
  * Without this wait, a join key could expire although an accepted event completes it. Returns the time (ms) at which
- * the wait began, because events that were accepted later may not be in the queue yet. Returns undefined if the bus has
- * only one partition.
+ * the wait began: the script closes only join keys that had expired by then. Returns undefined if the bus has only one
+ * partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -95,7 +95,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const { partition, partitions, guard, settings } = parts;
   const join = await readJoin(partition, token);
   if (!join) {
-    // The join is gone. Its entry is removed, as a sweep would do. Otherwise the join would be due again and again.
+    // The join is gone. Its entry in `joins_expiring` is removed, because otherwise the join would be due again and
+    // again.
     await partition.run('sweep_joins', { where: 'joins_expiring', names: [token], token: undefined });
     return;
   }
@@ -103,9 +104,9 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // The event about an expired key may have to pass through the outbox of its topic's partition, which the script does
-  // not see. If that outbox is full, a limit of 0 bytes makes the script take its own outbox for full: it closes no
-  // key, and the join is tried again after a second.
+  // An event about an expired key may have to pass through an outbox in another partition, which the script cannot see.
+  // If that outbox is full, no key may be closed. With a limit of 0 bytes, the script acts as if its own outbox were
+  // full: it closes no key, and the join is tried again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

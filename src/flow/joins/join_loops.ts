@@ -1,7 +1,6 @@
 import type { Partitions } from '../../store/partitions.ts';
 
 interface Joined {
-  /** The token of the join. */
   token: string;
   sources: readonly string[];
   /** The topics to which the join will publish. */

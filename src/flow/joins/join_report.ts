@@ -17,7 +17,7 @@ const ms = z.int();
 const MAX_PAGE_BYTES = 1_048_576;
 const KEYS_PER_READ = 20;
 
-/** A join as the API shows it. Times are in ms since the Unix epoch, by Redis's clock. */
+/** Times are in ms since the Unix epoch, by Redis's clock. */
 export const JOIN_REPORT = z
   .object({
     name: z.string(),
@@ -111,8 +111,8 @@ export interface OpenKeysPage {
 }
 
 /**
- * Returns up to `limit` open join keys that come after the place `after`, the first opened first. Returns fewer if
- * their records reach MAX_PAGE_BYTES.
+ * Returns up to `limit` open join keys that come after the place `after`, sorted by the time of their opening. Returns
+ * fewer if their records reach MAX_PAGE_BYTES.
  */
 export async function readOpenKeys(
   redis: Commands,
@@ -148,8 +148,8 @@ function openKeyOf(
   addedAt: ReadonlyMap<string, string>,
 ): OpenKey {
   const [, , ...all] = decode(record) as Packed;
-  // Counts of topics that are no longer sources are left out, and counts from before a source was removed and added
-  // again.
+  // Leaves out the counts of topics that are no longer sources. If a source was removed and added again, leaves out the
+  // events that came before it was added again.
   const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt.get(topic))] as const);
   return {
     key,

@@ -27,13 +27,13 @@ export interface Join {
   token: string;
   rules: JoinRules;
   /**
-   * When the rules were stored, in µs by the clock of Redis. If the rules are replaced, scripts refuse to count by the
-   * old ones.
+   * When the rules were stored, in µs by the clock of Redis. A script that gets the version of replaced rules refuses
+   * to count.
    */
   version: string;
   /**
-   * Only batches with a higher score in the queue are counted. Other batches are from an earlier join of the same name.
-   * 0 if no earlier join left batches.
+   * Batches of an earlier join of the same name are not counted: their scores in the queue are at most this number. 0
+   * if no earlier join left batches.
    */
   countsAfter: number;
 }
@@ -109,9 +109,9 @@ export async function claimTopics(
 }
 
 /**
- * True if an outbox is full through which events to one of these topics would have to pass. Looks only at topics that
- * live in another partition than the join: the scripts check the outbox of the join's own partition. A partition that
- * does not answer counts as not full, because events for it wait in the outbox of the join's partition.
+ * True if events to one of these topics would have to pass through a full outbox in another partition than the join's.
+ * The outbox in the join's own partition is checked by the scripts. If a partition does not answer, its outboxes count
+ * as not full, because events for this partition wait in the outbox of the join's partition.
  */
 export async function areFullElsewhere(
   { token }: Join,

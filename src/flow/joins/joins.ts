@@ -31,9 +31,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. But if another call
-   * has changed something between the checks and the last step, the client may already have become the publisher of
-   * topics in other partitions.
+   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. If another call
+   * changed something during this call, the client may have become the publisher of topics in other partitions in spite
+   * of the refusal.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);
@@ -104,7 +104,7 @@ export class Joins {
     return found.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
-  /** Returns the reports of these joins. Joins that do not exist, or cannot be read, are left out. */
+  /** Leaves out joins that do not exist or cannot be read. */
   async read(tokens: readonly string[]): Promise<JoinReport[]> {
     const reports: (JoinReport | undefined)[] = [];
     const read = (token: string) => {
@@ -120,7 +120,6 @@ export class Joins {
     return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
   }
 
-  /** Returns a page of up to `limit` open join keys of a join (see `readOpenKeys`). */
   openKeys(token: string, rules: JoinRules, limit: number, after?: KeyPlace): Promise<OpenKeysPage> {
     return this.#partitions
       .ofSubscriber(token)

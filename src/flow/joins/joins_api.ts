@@ -52,8 +52,7 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
   };
   /**
    * Removes the stored join if the client was removed, or lost a scope that the join needs, while the request was
-   * handled. Such a change ends all joins that the client has at that moment, but not one that is stored a moment
-   * later.
+   * handled. Such a change ends only the joins that are stored when it happens, and may have missed this join.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

@@ -99,16 +99,17 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // If `atMs` is not after `afterMs`, the clocks go back around `afterMs`: they show the local time `next` twice,
-      // and have already shown it once. A fixed-time expression does not fire the second time, so the search goes on.
+      // When the clocks go back, they may show the local time `next` twice, and `atMs` is the first of the two moments.
+      // If this moment is not after `afterMs`, the search goes on, because a fixed-time expression does not fire at the
+      // second moment.
       if (atMs > afterMs) return atMs;
       local = next;
     }
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // The search goes backward in local time, from a day after `beforeMs`. Just after the clocks went back, earlier
-    // moments have later local times than `beforeMs`. A search from `beforeMs` would miss these moments.
+    // Just after the clocks went back, an earlier moment can have a later local time than `beforeMs`. To find such
+    // moments too, the search begins a day after `beforeMs`, and goes backward in local time.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -153,8 +154,8 @@ export class CronTimes implements Times {
       // Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
       // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
       fromMs + dayMs,
-      // If the clocks go back within a day of `atMs`, they may show the local time that croner found at two moments.
-      // `atMs` may be the moment that is farther from `fromMs`, and the nearer one is wanted.
+      // If the clocks go back within a day of `atMs`, they may show the local time that croner found at two moments. Of
+      // these two, the one nearer to `fromMs` is wanted, but `atMs` may be the other one.
       atMs - dayMs,
       // `atMs` was computed with `offsetMs`. If the zone has another offset at `atMs`, the clocks do not show the local
       // time that croner found.
@@ -166,7 +167,7 @@ export class CronTimes implements Times {
   }
 }
 
-/** Returns the expression with six fields: adds the second 0 if it has five. Throws BadCron. */
+/** Adds the second 0 to an expression that has five fields. Throws BadCron. */
 function withSeconds(text: string): string {
   if (text.length > MAX_LENGTH) throw new BadCron(`must have at most ${MAX_LENGTH} characters`);
   const fields = text.trim().split(/\s+/);

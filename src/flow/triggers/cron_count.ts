@@ -24,8 +24,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns when the offset of the zone next changes after `fromMs`, at which it is `offsetMs`. Returns `upToMs` + 1 if
- * it does not change up to `upToMs`.
+ * Returns when the offset of the zone, which is `offsetMs` at `fromMs`, changes for the first time. Returns `upToMs` +
+ * 1 if the offset does not change up to `upToMs`.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

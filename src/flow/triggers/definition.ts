@@ -49,7 +49,10 @@ export function revisionOf(text: string): string {
   return text.slice(0, text.indexOf('\n'));
 }
 
-/** Returns the JSON of an event of the trigger with this definition. `nowMs` is the timestamp of the event. */
+/**
+ * Returns the JSON of the event that a trigger publishes at `nowMs`. `text` is the definition of the trigger as Redis
+ * stores it.
+ */
 export function eventNow(text: string, id: string, nowMs: number): string {
   const [, , , , head, tail] = text.split('\n');
   return `${BEFORE_ID}${id}${head}${nowMs}${tail}`;

@@ -32,7 +32,10 @@ const MAX_TIMES = 200;
 const PLAN_MS = 50;
 /** After computing due times for this long, lets other code of this process run. */
 const YIELD_EVERY_MS = 5;
-/** Minimum time between two log lines about a trigger whose times cannot be computed. Workers try again each second. */
+/**
+ * Minimum time between two log lines about a trigger whose times cannot be computed. Without this minimum, there would
+ * be a line each second, because workers try again each second.
+ */
 const TELL_EVERY_MS = 3_600_000;
 const MAX_TOLD = 1000;
 
@@ -49,9 +52,9 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * Checks and charges the rates of clients, which the control partition stores. Undefined in the control partition,
-   * where the script charges the clients itself. In other partitions, a client is charged only after its events are
-   * published, so it can exceed its rate for a moment.
+   * Checks and charges the publish rates of clients, which the control partition stores. Undefined if `partition` is
+   * the control partition, where the script charges the clients itself. In other partitions, a client is charged only
+   * after its events are published, so it can exceed its rate for a moment.
    */
   ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -68,7 +71,10 @@ interface DueTriggersParts {
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /** Revisions of definitions for which the log has said in the last hour that their times cannot be computed. */
+  /**
+   * The definitions (by revision) whose times cannot be computed, and about which the log has had a line in the last
+   * hour.
+   */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Number of calls of `publish` so far. The script begins with another client in each call, chosen by this number. */
   #firstClient = 0;
@@ -93,7 +99,7 @@ export class DueTriggers {
     for (const trigger of moving) this.#startMove(trigger);
   }
 
-  /** Starts to move a trigger to the partition of its topic. Does not wait: that partition may be unreachable. */
+  /** Does not wait for the move, because the partition of the topic may be unreachable. */
   #startMove(trigger: TriggerName): void {
     const { partition, partitions } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) =>
@@ -163,7 +169,7 @@ export class DueTriggers {
     }
   }
 
-  /** Charges clients for their events. Does not wait, because the control partition may be unreachable. */
+  /** Does not wait, because the control partition may be unreachable. */
   #charge(spent: Fired['spent']): void {
     const message = 'what triggers have fired cannot be counted against the rate of their client';
     for (const { client, events, bytes } of spent)

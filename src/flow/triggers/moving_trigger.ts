@@ -7,9 +7,8 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * A trigger moves only if it is stored in its new partition within this time after it was read in the old one. If the
- * partitions are slow, the limit is longer, so that a trigger can move then too: `bringToTopic` measures how long its
- * first two calls take, and adds twice that time.
+ * A trigger moves only if it is stored in its new partition within this time after it was read in the old one. Slow
+ * partitions get more time: `bringToTopic` measures how long its first two calls take, and adds twice that time.
  */
 const MAX_AGE_MS = 1000;
 

@@ -21,15 +21,15 @@ export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
 /**
- * The due times for which one script call fires a trigger, and the number of due times for which it will never fire.
+ * The due times (oldest first) for which one script call fires a trigger, and the number of due times for which it will
+ * never fire.
  */
 export interface Plan {
-  /** The due times for which the trigger fires, oldest first. */
   times: number[];
   missed: number;
   /**
-   * The due time that is stored for the next call. It is in the past if this call cannot fire for all due times: then
-   * it is the first of the rest. Undefined if no time follows.
+   * The due time that is stored for the next call. If there are too many due times for one call, this is the first of
+   * those left over, and lies in the past. Undefined if no due time follows.
    */
   nextMs: number | undefined;
 }
@@ -60,7 +60,6 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   return firing(times, firstMs, nowMs, due - MAX_CAUGHT_UP);
 }
 
-/** Returns a plan for the due times from `firstMs` up to now: at most the MAX_DUE_TIMES_PER_CALL oldest of them. */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);

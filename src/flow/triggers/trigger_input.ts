@@ -42,7 +42,7 @@ const EVENT_FIELDS: ReadonlySet<string> = new Set(Object.keys(EVENT_SHAPE.proper
 
 const time = wholeNumber(0, MAX_TIME_MS);
 // The schema of `at` and `end`. Both are in the future, so a low number is probably a time in seconds, and is refused.
-// A low `start` is accepted, because `every` may count from any time since 1970.
+// A low `start` is accepted: the periods of `every` may be counted from any time since 1970.
 const timeAhead = time.min(MIN_AT_MS, 'looks like seconds; send milliseconds since 1970');
 
 const cron = z

@@ -5,7 +5,7 @@ import { CATCH_UPS } from './plan.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 import { SCHEDULE } from './trigger_input.ts';
 
-/** A trigger as callers see it. Times are in ms since the Unix epoch. */
+/** Times are in ms since the Unix epoch. */
 export const TRIGGER_REPORT = z
   .object({
     name: z.string(),

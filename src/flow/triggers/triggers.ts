@@ -26,7 +26,6 @@ type TriggerLimits = Pick<Config, 'maxTriggers' | 'maxClientTriggers' | 'maxTopi
   readonly maxClientTriggerBytes: number;
 };
 
-/** What to store. `due` says whether the trigger keeps its stored due time or gets a new one. */
 export interface Wanted {
   definition: Definition;
   isPaused: boolean;
@@ -51,7 +50,6 @@ export class Triggers {
     this.#limits = limits;
   }
 
-  /** Returns a trigger, and the time by Redis's clock. */
   async find(trigger: TriggerName): Promise<Omit<Found, 'partition'>> {
     const found = await this.#lookUp(trigger);
     return found.find(({ stored }) => stored) ?? (found[0] as Found);
@@ -136,9 +134,9 @@ export class Triggers {
   }
 
   /**
-   * Leaves a trigger in only one partition. It can be in two if two calls at the same time gave it topics in different
-   * partitions. Looks again after each removal, because another process may have moved the trigger meanwhile. Returns
-   * false if no partition has the trigger any more.
+   * Removes a trigger from all partitions but one. A trigger is in two partitions if two calls at the same time gave it
+   * topics in different ones. After each removal, searches again, because another process may have moved the trigger
+   * meanwhile. Returns false if no partition has the trigger any more.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;
@@ -149,14 +147,14 @@ export class Triggers {
     }
   }
 
-  /** Removes a trigger. Returns false if there was no such trigger. */
+  /** Returns false if there was no such trigger. */
   async remove(trigger: TriggerName): Promise<boolean> {
     const { all } = this.#partitions;
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // The removal missed the trigger if a worker moved it meanwhile to a partition that had already answered. So it
-      // is repeated until no partition has the trigger.
+      // A worker may have moved the trigger meanwhile to a partition that had already answered, so that no partition
+      // removed it. The removal is repeated until no partition has the trigger.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }

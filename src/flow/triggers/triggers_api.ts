@@ -89,7 +89,6 @@ export function triggersApi(parts: TriggersParts): Route[] {
     return { token, priceInCalls };
   };
 
-  /** Like `asked`, for a call about a single trigger: throws bad_parameter if the client is not named. */
   const askedOne = async (caller: Caller, query: Whose) => {
     const { token, priceInCalls } = await asked(caller, query);
     if (token === undefined) throw badParameter('client', 'is missing: say whose, as ?client=token');
@@ -102,7 +101,6 @@ export function triggersApi(parts: TriggersParts): Route[] {
     return { nowMs, stored };
   };
 
-  /** Resolves with the client whose trigger is changed, for a call by the client itself or by root. */
   const actor = async (caller: ChangingCaller, query: Whose) => {
     const { token } = await askedOne(caller, query);
     return actingClient(clients, caller, token);
@@ -246,7 +244,7 @@ function notFound(name: string, priceInCalls = 0): BusError {
   return new BusError('trigger_not_found', `there is no trigger ${name}`, { priceInCalls });
 }
 
-/** Returns the reports of these triggers. Leaves out those whose definition cannot be read; the sweep logs them. */
+/** Leaves out triggers whose definition cannot be read. The sweep logs them. */
 function readable(list: readonly StoredTrigger[], report: (trigger: StoredTrigger) => TriggerReport) {
   return list.flatMap((trigger) => {
     try {

@@ -8,8 +8,8 @@ import type { Wanted } from './triggers.ts';
 
 /**
  * Returns what to store when a client creates or changes a trigger. The stored due time is kept if the schedule,
- * `start`, `end` and `offset` stay the same, even if it passed while the trigger was paused. Otherwise the due time is
- * the first one after now. Throws bad_trigger if there is none.
+ * `start`, `end` and `offset` stay the same, even if it passed while the trigger was paused. Otherwise the first due
+ * time after now is stored. Throws bad_trigger if the trigger has no due time after now.
  */
 export function wanted(
   body: TriggerBody,

@@ -41,9 +41,9 @@ export class Zone {
   }
 
   /**
-   * Returns a time from `fromMs` to `toMs` at which the zone changes from the offset that it has at `fromMs` to another
-   * one. If there are several such times, returns any of them. The offsets at `fromMs` and `toMs` must differ. Example:
-   * in Berlin from January to July, the result is the beginning of summer time.
+   * Returns a time from `fromMs` to `toMs` at which the offset that the zone has at `fromMs` ends. If there are several
+   * such times, returns any of them. The offsets at `fromMs` and `toMs` must differ. Example: in Berlin from January to
+   * July, the result is the beginning of summer time.
    */
   endOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -51,8 +51,8 @@ export class Zone {
   }
 
   /**
-   * Returns a time from `fromMs` to `toMs` at which the zone changes to the offset that it has at `toMs`. If there are
-   * several such times, returns any of them. The offsets at `fromMs` and `toMs` must differ.
+   * Returns a time from `fromMs` to `toMs` at which the offset that the zone has at `toMs` begins. If there are several
+   * such times, returns any of them. The offsets at `fromMs` and `toMs` must differ.
    */
   startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
