@@ -4,7 +4,6 @@ import { BusError } from './errors.ts';
 declare global {
   // `JSON.rawJSON` is new in Node 24. TypeScript's library does not declare it yet.
   interface JSON {
-    /** Returns an object that JSON.stringify writes as this text. The text must be a JSON number. */
     rawJSON(text: string): object;
     isRawJSON(value: unknown): boolean;
   }
@@ -46,8 +45,8 @@ class Unfaithful extends Error {}
 const LONG_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
 const LONG_EXPONENT = /\d[eE]\+?\d{3}/;
 /**
- * Matches a quote, or the whole text of a number that begins with at least 16 digits or has at least three digits in
- * its exponent.
+ * Matches the whole text of a number that begins with at least 16 digits or has at least three digits in its exponent.
+ * Also matches a quote, so that strings, in which digits are no numbers, can be skipped.
  */
 const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
 /** Prefix of strings that stand for long numbers while JSON is parsed. It is random, so no caller can send it. */
@@ -57,16 +56,16 @@ const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 /** Matches text that may contain half of a surrogate pair. */
 const SURROGATE = /\\u[dD][89a-fA-F]/;
 /**
- * Matches a surrogate pair, a single surrogate (captured), or any other escape. The other escapes are matched because
- * `\\ud800`, for example, is an escaped backslash and no surrogate.
+ * Matches a surrogate pair, a single surrogate (captured), or any other escape. Other escapes must be matched to be
+ * skipped: `\\ud800`, for example, is an escaped backslash, and no surrogate.
  */
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
  * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable. The detail of this error begins
- * with `where`, which names the part of the request that has the text. The problem document of the error gets the
- * `members`.
+ * with `where`, the part of the request that has the text. `members` are further fields of the error's problem
+ * document.
  */
 export function parseJson(
   text: string,
@@ -162,9 +161,9 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 /**
- * Parses JSON, and calls `keepsDigits` with each long number (see QUOTE_OR_LONG). If `keepsDigits` returns true, the
- * number becomes JSON.rawJSON; otherwise it becomes a double. A reviver for JSON.parse could do the same, but would
- * take half a second for a megabyte of one-digit numbers.
+ * Parses JSON that may have long numbers (see QUOTE_OR_LONG). A long number becomes JSON.rawJSON, which keeps all its
+ * digits, if `keepsDigits` returns true for it, and a double otherwise. A reviver for JSON.parse could do the same, but
+ * would take half a second for a megabyte of one-digit numbers.
  */
 function parseLongNumbers(text: string, keepsDigits: (number: string) => boolean): unknown {
   const parsed: unknown = JSON.parse(text); // throws if `text` is not JSON, which the marks below could hide

@@ -23,9 +23,9 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 }
 
 /**
- * Returns a hook of pino that keeps some lines from filling the log: lines about a Redis that cannot be reached (field
- * `away`) or is full (`full`), or about data that cannot be read (`skipped`). Of these lines, those with the same
- * message, the same `away` and the same `skipped` are written at most once a minute.
+ * Returns a hook of pino that keeps repeated lines from filling the log. Lines about a Redis that cannot be reached
+ * (field `away`) or is full (`full`), or about data that cannot be read (`skipped`), are written at most once a minute
+ * if they have the same message about the same Redis or data.
  */
 export function rarelyFailing(): LogMethod {
   const writtenAtMs = new Map<string, number>();
@@ -64,8 +64,8 @@ export function reasonOf(error: unknown): string {
   if (error instanceof StorageUnavailable || error instanceof StorageFull) {
     const { why, cause } = error;
     if (!(cause instanceof Error) || cause.name !== 'ReplyError') return why;
-    // The message of Redis begins with an error code, such as MISCONF. The code is left out here, because `why`
-    // contains it or says what it means.
+    // Cuts off the error code, such as MISCONF, with which the message of Redis begins. The bus's own reason `why`
+    // contains the code or says what it means.
     return `${why}: ${cause.message.replace(/^\w+ /, '')}`;
   }
   return error instanceof Error ? error.message : String(error);

@@ -26,10 +26,12 @@ const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
-/** What one script call has dropped of the data of one subscriber. */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/** The large batch that the last script call has begun to count before dropping it. Counting it takes several calls. */
+/**
+ * A large batch that the last script call has not dropped yet. Its events must be counted by topic first, which takes
+ * several calls.
+ */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
@@ -124,8 +126,8 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // If nothing is left to drop for an order (`isSpent`), for example because workers are delivering all batches
-      // that are left, the whole order counts as done.
+      // If an order is spent (`isSpent`), nothing is left to drop for it, for example because workers are delivering
+      // all batches that are left. Such an order is done, even if fewer were dropped than it says.
       const dropped = orders.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;
@@ -155,7 +157,6 @@ export class Autodrop {
     return dropDelayed(this.#parts.partition, this.#limits, orders, target, signal);
   }
 
-  /** Logs, at most once a minute, that autodrop cannot help, and what the operator should do. */
   async #complain({ memory, droppableBytes, outboxBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();

@@ -28,7 +28,6 @@ interface BulkJobParts {
   partition: Partition;
   config: Config;
   recorder: Pick<Recorder, 'added'>;
-  /** Aborted as soon as the process begins to stop. */
   stopping: AbortSignal;
 }
 
@@ -55,9 +54,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The stored progress is read again after a step that reached the end of a subscriber's dead letters (`next`),
-        // or changed nothing (`lost`): another worker has done the step, or the whole operation was cancelled or
-        // replaced.
+        // The stored progress says where to go on. After `next`, the dead letters of one subscriber are done, and those
+        // of the next subscriber follow. After `lost`, nothing was changed, because another worker has done the step,
+        // or the whole operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {

@@ -7,8 +7,8 @@ export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
  * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in the `missing`
- * partitions, which cannot be reached. `standings` is a JSON text with the same subscribers' figures and rates, as the
- * job `sample` stored them last.
+ * partitions, which cannot be reached. `standings` is a JSON text with the figures and rates that the job `sample` has
+ * stored last, from which it calculates the next rates.
  */
 interface Census {
   subscribers: CensusSubscriber[];
@@ -26,9 +26,7 @@ export async function census(partitions: Partitions): Promise<Census> {
   return { ...first, subscribers: found.flatMap(({ subscribers }) => subscribers), missing };
 }
 
-/**
- * Reads the figures of a partition's subscribers, about 500 by one script call, so that an idle bus sends few commands.
- */
+/** Reads the figures of a partition's subscribers. One script call reads about 500 of them. */
 async function censusOf(partition: Partition): Promise<Omit<Census, 'missing'>> {
   const found = new Map<string, CensusSubscriber>();
   let standings: string | undefined;

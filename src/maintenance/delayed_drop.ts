@@ -8,10 +8,9 @@ import { bytesOf, fairDropOrders, firstDropOrders, withoutDropped } from './fair
 /** Maximum events that one script call drops; 500 take Redis about 2 ms. */
 const MAX_DROPPED = 500;
 
-/** The number of a topic's delayed events, and the bytes that they take. */
+/** The number of a topic's delayed events, and the bytes that they take. `client` owns the topic. */
 export interface DelayedHolding {
   topic: string;
-  /** The client that owns the topic. */
   client: string;
   events: number;
   bytes: number;

@@ -24,8 +24,7 @@ export interface JobParts extends RepairParts {
   partitions: Partitions;
   /**
    * Makes the sweeps of this process run one at a time. To spare Redis, a sweep rests after each command for as long as
-   * the command took. If several sweeps ran at once, each would use the rests of the others, and Redis would always be
-   * busy.
+   * the command took. Several sweeps at once would keep Redis busy, because one would work while another rests.
    */
   oneAtATime: OwnerLimit;
   /**

@@ -21,7 +21,6 @@ export function monitorJob(
   };
 }
 
-/** Returns a function that sends figures to the metric service. Undefined for Prometheus, which fetches them. */
 function senderOf(config: Config, log: Log): Send | undefined {
   if (config.metricService === 'prometheus') return undefined;
   if (config.metricService === 'print') return async (figures) => logFigures(figures, log);

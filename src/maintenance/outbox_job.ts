@@ -8,8 +8,8 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which one run of an outbox job moves the entries for a partition that was too slow for the ordinary
- * run (see `outboxJob`). Then the job goes back to the queue, so that the worker can run other jobs.
+ * Maximum time for one run of the job that moves only the entries for one slow partition (see `outboxJob`). Then the
+ * job goes back to the queue, so that the worker can run other jobs.
  */
 const RUN_MS = 500;
 /**
@@ -30,9 +30,8 @@ interface OutboxJobParts {
 
 /**
  * Returns the handler of the job `outbox`, which moves the entries of an outbox to the partitions that they are for. If
- * one of these partitions does not apply its entries in time, they are moved from the outbox to a list for this
- * partition. Another `outbox` job empties that list. Its argument is the position of the slow partition in
- * `Partitions.all`.
+ * a partition is too slow, its entries are put on a list of its own, so that they do not hold up the others. Another
+ * `outbox` job moves the entries of that list. Its argument is the position of the slow partition in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

@@ -25,10 +25,7 @@ export interface PeriodicJob {
   run: (signal: AbortSignal) => Promise<void>;
 }
 
-/**
- * All periodic jobs: jobs that each process queues at intervals. To add one, write its `run` in a file of its own, and
- * add a row here.
- */
+/** All periodic jobs: jobs that each process queues at intervals. */
 export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const { config, partition, partitions, oneAtATime, stopping, log } = parts;
   const autodrop = new Autodrop(parts, config);
@@ -59,8 +56,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // job is the fallback.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
     // Takes jobs back from workers that were killed, so that other workers can run them. A process queues this job for
-    // all partitions as soon as it starts (`isUrgent`), so that it runs even if each process is killed after a few
-    // seconds.
+    // all partitions as soon as it starts (`isUrgent`). If the job were queued later, it would never run on a host
+    // where each process is killed after a few seconds.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
@@ -85,8 +82,8 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
 }
 
 /**
- * Copies clients from the control partition to this one. Ends the joins that the scopes of their clients forbid, and
- * purges the dead letters of these joins.
+ * Copies clients from the control partition to this one. If the scopes of a client no longer permit one of its joins,
+ * ends the join, and purges its dead letters.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

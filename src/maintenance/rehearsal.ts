@@ -13,7 +13,7 @@ const TELL_EVERY_MS = 2000;
 interface RehearsalParts {
   policy: CallbackPolicy;
   leaseMs: number;
-  /** The minimum length of tokens in characters. The report lists shorter tokens. */
+  /** Minimum length of a token in characters. The report names the clients with shorter tokens. */
   minTokenLength: number;
   /** Called every few seconds with a line that describes the progress. */
   tell: (progress: string) => void;
@@ -38,8 +38,8 @@ export interface Rehearsal extends FoundBatches {
 }
 
 /**
- * Reads what a takeover would find in this Redis. Changes nothing. Throws BootError if there is no bus, and
- * StorageUnavailable or StorageFull.
+ * Reads what a takeover would find in this Redis. Changes nothing. Throws BootError if this Redis has the data of no
+ * bus. Also throws StorageUnavailable or StorageFull.
  */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;
@@ -105,7 +105,6 @@ async function readSubscribers(
   return { subscribers: tokens.length, refused };
 }
 
-/** Returns a function that reports how many items were checked, but at most every two seconds. */
 function reporter(tell: (progress: string) => void, what: string, total: number): (done: number) => void {
   return atMostEvery(TELL_EVERY_MS, (done) => tell(`${done} of ${total} ${what} checked`));
 }

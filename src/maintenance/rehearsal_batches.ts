@@ -17,9 +17,8 @@ export interface FoundBatches {
 }
 
 /**
- * Reads the batches that a takeover would convert. `progressOf` is called once, with the number of entries in
- * `batches:index`, and returns a function. This function is called from time to time, with the number of batches read
- * so far.
+ * Reads the batches that a takeover would convert. Calls `progressOf` once, with the number of entries in
+ * `batches:index`. Calls the function that `progressOf` returns now and then, with the number of batches read so far.
  */
 export async function readBatches(
   partition: Partition,

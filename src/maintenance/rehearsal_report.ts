@@ -6,9 +6,9 @@ interface Report {
   text: string;
 }
 
-/** What the report says of environment variables, besides what was found in Redis. */
+/** What the report says of the environment variables of the bus. */
 export interface EnvironmentNotes {
-  /** Why web would not start after the takeover. */
+  /** What is wrong with the variables, so that web would not start after the takeover. */
   toDo: readonly string[];
   toKnow: readonly string[];
 }

@@ -58,8 +58,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     };
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is stored first, because the history of the bus would have a gap if it came too late. A
-    // late sample of a topic or subscriber only shows its figures one step later.
+    // The sample of the bus is the first of `samples`, so it is stored first. If it came late, the history of the bus
+    // would have a gap. A late sample of a topic or subscriber only shows its figures one step later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });
@@ -108,7 +108,6 @@ function totalsByPartition(
   });
 }
 
-/** Adds a counter of published, delivered or failed events to these totals. Ignores other counters. */
 function addTotal(
   { name, tags, value }: Count,
   bus: PartitionTotals,
@@ -169,7 +168,6 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
   return { bus, topics, subscribers };
 }
 
-/** Returns the samples to store: one of the bus, and one of each of the `limit` busiest subscribers and topics. */
 function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number): Sample[] {
   return [
     { figures: inOrder('bus', bus) },
@@ -193,10 +191,6 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
   return entry;
 }
 
-/**
- * Adds a value to the figure `name` of several records. Skips undefined records: the record of a topic, for example, is
- * undefined if a counter has no topic.
- */
 function add<Name extends string>(
   name: Name,
   value: number,
@@ -205,7 +199,6 @@ function add<Name extends string>(
   for (const figures of all) if (figures) figures[name] = (figures[name] ?? 0) + value;
 }
 
-/** Returns the samples of the `limit` topics or subscribers with the largest `size`. Leaves out those of size 0. */
 function busiest<K extends 'topic' | 'subscriber'>(
   all: Map<string, Figures<K>>,
   kind: K,

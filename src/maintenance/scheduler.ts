@@ -31,9 +31,9 @@ interface SchedulerParts {
 }
 
 /**
- * Starts what is due. Promotes scheduled jobs, which means that workers can take them. Publishes the entries of the
- * agenda (delayed events, triggers, and keys of joins). Sleeps until the next deadline, or until a script announces an
- * earlier one.
+ * Starts what is due: promotes scheduled jobs, so that workers can take them, and publishes the due entries of the
+ * agenda (delayed events, events of triggers, and events about expired join keys). Then sleeps until the next deadline,
+ * or until a script announces an earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -67,8 +67,8 @@ export class Scheduler {
   }
 
   /**
-   * Promotes due jobs, and begins to publish the due entries of the agenda (delayed events, triggers, and keys of
-   * joins). Returns the ms until the next deadline, rounded up.
+   * Promotes the jobs that are due, and begins to publish the entries that are due. Returns the ms until the next
+   * deadline, rounded up.
    */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, onForbidden, log } = this.#parts;
@@ -86,9 +86,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the due entries of one kind. Returns for how many ms the scheduler may sleep: until the first
-   * entry is due. Infinity if there is no entry, or if entries are being published: the end of the publishing wakes the
-   * scheduler.
+   * Begins to publish the entries of one kind, if any is due. Otherwise returns the ms until the first entry is due.
+   * Returns Infinity if there is no entry, or if entries are being published, because the end of the publishing wakes
+   * the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

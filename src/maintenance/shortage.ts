@@ -69,9 +69,9 @@ export async function measureShortage(
 
 /**
  * Returns the bytes of the entries that wait to be moved to other partitions. `all` is the sum of all entries. `moving`
- * is the sum of the entries that go to a partition in the same Redis (`there`), and become batches in this Redis. It
- * may be too high, because it includes the whole outbox: some entries of the outbox go to another Redis, but there is
- * only one sum for all of them.
+ * is the sum of the entries that go to a partition in the same Redis (`there`), where they become batches. `moving` may
+ * be too high: for the entries of the outbox, only the sum over all partitions is known, and this sum includes entries
+ * that go to another Redis.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>

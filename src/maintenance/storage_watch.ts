@@ -37,8 +37,8 @@ export class StorageWatch {
   #isAwaited = false;
 
   /**
-   * A web process with two connections to Redis passes each partition twice, once for each connection, because either
-   * of them may be the first to work again.
+   * A web process with two connections to Redis passes each partition twice, once for each connection. After a failure,
+   * either connection may be the first to work again, and `check` must notice that.
    */
   constructor(partitions: readonly Partition[], log: Log) {
     this.#partitions = partitions;
@@ -66,8 +66,8 @@ export class StorageWatch {
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
-      // If `look` began before this process last connected to Redis, it may have asked the former Redis. The present
-      // Redis may lack the data, so it must be checked too.
+      // If `look` began before the newest connection was made, it may have asked the Redis of an earlier connection.
+      // The Redis that is connected now may lack the data, so it must be checked too.
       return connections === this.#connections ? undefined : this.check();
     });
   }

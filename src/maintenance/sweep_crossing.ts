@@ -28,8 +28,8 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * A topic of this partition has a mark (a note) for each other partition with subscribers of the topic. Removes marks
- * for partitions without such subscribers.
+ * Removes marks at the topics of this partition. A mark is a note that the topic has subscribers in another partition.
+ * If it has none there any more, the mark is needless.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -49,7 +49,10 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets missing marks in other partitions. A mark is a note at a topic that it has subscribers in this partition. */
+/**
+ * Sets missing marks at topics of other partitions. Such a mark is a note that the topic has subscribers in this
+ * partition.
+ */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('subscribers')) {

@@ -94,7 +94,6 @@ async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
   return [...counts.values()];
 }
 
-/** Adds a count to the counter with the same name and tags, or keeps it as a new counter. */
 function add(counts: Map<string, Count>, count: Omit<Count, 'field'>): void {
   const field = packField(count.name, count.tags);
   const id = field.toString('latin1');

@@ -70,14 +70,14 @@ export class Counters {
     const count = Math.round(by);
     // Counts such as NaN and Infinity are skipped, because HINCRBY, by which Redis adds a count, takes only integers.
     if (!Number.isSafeInteger(count) || count <= 0) return;
-    // Counters with the same name have the same tags in the same order.
+    // The values of the tags are enough to tell counters apart, because counters with the same name have the same tags
+    // in the same order.
     const id = [name, ...Object.values(tags)].join(' ');
     const cell = this.#cells.get(id);
     if (cell) cell.count += count;
     else this.#cells.set(id, { name, tags, count });
   }
 
-  /** Begins to flush the counts to Redis at the interval. */
   start(): void {
     this.#timer ??= setInterval(() => void this.#tick(), this.#flushIntervalMs).unref();
   }
@@ -139,8 +139,8 @@ export class Counters {
   }
 
   /**
-   * Sends the unsent flushes of a partition, then its counts in memory. If an unsent flush fails again, the counts stay
-   * in memory.
+   * Sends the unsent flushes of a partition, then the counts in memory (`counted`) as new flushes. If an unsent flush
+   * fails again, throws, and keeps the counts in memory.
    */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);

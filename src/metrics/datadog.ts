@@ -26,8 +26,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores totals that were sent. Storing old totals again changes nothing, even after newer ones. Throws
- * StorageUnavailable.
+ * Stores totals that were sent. Skips a total if the stored one is not the one before it (`from`), so a repeated call
+ * changes nothing. Throws StorageUnavailable.
  */
 export async function noteReported(partition: Partition, totals: readonly SentTotal[]): Promise<void> {
   for (const slice of slicesOf(totals, MAX_TOTALS_PER_CALL))
@@ -35,9 +35,9 @@ export async function noteReported(partition: Partition, totals: readonly SentTo
 }
 
 /**
- * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since any worker last
- * sent it. The totals are stored after they have been sent. So growth is never lost, but is sent twice if the worker
- * dies in between.
+ * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since this or another
+ * worker last sent the counter. The totals are stored after the growth was sent. So growth is never lost, but is sent
+ * twice if the worker dies before it has stored the totals.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };

@@ -25,11 +25,10 @@ collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_
 await sleep(SAMPLED_MS);
 let [ownText, ownReadAtMs] = [Promise.resolve(''), Number.NEGATIVE_INFINITY];
 
-/** A series of Prometheus: a value under a name and labels. */
 interface Series {
   labels: Record<string, string>;
   value: number;
-  /** Only for a series of a histogram: the name of the histogram's family with `_bucket`, `_sum` or `_count`. */
+  /** Only for a series of a histogram: the name of the histogram with `_bucket`, `_sum` or `_count` at its end. */
   metricName?: string;
 }
 
@@ -52,7 +51,6 @@ export async function exposition(parts: FigureParts): Promise<string> {
   return texts.join('\n') + (await ownMetrics());
 }
 
-/** Resolves with the text of this process's own metrics. It is at most about SAMPLED_MS old. */
 function ownMetrics(): Promise<string> {
   const nowMs = clock.monotonicMs();
   if (nowMs - ownReadAtMs >= SAMPLED_MS) [ownText, ownReadAtMs] = [own.metrics(), nowMs];

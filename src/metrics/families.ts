@@ -1,6 +1,6 @@
 import { HISTOGRAMS, type HistogramName } from './histogram.ts';
 
-/** A metric as Prometheus shows it: all counters or gauges of the same name. Their tags become labels. */
+/** A metric as Prometheus shows it. It is made of all counters or gauges with one name, whose tags become labels. */
 export interface Family {
   name: string;
   help: string;

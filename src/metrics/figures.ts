@@ -51,8 +51,8 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
   // Each partition has its own totals of removed topics and subscribers (`isTotalOfRemoved`), and Prometheus shows only
-  // their sum. If a partition is missing, all of them are left out: the sum would be too low, and Prometheus would take
-  // it for a counter that began again.
+  // their sum. If a partition is missing, the sum would be too low, and Prometheus would take it for a counter that
+  // began again from 0. So these totals are left out.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -74,15 +74,14 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
 type PublicName = (token: string) => string | undefined;
 
 /**
- * Makes all public names unknown if the control partition, which is needed to find them, cannot be reached. Throws any
- * other error.
+ * Returns a function that knows no public name, because the control partition, which has the names, cannot be reached.
+ * Throws any other error.
  */
 function noNamesIfUnavailable(error: unknown): PublicName {
   if (!(error instanceof StorageUnavailable)) throw error;
   return () => undefined;
 }
 
-/** If the bus has several partitions, returns a gauge for each of them, which says whether it can be reached. */
 function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];
   return all.map((partition) => ({
@@ -93,13 +92,11 @@ function partitionFigures({ all }: Partitions, missing: readonly Partition[]): G
   }));
 }
 
-/** Returns the token of the subscriber that a counter is about, if it is about one. */
 function subscriberOf({ name, tags }: Count): string | undefined {
   const subject = subjectOf(name, tags);
   return subject && 'subscriber' in subject ? subject.subscriber : undefined;
 }
 
-/** Returns a counter with its subscriber's public name in place of the token; undefined if that name is unknown. */
 function counterFigure(count: Count, publicName: PublicName): CounterFigure | undefined {
   const figure = { kind: 'counter', ...count, name: count.name as CounterName } as const;
   const token = subscriberOf(count);

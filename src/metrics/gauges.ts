@@ -16,16 +16,16 @@ const SUBSCRIBERS_PER_TURN = 100;
 
 /**
  * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
- * Redis. `replicas` is the number of replicas of the Redis with the fewest. `cpuSeconds` is the CPU time of all Redises
- * together since they started. `cpuSeconds` has no values if a Redis cannot be reached, because the sum of the others
- * would be too low.
+ * Redis. `replicas` is the smallest number of replicas that any Redis has. `cpuSeconds` is the CPU time of all Redises
+ * together since they started. It has no values if a Redis cannot be reached, because the sum of the others would be
+ * too low.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
- * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. A gauge that needs a key
- * which cannot be read (`Partition.skip`) is undefined, or left out. Throws StorageUnavailable if no partition can be
- * reached.
+ * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. If another program has made
+ * a key unreadable (`Partition.skip`), the gauges that need the key are missing or undefined. Throws StorageUnavailable
+ * if no partition can be reached.
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);
@@ -53,7 +53,6 @@ function addUp<Name extends string>(all: readonly (Record<Name, number> | undefi
   return sums;
 }
 
-/** Reads the memory, the CPU time and the number of replicas of the Redis that has `partition`. */
 async function readServer(partition: Partition, limits: MemoryLimits) {
   const [memory, cpu, replicas] = await partition.command((redis) =>
     Promise.all([redis.info('memory'), redis.info('cpu'), countReplicas(redis)]),
@@ -96,9 +95,10 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait in outboxes, the lists of entries that other partitions must apply. `any` is the name for
- * the outboxes themselves. A number, such as `3`, is the name for the lists of entries that partition 3 did not apply
- * in time. Returns nothing if the bus has only one partition.
+ * Returns how many bytes wait in outboxes, the lists of entries that other partitions must apply. The name `any` stands
+ * for the entries that are not set aside, whichever partition they are for. A number, such as `3`, stands for the
+ * entries that were set aside because partition 3 did not apply them in time. Returns nothing if the bus has only one
+ * partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -162,7 +162,6 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestAgeMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents && (deadEvents.get(token) ?? 0) },
-      // The number of open keys if the subscriber is a join, otherwise undefined.
       openKeys,
       // Undefined if the subscriber has left.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,

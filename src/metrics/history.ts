@@ -19,7 +19,7 @@ type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
  * The two resolutions of a history. `ms` is the time from one entry to the next. `kept` is the maximum number of
- * entries: the points of the longest plot, and one more, because a point can be the difference between two entries.
+ * entries: one more than the longest plot has points, because a point can be the difference between two entries.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -54,7 +54,7 @@ const asItIs =
   (now) =>
     now[name] ?? null;
 
-/** The metrics that `GET /history` returns. The console plots most of them. */
+/** The metrics that `GET /history` returns. */
 export const METRICS = {
   published: { unit: 'events/s', of: ['bus', 'topic'], value: perSecond('published') },
   delivered: { unit: 'events/s', of: ['bus', 'subscriber'], value: perSecond('delivered') },
@@ -98,7 +98,8 @@ export class History {
   }
 
   /**
-   * Returns the newest figures of the bus, and when the ten seconds of their sample began. Undefined without a sample.
+   * Returns the newest figures of the bus, and the beginning of the ten seconds in which they were sampled. Undefined
+   * if there is no sample.
    */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
@@ -160,10 +161,10 @@ interface Change {
 }
 
 /**
- * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next, by the
- * slot of the later sample. A slot is the time of a sample, in steps since the Unix epoch; `sampled` has all slots. A
- * topic or subscriber has an entry only for the samples at which it was among the busiest. In between, its figures
- * count as unchanged.
+ * Returns how the figures (`entries`) of the bus, a topic or a subscriber changed from each sample of the bus to the
+ * next. `sampled` has the slot of each sample, which is its time in steps since the Unix epoch. The keys of the map are
+ * the slots of the later samples. A topic or subscriber has an entry only for the samples at which it was among the
+ * busiest. In between, its figures count as unchanged.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -58,7 +58,7 @@ interface HistoryParts {
   history: History;
   publicNames: PublicNames;
   topics: { has(name: string): Promise<boolean> };
-  /** The clients that have a subscriber or a join are its `owners`. */
+  /** `owners` returns the tokens of the clients that have a subscriber or a join. */
   subscriptions: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }
 

@@ -46,7 +46,6 @@ export class Recorder {
     this.#observe('delayed.lateness', lateMs);
   }
 
-  /** Counts delayed events of a topic that were dropped, because memory was short. */
   delayedDropped(topic: string, events: number): void {
     this.#counters.increment('delayed.dropped', { topic }, events);
   }

@@ -2,7 +2,6 @@ import { REMOVED } from '../ids.ts';
 import { packField, type Tags } from './counter_hash.ts';
 import { FAMILIES } from './families.ts';
 
-/** The topic or the subscriber that a counter counts for. */
 type Subject = { topic: string } | { subscriber: string };
 
 /**
@@ -75,7 +74,7 @@ export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: B
   );
 }
 
-/** Returns all combinations of the tags' values that a counter can have, without the tag `subjectTag`. */
+/** Returns each combination of values that the tags of a counter can have, apart from the tag `subjectTag`. */
 function tagsBesides(name: string, subjectTag: string): Tags[] {
   const others = Object.keys(FAMILIES[name]?.labels ?? {}).filter((tag) => tag !== subjectTag);
   let combinations: Tags[] = [{}];

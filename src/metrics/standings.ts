@@ -84,8 +84,8 @@ export interface StandingsReading {
 }
 
 /**
- * Returns the figures of all subscribers at the time of `reading`, with rates. Rates come from the difference to
- * `before`, the previous sample.
+ * Returns the figures of all subscribers at the time of `reading`. Their rates are calculated from `before`, the
+ * previous sample, and are 0 without it.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;

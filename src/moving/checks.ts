@@ -79,7 +79,7 @@ export async function refuseSecondRun({
   redis: connection,
 }: Side): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
-  // ioredis sets the name again when it has to reconnect.
+  // Makes ioredis give the same name to later connections, which it opens when it has to reconnect.
   if (connection instanceof RedisCluster) await connection.nameConnections(name);
   else connection.options.connectionName = name;
   // The name of this connection is set before the list of connections is read (CLIENT LIST). So if two runs begin at
@@ -130,7 +130,6 @@ export async function checkTarget(source: Side, target: Side, stored: StoredMove
       throw new BootError('The target has data of a bus already. Empty it, or choose another --to-prefix.');
 }
 
-/** True if any of these partitions, which are in the same Redis, has a key of the bus. */
 async function hasKeys(partitions: readonly [Partition, ...Partition[]]): Promise<boolean> {
   for await (const { keys } of scanned(partitions)) if (keys.length > 0) return true;
   return false;
@@ -142,7 +141,6 @@ async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   return (await partitions.control.master.forKey(key).call((redis) => redis.exists(key))) === 1;
 }
 
-/** True if source and target are the same prefix in the same database of the same Redis. */
 async function isSame(source: Side, target: Side): Promise<boolean> {
   const isSameRedis = (await runIdOf(source.partitions)) === (await runIdOf(target.partitions));
   const [one, other] = [source.partitions.control.redis.options, target.partitions.control.redis.options];

@@ -8,7 +8,10 @@ import { KeyReader } from './key_reader.ts';
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/** More elements than a key of PIECE_BYTES can have. So one command for this many elements reads such a key whole. */
+/**
+ * More elements than any key of up to PIECE_BYTES can have. A single command for this many elements reads the whole
+ * key.
+ */
 const WHOLE = 1_000_000;
 /** For each type of key, the command that counts its elements (for a string, its bytes). */
 export const LENGTH = {
@@ -40,7 +43,7 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
     const [bytes, expiresMs] = answers[index] ?? [null, 0];
     // A key without a size has expired since the scan.
     if (bytes === null) continue;
-    // A larger key counts as PIECE_BYTES, because no more than one piece of it is in memory at a time.
+    // A key of more than PIECE_BYTES counts as PIECE_BYTES, because only one piece of it is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);
     if (group.length > 0 && sum > GROUP_BYTES) {
       yield group;

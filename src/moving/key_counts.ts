@@ -81,9 +81,9 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns how many of each kind of thing in COUNTED there are, by its text, such as `events in batches`. A batch or
- * dead letter is a list of events after HEADER_LENGTH other elements, which are subtracted. A delivery log has two
- * elements for each record.
+ * Returns the number for each row of COUNTED, by the row's text, such as `events in batches`. A batch or dead letter is
+ * a list of events after HEADER_LENGTH other elements, which are subtracted. A delivery log has two elements for each
+ * record.
  */
 export function countsIn({ counts }: KeyCounts): Map<string, number> {
   return new Map(

@@ -32,7 +32,6 @@ export class KeyReader {
     return this.#place === undefined;
   }
 
-  /** The command that reads the next elements of the key. */
   get command(): Command {
     const { key } = this.found;
     const place = this.#place ?? '';

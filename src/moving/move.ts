@@ -20,10 +20,7 @@ import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
-/**
- * Number of topics that get their marks in one step. A mark of a topic names another partition that has subscribers of
- * the topic.
- */
+/** Number of topics whose marks are set in one step (see `markTopics`). */
 const TOPICS_PER_SCAN = 300;
 /**
  * Stored in place of a cursor when everything has been copied and compared. The target may be in use from then on, so a
@@ -86,8 +83,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
     await finish(parts, stored);
     return [];
   }
-  // If an earlier run has copied everything (`COPIED`), the target has lost the copy: otherwise this run would have
-  // ended above. So everything is copied again.
+  // If an earlier run has copied everything (`COPIED`) and the target still had the copy, this run would have ended
+  // above. So the target has lost the copy, and everything is copied again.
   if (stored.cursor === COPIED) stored.cursor = '0';
   await checkTarget(source, target, stored, log);
   await storeMove(control, stored);
@@ -127,7 +124,6 @@ async function refuseCallers(source: Side): Promise<void> {
   );
 }
 
-/** Returns this move as an earlier run stored it. If no run has begun it, returns a new one. */
 async function begunOrNew({ source, target }: Move): Promise<StoredMove> {
   const partitions = target.partitions.all.length;
   const stored = await readMove(source.partitions.control);
@@ -156,8 +152,8 @@ async function copy(
   for await (const copied of mover.copy(cursor)) {
     done += copied.keys;
     progress(done);
-    // If this run is interrupted, the next run goes on at `cursor`. After the last keys, `cursor` is 0 again, and the
-    // next run copies everything once more, which does no harm.
+    // If this run is interrupted, the next run goes on at `cursor`. After the last keys, `cursor` is 0, so a run that
+    // is interrupted then is repeated from the start, which does no harm.
     await storeMove(control, { ...stored, redisRunId, cursor: copied.cursor });
   }
   await markTopics(source, target);

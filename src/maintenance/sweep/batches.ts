@@ -11,7 +11,7 @@ const NOTED = [
 ];
 type NotedName = (typeof NOTED)[number];
 
-/** The keys that a sweep finds while it scans all keys. The later parts of the sweep check what the keys name. */
+/** The keys that a sweep finds while it scans all keys. The later parts of the sweep use them. */
 export class Seen {
   readonly #found = new Map(NOTED.map((name): [NotedName, FoundKey[]] => [name, []]));
   /** Batches for which the sweep found no job, at most `maxJobs`. Each is checked again before it is repaired. */
@@ -21,18 +21,18 @@ export class Seen {
     for (const [name, keys] of this.#found) keys.push(...(found.get(name) ?? []));
   }
 
-  /** Returns the keys of this kind that were found (`name` is that of the kind in LAYOUT). A key may come twice. */
+  /** Returns the keys that were found with this name in LAYOUT. A key may come twice. */
   keys(name: NotedName): readonly FoundKey[] {
     return this.#found.get(name) ?? [];
   }
 
-  /** Returns the last variable part of each key of these kinds: a token, topic or worker. */
+  /** Returns the last variable part of each key with one of these names: a token, topic or worker. */
   of(...names: NotedName[]): Set<string> {
     return new Set(names.flatMap((name) => this.keys(name)).map(({ parts }) => parts.at(-1) ?? ''));
   }
 }
 
-/** Names (in LAYOUT) of the keys that exist once for each batch. */
+/** Names (in LAYOUT) of the keys that have the data of one batch or one dead letter. */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
 /** Names (in LAYOUT) of the keys that list the batches or dead letters of one subscriber. */
 const INDEXES = ['batches_queued', 'batches_retrying', 'batches_current', 'dead_letters_of'] as const;

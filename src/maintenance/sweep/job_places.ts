@@ -9,7 +9,10 @@ export interface Place {
   jobs: Buffer[];
   /** The token of the subscriber whose waiting jobs this place has. Empty for any other place. */
   waitingSubscriber: string;
-  /** True if jobs in this list can outlive their batches, because the script `acquire` deletes such jobs only later. */
+  /**
+   * True if jobs in this list can outlive their batches: the script `acquire` deletes a job without a batch only when
+   * the job's turn comes.
+   */
   leftovers: boolean;
 }
 

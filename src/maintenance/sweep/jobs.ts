@@ -16,7 +16,6 @@ interface JobClues {
   jobless: Iterable<string>;
   /** Number of living workers of the Ruby Routemaster, which take jobs too. Undefined if there are none. */
   rubyWorkers?: number | undefined;
-  /** Maximum jobs of the queue that one sweep checks. It limits the memory that the process takes for them. */
   maxJobs: number;
 }
 
@@ -56,8 +55,9 @@ export class JobSweep {
   }
 
   /**
-   * Reads from the index of the queue which jobs this sweep checks. Removes a job from the index if its batch is gone
-   * and no worker has it. Returns a map with 0 for each job that was read, in which `#countPlaces` then counts.
+   * Reads from the index of the queue which jobs this sweep checks. Returns a map from each of these jobs to 0, in
+   * which `#countPlaces` counts where it finds the job. Removes a job from the index if its batch is gone and no worker
+   * has it.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -75,7 +75,7 @@ export class JobSweep {
 
   /**
    * Counts, for each job in `known`, the places (lists or sorted sets of jobs) in which it is found. If `unindexed` is
-   * given, collects the other jobs in it.
+   * given, adds the jobs that `known` lacks to `unindexed`.
    */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waitingTokens)) {

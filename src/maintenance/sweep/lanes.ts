@@ -2,8 +2,9 @@ import { bidOf, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and the share (see
- * SHARES) in which it counts. `holding` has the workers that the sweep saw with a job.
+ * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and the share (one of
+ * SHARES, the groups of workers with a limit) to which it belongs. `holding` has the workers that the sweep saw with a
+ * job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -29,8 +30,9 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /**
- * Restarts deliveries that have stopped: all jobs of a subscriber wait, or the only job that may run next (by which a
- * failing subscriber is tried) is gone.
+ * Restarts deliveries that have stopped. Deliveries to a subscriber stop if all of its jobs wait, because only the end
+ * of a running job lets a waiting job run. They also stop if a failing subscriber may get only one job, as a trial, and
+ * this job is gone.
  */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });

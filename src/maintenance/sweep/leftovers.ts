@@ -4,9 +4,9 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Repairs what earlier releases have left behind, so no finding is reported. Deletes topics that nobody uses, and
- * corrects the list of the topics that each client owns. Adds the counters (metrics) of removed topics and subscribers
- * to the totals that are kept for all removed topics or subscribers.
+ * Tidies up after earlier releases. What they left behind is no inconsistency, so no finding is reported. Deletes
+ * topics that nobody uses, and corrects the list of the topics that each client owns. Adds the counters (metrics) of
+ * removed topics and subscribers to the totals that are kept for all removed topics or subscribers.
  */
 export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
   const tidy = (topics: Buffer[], owner?: string) =>

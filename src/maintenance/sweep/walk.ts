@@ -19,18 +19,15 @@ const ELEMENTS_PER_SLICE = 300;
 const MIN_REST_MS = 5;
 
 type ScannedType = 'set' | 'zset' | 'hash';
-/** Names of the keys whose type in LAYOUT (the table of all Redis keys) is a ScannedType. */
 type ScannedKey = {
   [N in KeyName]: (typeof LAYOUT)[N]['type'] extends ScannedType ? N : never;
 }[KeyName];
 
-/** The scripts that repair something. Each returns a list of findings. */
 type RepairScript = {
   [N in ScriptName]: Reply<N> extends Findings ? N : never;
 }[ScriptName];
 type Findings = { kind: string; name: Buffer }[];
 
-/** Reads some elements (keys, members, fields). Returns the cursor at which the next read goes on, and the elements. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
@@ -90,18 +87,15 @@ export class Walk {
       zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
       hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
     };
-    // Redis sends a score after each member of a sorted set, and a value after each field of a hash. The scores and
-    // values are skipped.
+    // Skips the score that Redis sends after each member of a sorted set, and the value after each field of a hash.
     const step = type === 'set' ? 1 : 2;
     for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
   }
 
-  /** Adds the members of a set or sorted set, or the fields of a hash, to `into`. */
   async addMembers<N extends ScannedKey>(into: Set<string>, name: N, ...parts: Parameters<Keyspace[N]>) {
     for await (const slice of this.members(name, ...parts)) for (const each of slice) into.add(String(each));
   }
 
-  /** Yields the elements of a list, from the left. */
   async *elements(key: string): AsyncGenerator<Buffer[]> {
     for (let at = 0; !this.aborted; at += ELEMENTS_PER_SLICE) {
       const slice = await this.skippable(
@@ -121,7 +115,6 @@ export class Walk {
     return this.#timed(() => this.partition.run(script, args));
   }
 
-  /** Runs a script that repairs something, as `runForEach` does, and reports its findings. */
   async repair<N extends RepairScript>(script: N, args: Arguments<N>): Promise<void> {
     await this.runForEach<RepairScript>(script, args, (found) => this.report(found));
   }
