@@ -20,8 +20,8 @@ export const MAX_LEVELS = 66;
  */
 export const SHORT_TEXT = 65_536;
 /**
- * Maximum characters of JSON for one byte of a text. Some encoders, such as Go's, write even `<` as an escape:
- * `\u003c`.
+ * Maximum characters that one byte of a text can take in JSON. Some encoders, such as Go's, write even `<` as an
+ * escape: `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
 /**
@@ -130,7 +130,10 @@ export function hasMoreDelimiters(text: string, max: number): boolean {
   return delimiters > max;
 }
 
-/** Returns where the string from `start` on is closed, or the text's length if it is not closed before `limit`. */
+/**
+ * Returns the position of the quote that closes the string which begins at `start`. Returns the text's length if there
+ * is no such quote before `limit`.
+ */
 export function endOfString(text: string, start: number, limit = text.length): number {
   let end = start;
   do {

@@ -43,8 +43,8 @@ type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy:
 /**
  * The `autodrop` job: when Redis stores more than the bus permits (the high mark), frees memory, if possible until it
  * stores no more than a lower limit (the low mark). Drops records of the delivery log first, then dead letters and
- * batches, and delayed events last. If dropping all of these would not free enough (see shortage.ts), drops only
- * records, and logs an error.
+ * batches, and delayed events last. If dropping all batches, dead letters and delayed events would not free enough (see
+ * shortage.ts), drops only records of the delivery log, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
  * `oldest` takes the oldest, whoever has them. Each job drops only data of its own partition, but counts what the other

@@ -9,7 +9,6 @@ const STOP_IT = 'stop it, as docs/migrating.md says';
 interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
-  /** Runs a sweep. `rubyWorkers` is the number of living Ruby workers. */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
 }

@@ -8,8 +8,8 @@ import type { Wakeups } from '../store/wakeups.ts';
 
 /**
  * Publishes the due entries of one kind: delayed events, events of triggers, or events about expired join keys. The
- * scheduler calls the function again while more is due, and after a wait if it throws. Several processes may run it at
- * the same time.
+ * scheduler calls this function again while more is due, and after a wait if the function throws. Several processes may
+ * run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 

@@ -66,8 +66,8 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
 }
 
 /**
- * Corrects what is noted in other partitions about the subscribers that these topics have in `partition`. If a key is
- * unreadable, corrects each topic alone, and skips those that fail.
+ * Corrects the marks that say how many subscribers these topics have in `partition`. If a key is unreadable, corrects
+ * each topic alone, and skips those that fail.
  */
 async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topics: string[]): Promise<void> {
   const refreshed = await walk.skippable(marks.refresh(partition, topics).then(() => true));

@@ -128,7 +128,6 @@ export class Counters {
       const counted = Map.groupBy(this.#cells, ([, { name, tags }]) =>
         this.#partitions.ofSubject(subjectOf(name, tags) ?? {}),
       );
-      // If one partition fails, the counts of other partitions are still sent.
       const sent = await Promise.allSettled(
         [...this.#outgoing].map(([partition, each]) => this.#sendAll(each, counted.get(partition) ?? [])),
       );

@@ -32,8 +32,8 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
 }
 
 /**
- * Throws BootError if processes of the bus run, or if a worker gave a sign of life less than `leaseMs` ago: such a
- * worker may hang, and go on later.
+ * Throws BootError if processes of the bus run. Also throws it if a worker gave a sign of life less than `leaseMs` ago,
+ * because the worker may hang, and go on later.
  */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const running = await runningProcesses(source);
@@ -59,7 +59,8 @@ export async function runningProcesses(source: Partition): Promise<string | unde
 }
 
 /**
- * Returns the addresses of connections whose last command was a script call or WAIT. They may belong to web processes.
+ * Returns the addresses of connections whose last command was a script call or WAIT. Such connections may belong to web
+ * processes.
  */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);
@@ -110,7 +111,7 @@ async function otherConnections(source: Partition): Promise<Partial<Record<strin
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty: a move would mix its data with those of the target.
+ * Throws BootError unless the target can hold a bus and is empty. Otherwise the move would mix the data of two buses.
  * Data from an earlier run of the same move are no error.
  */
 export async function checkTarget(source: Side, target: Side, stored: StoredMove, log: Log): Promise<void> {

@@ -34,7 +34,8 @@ interface Move {
   leaseMs: number;
   /**
    * If true, the bus is moved even if other connections run scripts in the source's Redis, because the user has said
-   * that they belong to another bus. If false, such connections make the move fail, as they may use this bus.
+   * that these connections belong to another bus. If false, such connections make the move fail, because they may
+   * belong to this bus.
    */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
