@@ -63,8 +63,8 @@ export class Mover {
   }
 
   /**
-   * For each key, returns the partitions that get the whole key. Returns undefined for a key whose elements are divided
-   * among the partitions.
+   * Returns for each key the partitions that get the whole key, or undefined if its elements are divided among the
+   * partitions.
    */
   #placesOf(readers: readonly KeyReader[]): Promise<(readonly Partition[] | undefined)[]> {
     return Promise.all(
@@ -89,7 +89,7 @@ export class Mover {
   }
 
   /**
-   * Divides elements of a key among the partitions. If `whole` is given, each partition in `whole` gets all elements.
+   * Returns the elements that each partition gets. If `whole` is given, each partition in `whole` gets all elements.
    * Otherwise each element goes to the partition of its owner, such as a subscriber.
    */
   async #shares(
@@ -142,13 +142,12 @@ export class Mover {
       await partition.command(async (redis) => {
         const pipeline = redis.pipeline();
         for (const [verb, ...args] of commands) pipeline.call(String(verb), ...args);
-        // The reply to EXEC has the errors of the commands in the transaction.
+        // If a command in a transaction fails, its error is inside the reply to EXEC, which is a list.
         const failed = (await replies(pipeline)).flat().find((reply) => reply instanceof Error);
         if (failed) throw failed;
       });
   }
 
-  /** Returns the name of a key in a partition of the target: that partition's prefix replaces the source's prefix. */
   #nameIn({ prefix }: Partition, { key }: FoundKey): string {
     return prefix + key.slice(this.#source.prefix.length);
   }

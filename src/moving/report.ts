@@ -28,8 +28,8 @@ export function isWhole(comparison: Comparison): boolean {
 }
 
 /**
- * Returns a table that compares source and target: how many entries of each kind of data, such as topics, each of them
- * has. An arrow marks numbers that differ. The line below the table says what to do next.
+ * Returns a table that compares how many entries of each kind of data, such as topics, source and target have. An arrow
+ * marks numbers that differ.
  */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;

@@ -23,7 +23,10 @@ export type Owner =
   | 'all'
   | 'nobody';
 
-/** An element as texts: field and value, member and score, or an item and an empty text. */
+/**
+ * An element of a key as two texts: field and value in a hash, member and score in a sorted set, or an item and an
+ * empty text in a list or set.
+ */
 type Texts = readonly [first: string, second: string];
 
 type Row =
@@ -100,8 +103,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The names of idempotency keys in Redis do not show the topic, only a digest. So every partition gets the
-  // idempotency keys of all topics, and with them each client's quota of such keys.
+  // An idempotency key's name in Redis has a digest instead of the topic, so nothing tells which partition will need
+  // the key. Every partition gets all idempotency keys, and the quotas that limit how many of them a client may have.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

@@ -4,7 +4,6 @@ import { connect, type RedisTls } from '../store/connection.ts';
 import type { Connection } from '../store/master.ts';
 import { Partitions } from '../store/partitions.ts';
 
-/** Maximum time for connecting to Redis. */
 const CONNECT_MS = 5000;
 
 /** One side of a move: the source or the target. `prefix` is the text with which all of its keys begin. */
@@ -19,7 +18,6 @@ export interface Side {
 interface Wanted {
   url: string;
   prefix: string;
-  /** The number of partitions, as the command line gives it. */
   partitions: string;
   tls: RedisTls;
   log: Log;

@@ -3,7 +3,9 @@ import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 
-/** Where a move goes, and how far it has come. The source has it in its hash `move`. */
+/**
+ * Where a move of a bus goes, and how far the move has come. The old bus (the source) stores this in its hash `move`.
+ */
 export interface StoredMove {
   /** The id of the move. The target stores it too, so that no other move can continue to fill the target. */
   id: string;
@@ -57,9 +59,9 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // If source and target have the same Redis and prefix, they share the key with the number of partitions. Then this
-  // bus, the source, can be used again only after that key is deleted too. On a cluster, source and target never share
-  // the key, because the target must have another prefix.
+  // The error message names the keys that an operator must delete to use this bus again. If the move stayed within one
+  // Redis and prefix, the move has also set the number of partitions, with which this bus would not start. On a
+  // cluster, the target must have another prefix, so the number of this bus is still right.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

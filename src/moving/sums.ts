@@ -2,7 +2,6 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { pairsOf } from '../store/replies.ts';
 
-/** For each new partition, the fields and values of a hash of totals. */
 type Summed = Map<Partition, Map<string, number>>;
 
 /**

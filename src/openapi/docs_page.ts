@@ -141,7 +141,6 @@ function table(heads: readonly string[], rows: readonly (readonly Content[])[]):
   return html`<div class="table"><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
-/** Returns the HTML of a text in which backticks surround code. */
 function prose(text: string): Content {
   return text.split('`').map((part, index) => (index % 2 === 0 ? part : html`<code>${part}</code>`));
 }

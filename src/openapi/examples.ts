@@ -1,4 +1,3 @@
-/** Values that occur in the examples of several routes. */
 export const BID = 'A96w5uKHOM8kSsHw----';
 export const SHOP = 'shop--psbsfvxhjewnxiczhqc0';
 export const BILLING = 'billing--0u7hfgkz3dq2p6xrwm5e';

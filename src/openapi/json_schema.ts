@@ -3,8 +3,8 @@ import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
 /**
- * While a schema is made, this member has the schema's name, such as `"x-name": "Delivery"`. Then `#tidied` removes
- * this member.
+ * The member that marks a named schema with its name, such as `"x-name": "Delivery"`, until `#tidied` has moved the
+ * schema to `components`. The finished document does not have this member.
  */
 const X_NAME = 'x-name';
 
@@ -33,8 +33,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // zod cannot describe input that a function of the bus checks, and would throw. With `any`, the JSON Schema
-      // permits any such input, unless the `meta` of the zod schema gives a type.
+      // By default, zod throws for input that a function of the bus checks, because JSON Schema cannot describe it.
+      // With `any`, the JSON Schema permits any value there, unless the `meta` of the zod schema gives a type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;
@@ -45,8 +45,9 @@ export class Schemas {
   }
 
   /**
-   * Tidies a member of a schema for readers. Returns undefined for a member that they do not need, such as a limit of
-   * JavaScript's integers. Moves a named schema to `components`, and returns a reference to it.
+   * Returns the value of a schema's member as the document shows it, or undefined to leave the member out, such as a
+   * maximum that is only JavaScript's largest integer. Moves a named schema to `components`, and returns a reference to
+   * it.
    */
   #tidied(key: string, value: unknown, isOutput: boolean): unknown {
     if (key === '$schema' || key === 'readOnly' || key === 'propertyNames') return undefined;

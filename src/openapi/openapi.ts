@@ -41,7 +41,6 @@ export interface Response {
   content?: Record<string, Content>;
 }
 
-/** A call of the API in the form of OpenAPI 3.1. */
 export interface Operation {
   operationId: string;
   tags: string[];
@@ -50,7 +49,7 @@ export interface Operation {
   security: Record<string, string[]>[];
   /** The roles that may make the call. Anybody may if the list is empty. */
   'x-roles': readonly Role[];
-  /** The main name of a call that has several, such as `POST /subscription`. */
+  /** The main name of the call, such as `POST /subscription`, if this operation is another name of the call. */
   'x-alias-of'?: string;
   parameters?: Parameter[];
   requestBody?: { required: boolean; content: Record<string, Content> };

@@ -9,7 +9,6 @@ import { CHAPTERS } from './texts.ts';
 
 const NDJSON = 'application/x-ndjson';
 
-/** Examples of the parameters in paths. */
 const IN_PATH: Record<string, string> = {
   token: SHOP,
   id: BID,
@@ -64,10 +63,6 @@ function operationId({ method, path }: Route): string {
   return words.map((word, index) => (index === 0 ? word : word[0]?.toUpperCase() + word.slice(1))).join('');
 }
 
-/**
- * Returns an example of a parameter in a path. The parameter `name` names a topic, a join or a trigger; the beginning
- * of the path says which.
- */
 function exampleIn(path: string, name: string): string | undefined {
   if (name !== 'name') return IN_PATH[name];
   if (path.startsWith('/joins/')) return 'order';
@@ -80,7 +75,8 @@ function parametersOf({ path: at, params, query }: Route, text: RouteText, schem
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {
-    // All values in a query are texts. A parameter that the bus converts to a number is described as an integer.
+    // Describes a parameter as an integer if the bus converts it to a number. By its input schema, every value in a
+    // query is a text.
     const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
     return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
   });

@@ -20,7 +20,6 @@ const WITH_CREDENTIALS: readonly ErrorCode[] = [
 ];
 const WITH_BODY: readonly ErrorCode[] = ['bad_body', 'body_too_large', 'unsupported_encoding', 'overloaded'];
 
-/** Returns the codes of all errors that a call of this route can cause. */
 function codesOf({ isHealthCheck, roles, query, body, takesText, errors = [] }: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...errors,
@@ -30,7 +29,7 @@ function codesOf({ isHealthCheck, roles, query, body, takesText, errors = [] }: 
     ...(query ? (['bad_query'] as const) : []),
     ...(body || takesText ? WITH_BODY : []),
   ]);
-  // Codes in the order of ERRORS are sorted by status.
+  // Returns the codes in the order of ERRORS, which is sorted by status.
   return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => codes.has(code));
 }
 

@@ -1,15 +1,13 @@
 import type { Parameter, Response } from './openapi.ts';
 
 /**
- * The text and the examples of a route in the documentation. The rest of the documentation is made from the schemas of
- * the route.
+ * The text and the examples of a route in the documentation. `body` and `answer` are example bodies. The rest of the
+ * documentation is made from the schemas of the route.
  */
 export interface RouteText {
   summary: string;
   description?: string;
-  /** An example of the body of a call. */
   body?: unknown;
-  /** An example of the body of the answer. */
   answer?: unknown;
   /** Headers that callers may send. */
   parameters?: Parameter[];

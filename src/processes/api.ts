@@ -129,10 +129,6 @@ export function buildApi(given: ApiParts) {
   };
 }
 
-/**
- * Makes the objects that the routes need, grouped by folder. Each function such as `topicsApi` names in its own file the
- * ones that its routes need.
- */
 function sharedParts({ config, partitions, confirmed = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);

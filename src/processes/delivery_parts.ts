@@ -62,7 +62,6 @@ export class DeliveryParts {
     });
   }
 
-  /** Calls `begin` once Redis can be reached. */
   start(begin: () => void): void {
     this.#counters.start();
     this.#redis.once('ready', begin);

@@ -5,7 +5,6 @@ import { ThreadWorkers, workersOfPartition } from '../delivering/thread_workers.
 import { createLog } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 
-/** Runs a thread of the worker process, which delivers batches until it gets a `stop` order. */
 function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
   const parts = new DeliveryParts(config, log, takenOverAtMs);

@@ -68,9 +68,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 }
 
 /**
- * Returns a second connection to Redis, and partitions that use it. A script call on these partitions resolves only
- * when ROUTEMASTER_MIN_REPLICAS replicas have confirmed the writes. Other commands use the first connection, because
- * waiting for replicas (WAIT) delays all later commands on the same connection. Returns undefined if the setting is 0.
+ * Returns a second connection to Redis, and partitions that use it, for script calls that wait until
+ * ROUTEMASTER_MIN_REPLICAS replicas have confirmed the writes. On the first connection, this waiting (WAIT) would delay
+ * all other commands. Returns undefined if ROUTEMASTER_MIN_REPLICAS is 0.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

@@ -6,7 +6,6 @@ import { readConfig } from '../config.ts';
 import { BootError } from '../errors.ts';
 import type { EnvironmentNotes } from '../maintenance/rehearsal_report.ts';
 
-/** The exit status of a command that was used wrongly. */
 const WRONG_USAGE = 2;
 
 /**
@@ -21,9 +20,9 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
 }
 
 /**
- * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. The
- * configuration requires a root key, although the commands do not use it, so a placeholder is set if there is no key.
- * NODE_ENV and RACK_ENV are left out, because production refuses the placeholder.
+ * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. If the root
+ * key is missing, a placeholder replaces it: the configuration requires a key, which the commands do not use.
+ * Production would refuse the placeholder, so NODE_ENV and RACK_ENV are left out.
  */
 export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
   const env = environmentOfBus(url);
@@ -38,9 +37,9 @@ function environmentOfBus(url: string | undefined): NodeJS.ProcessEnv {
 }
 
 /**
- * Checks whether web would start with this environment, for which `environmentFor` is less strict. Outside production,
- * a missing root key gives only a note, and nothing else is checked, because the operator may run the command without
- * the variables of the bus.
+ * Checks whether a web process would start with this environment. If the root key is missing outside production, the
+ * operator probably runs the command without the bus's variables. Then a note says that the key is missing, and no
+ * other variable is checked.
  */
 export function checkEnvironment(url: string | undefined): EnvironmentNotes {
   const env = environmentOfBus(url);

@@ -29,8 +29,8 @@ const COMPATIBILITY_NOTE = {
 };
 
 /**
- * Runs a web process. It listens as soon as Redis is prepared, or after a second without Redis. At SIGTERM it finishes
- * its requests and stops.
+ * Runs a web process. It listens as soon as Redis is prepared. Without Redis, it listens after a second, and answers
+ * that the storage is unavailable. At SIGTERM it finishes its requests and stops.
  */
 async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
@@ -85,7 +85,6 @@ async function serve(config: Config, log: Log): Promise<void> {
     // If Redis fails right now, only this warning is lost, and the next start of the process logs it.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
-  // Without Redis, the process listens all the same, and answers that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;

@@ -58,9 +58,9 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // BootError.EXIT_CODE means that a person must act, so a replacement would fail too, and all processes end. But if
-    // another process serves requests, the cause may be temporary: during an upgrade, for example, a process of the
-    // former release may find data in a newer layout.
+    // After EXIT_CODE a person must act, because a replacement would fail too. So all processes end, unless another one
+    // serves requests. If one does, the cause may be temporary: for example, during an upgrade a process of the former
+    // release may find data in a newer layout.
     if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();

@@ -69,7 +69,7 @@ await start(async () => {
     const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, oneAtATime, log };
     return new Maintenance(config, parts);
   });
-  // This comes before the boot, so that the process can be stopped while the boot waits for Redis.
+  // The handler of signals is set before the boot, so that the process can be stopped while the boot waits for Redis.
   const stopping = onStop(log, async () => {
     const delivering = [...quarantines, ...maintenance].map((each) => each.stop(STOP_GRACE_MS));
     await Promise.all([...delivering, supervisor?.stop(STOP_GRACE_MS)]);

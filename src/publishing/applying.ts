@@ -38,8 +38,8 @@ interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
   /**
-   * Resolves when needless marks have been removed. A mark in a topic's own partition says that another partition has
-   * subscribers of the topic.
+   * Resolves when the marks of topics that have no subscriber in the partition any more have been removed. A mark is a
+   * note in a topic's own partition that another partition has subscribers of the topic.
    */
   marksRemoved: Promise<void>;
 }
@@ -84,8 +84,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // A caller that deletes a topic does not set `inTime`. It must wait for this removal, because the topic exists
-      // until the last mark (a note about a partition with subscribers of the topic) is removed.
+      // A caller without `inTime` may be deleting a topic, and must wait until its marks are removed. A mark is a note
+      // about a partition with subscribers of the topic, and the topic exists until its last mark is removed.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -125,9 +125,9 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // `mayBeUnused` has topics of other partitions that seem to have no subscriber in `partition`, so their marks (see
-    // TopicMarks) may be needless. Nothing here waits until these marks are removed: a partition that stores such a
-    // topic may hang, and must not delay the outboxes of other partitions.
+    // `mayBeUnused` lists topics of other partitions that seem to have no subscriber in `partition`. If a count
+    // confirms this, their marks (see TopicMarks) are removed. The call does not wait for the removal. Otherwise a
+    // partition that hangs, and stores such a topic, would delay the outboxes of other partitions.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {

@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A piece ends after the element that brings it to this many characters or commas. Parsing such a piece takes about 1
- * ms.
+ * A piece ends with the first element after which it has at least this many characters or commas. Parsing such a piece
+ * takes about 1 ms.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -22,14 +22,13 @@ interface Piece {
   /** True if `text` is only the beginning of an element that exceeds the maximum size. */
   isTooLong: boolean;
   /**
-   * True if `isTooLong` is true, and the beginning of the element is also nested too deeply. The depth of complete
-   * elements is checked later.
+   * True if `text` is only the beginning of an element, and is nested too deeply. If `text` has complete elements, the
+   * parser checks their depth.
    */
   isTooDeep: boolean;
   isLast: boolean;
 }
 
-/** Where a piece ends, and what is wrong with it. */
 type End = Pick<Piece, 'isTooLong' | 'isTooDeep'> & { end: number };
 
 /** True if JSON text is an array. */
@@ -58,8 +57,8 @@ export class ArrayPieces {
 
   /**
    * Returns the next piece. Each of its elements has at most the size `max`. If the first element is larger, the piece
-   * is only the beginning of this element, and `isTooLong` is true. Yields an empty list after every CHARACTERS
-   * characters, so that other requests are served.
+   * is only the beginning of this element, and `isTooLong` is true. Yields after every CHARACTERS characters, so that
+   * the caller can serve other requests. The yielded list is empty.
    */
   *next(max: MaxSize): Generator<[], Piece> {
     const from = this.#at;

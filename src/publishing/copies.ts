@@ -29,7 +29,6 @@ const MAX_TOPICS_REMEMBERED = 10_000;
 /** Limits the copies that one publication makes: events × subscribers of the topic. */
 export class Copies {
   readonly #partitions: Partitions;
-  /** For each topic, its number of subscribers when they were last counted, and the time of that count. */
   readonly #counts = new LRUCache<string, { subscribers: number; atMs: number }>({
     max: MAX_TOPICS_REMEMBERED,
   });
@@ -53,9 +52,9 @@ export class Copies {
 
   /**
    * Checks how many copies (events × subscribers) a publication makes. Returns undefined if the publication may be sent
-   * to Redis at once. Otherwise returns a promise, which rejects with body_too_large if there are too many copies. A
-   * single event is never rejected, because it cannot be divided. A publication whose idempotency key was used before
-   * is not rejected either, because it is not stored again. `bytes` is the result of `bytesOf`.
+   * to Redis at once. Otherwise returns a promise, which rejects with body_too_large if there are too many copies. Two
+   * kinds of publication are never rejected: a single event, which cannot be divided, and one whose idempotency key was
+   * used before, which Redis does not store again. `bytes` is the result of `bytesOf`.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;

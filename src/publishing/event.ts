@@ -9,7 +9,7 @@ export interface Event {
   url: string;
   /** The time of the event, in milliseconds since the Unix epoch. */
   timestamp: number;
-  /** The data as JSON text. Undefined if the event has no data. */
+  /** The data as JSON text. */
   data?: string | undefined;
 }
 
@@ -55,8 +55,8 @@ export function timedEvent(
 }
 
 /**
- * Returns the two parts of an event's JSON text, before and after the timestamp. Redis sets the timestamp of some
- * events.
+ * Returns the two parts of an event's JSON text, before and after the timestamp. If the timestamp is not known yet,
+ * Redis later puts it between the two parts.
  */
 export function aroundTimestamp({
   id,

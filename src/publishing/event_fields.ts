@@ -20,7 +20,6 @@ export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
 // example, removes such parts.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
-// Matches an https URL that has no white space and no control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
 
 /** Thrown for an event that is not acceptable. `field` is undefined if the event as a whole is wrong. */
@@ -33,10 +32,8 @@ export class BadEvent extends Error {
   }
 }
 
-/** Limits and rules for the fields of an event. */
 export type EventLimits = EventDialect & Pick<Config, 'maxEventDataBytes'>;
 
-/** The values that all events of one request body share. */
 interface EventSource {
   topic: string;
   nowMs: number;

@@ -17,7 +17,6 @@ const ENVELOPE_LENGTH = 16_384;
 /** Number of characters of NDJSON that are read, in about a millisecond, before other requests are served. */
 const STEP_LENGTH = 16_384;
 
-/** The body of a request to publish. */
 interface EventBody {
   text: string;
   isNdjson: boolean;
@@ -115,7 +114,6 @@ function adviceFor(json: string): string | false {
   );
 }
 
-/** Yields the elements of a long array, a few at a time. */
 function* parsePieces(text: string, max: MaxSize): Generator<unknown[]> {
   const pieces = new ArrayPieces(text);
   let count = 0;
@@ -134,7 +132,6 @@ function* parsePieces(text: string, max: MaxSize): Generator<unknown[]> {
   }
 }
 
-/** Yields the values of NDJSON, a few at a time. Skips empty lines. */
 function* parseLines(text: string, max: MaxSize): Generator<unknown[]> {
   const isPlain = text.length <= Math.min(SHORT_TEXT, max.length) && isPlainJson(text);
   const parse = isPlain ? parsePlainLine : parseLine;

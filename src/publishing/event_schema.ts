@@ -62,5 +62,4 @@ export const DELIVERED_EVENT = z
   })
   .register(NAMED, { name: 'DeliveredEvent' });
 
-/** The schema of the body of a delivery, for the documentation. */
 export const DELIVERED = z.array(DELIVERED_EVENT);

@@ -10,7 +10,7 @@ import type { Publication, PublishFigures, PublishLimits } from './publication.t
  * for a few ms.
  */
 const MAX_EVENTS_PER_CALL = 2000;
-/** Storing this many bytes takes Redis as long as storing one short event. So a long event counts as several. */
+/** Storing this many bytes takes Redis as long as storing one short event. */
 export const BYTES_PER_EVENT = 1000;
 
 /**
@@ -20,7 +20,7 @@ export interface Onlooker {
   note(publication: Publication): void;
 }
 
-/** What storing publications needs, with or without timed events (`at` or `delay`). */
+/** The objects and limits with which Publisher and Delaying store publications. */
 export interface PublishingParts<Limits = PublishLimits> {
   partitions: Partitions;
   copies: Copies;
@@ -28,15 +28,16 @@ export interface PublishingParts<Limits = PublishLimits> {
   limits: Limits;
   /** Called if Redis is out of memory. It must free some memory at once. */
   onFull: () => void;
-  /** Gets each accepted publication without its delayed events, if it has other events. */
+  /** Gets the events of each accepted publication, without the delayed ones. Is not called if all are delayed. */
   onlooker: Onlooker;
 }
 
 /**
- * Returns a function that stores a publication in a group with others and resolves with its result. `store` sends a
- * group to a partition in one script call, and resolves with one result for each publication, in their order. `weigh`
- * estimates how long Redis takes to store a publication. The unit is the time for one short event. `maxPauseMs` is the
- * maximum pause after each call (see CallLimit).
+ * Returns a function that stores a publication in one script call with others, and resolves with its result.
+ *
+ * - `store` sends publications to a partition, and resolves with one result for each, in the same order.
+ * - `weigh` returns about how long Redis takes to store a publication, counted in the time that one short event takes.
+ * - `maxPauseMs` is the maximum pause after each call (see CallLimit).
  */
 export function groupCommit<Item extends Pick<Publication, 'topic' | 'client'>, Result>(
   { partitions, onFull }: Pick<PublishingParts, 'partitions' | 'onFull'>,

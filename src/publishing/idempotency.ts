@@ -12,14 +12,14 @@ export interface Idempotency {
 /** Bytes that Redis takes to remember an idempotency key. */
 const KEY_BYTES = 180;
 
-/** Length of a digest: 132 bits in URL-safe Base64 rule out collisions, and take little memory for each key. */
+/** Number of characters of a digest in URL-safe Base64. Its 132 bits make collisions practically impossible. */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns the digests that identify a publication. `body` is the text as received: parsed events would differ between
- * attempts, because the bus gives them new ids and timestamps. A NUL separates the texts, because tokens and topics
- * cannot contain NUL.
+ * Returns the digests that identify a publication. `body` is the text as received, which is the same in a second
+ * attempt. Parsed events would not be the same, because the bus gives them new ids and timestamps. `\0` separates the
+ * two texts of a digest, because neither a token nor a topic can contain it.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {
@@ -29,8 +29,8 @@ export function idempotency(client: string, key: string, topic: string, body: st
 }
 
 /**
- * Returns how many idempotency keys a client may use in one burst: `max`, or fewer if Redis has little memory. Redis
- * remembers up to twice as many (see client_quota.lua).
+ * Returns how many idempotency keys a client may use in one burst: `max`, or fewer if Redis has little memory. A client
+ * may use as many again while Redis remembers these, so Redis remembers up to twice as many.
  */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {
   return clientQuota(max, KEY_BYTES, redisMaxBytes);

@@ -54,21 +54,21 @@ interface LastRead {
 }
 
 /**
- * Empties outboxes. An outbox is a list in one partition, its home, of entries that other partitions must apply
- * (lua/publishing/outboxes.lua). If a partition does not apply its entries in time, the home sets them aside: it moves
- * them to a list for that partition alone. Several processes may safely send the same entries, because a partition
- * applies each entry once and in order.
+ * Empties outboxes. An outbox is a list in one partition (its home) of entries that other partitions must apply, such
+ * as events for their subscribers. If a partition does not apply its entries in time, the home sets them aside: it
+ * moves them to a list for that partition alone, so that the other partitions need not wait. Several processes may
+ * safely send the same entries, because a partition applies each entry once and in order.
  */
 export class Outbox {
   readonly #applying: Applying;
   /**
-   * The load of each outbox, by the index of its partition: about how many `entries` were read in the RECENT_MS before
-   * `atMs`.
+   * The load of each outbox. The key is the index of the outbox's partition. About `entries` entries were read from it
+   * in the RECENT_MS before `atMs`.
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate maximum bytes of set-aside entries that are sent at a time. If Redis has no memory for so many bytes,
-   * this becomes 1, which means one entry at a time. It grows again with each success.
+   * Approximate maximum bytes of set-aside entries that are sent at a time. The maximum is 1, which sends one entry at
+   * a time, after a Redis had no memory for so many bytes. With each success it grows again.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -86,8 +86,8 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // `behind` has the partitions with older entries that are set aside and must be applied first. The entries for
-      // `to` were applied above, but another process may have set aside more entries since.
+      // If `to` is in `behind`, older entries are set aside for it, and must be applied first. `emptyAside` has applied
+      // those that it found, but another process may have set aside more since. So the loop begins again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -115,9 +115,8 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. `holder` is the worker that runs the job for these entries. Without `holder` there is no job, and
-   * `lost` then means only that no entry is left. Throws StorageUnavailable or StorageFull if `to` cannot apply the
-   * entries.
+   * returns true. `holder` is the worker that runs the job for these entries. A call without `holder` has no job, and
+   * returns `lost` when no entry is left. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
    */
   async emptyAside(
     home: Partition,

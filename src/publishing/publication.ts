@@ -34,7 +34,6 @@ export interface TimedOutcome {
   index?: number | undefined;
 }
 
-/** The limits on publishing, and the time for which idempotency keys are remembered. */
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
 export interface Stored {

@@ -21,8 +21,7 @@ import type { StorageGuard } from './storage_guard.ts';
 /**
  * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further ones
  * wait as text, which takes less memory: 350 KB of tiny events take 12 MB when parsed, and a process with 128 such
- * publishes took 1.5 GB. A higher limit would not store publishes sooner, because one script call stores only 2,000
- * events, or one publication.
+ * publishes took 1.5 GB. A higher maximum would not be faster: a script call stores 2,000 events, or one publication.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
@@ -35,7 +34,6 @@ const NDJSON = /^application\/x-ndjson/i;
 
 interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
-  /** Stores publications that contain timed events (with `at` or `delay`). */
   delaying: { publish(publication: TimedPublication): Promise<TimedOutcome> };
   limits: RefusalLimits & Pick<Config, 'maxEventDataBytes'>;
   guard: Pick<StorageGuard, 'checkTopic'>;
@@ -72,7 +70,6 @@ export function publishApi(parts: PublishParts): Route[] {
       textSchema: publishBody(dialect.events),
       maxBodyBytes: MAX_PUBLISH_BYTES,
       isFrequent: true,
-      // The status is 204, or 200 in compatibility mode.
       answers: { [dialect.published]: null } as { 200: null; 204: null },
       errors: [
         'bad_topic',

@@ -45,7 +45,6 @@ export class RateLimit {
     max: MAX_DEMANDS_PER_CALL,
   });
 
-  /** Returns a limit on the rates of publishing, or undefined if there is none. */
   static of(control: Partition, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(control, rates) : undefined;
   }
@@ -84,8 +83,8 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for events that were admitted or published already. So this method never throws rate_limited, but
-   * otherwise resolves and throws like `admit`.
+   * Charges a client for events that were admitted or published already, even if its buckets are empty. Resolves with
+   * headers for the answer. Throws StorageUnavailable or StorageFull.
    */
   charge(client: string, events: number, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events, bytes, isAdmitted: true });

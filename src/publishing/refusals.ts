@@ -2,7 +2,6 @@ import { BusError } from '../errors.ts';
 import { type DelayedLimits, delayedRefusal, topicRefusal } from '../subscribing/topic_refusals.ts';
 import type { PublishLimits, TimedOutcome } from './publication.ts';
 
-/** The limits whose values error messages state. */
 export type RefusalLimits = Pick<PublishLimits, 'idempotencyWindowMs' | 'maxClientKeys'> & DelayedLimits;
 
 /**

@@ -21,8 +21,8 @@ export class StorageGuard {
   readonly #limits: MemoryLimits;
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   /**
-   * The partitions whose Redis stored more than the bus permits at the last measurement. The key is the index of the
-   * partition. The value is a time (ms): every measurement since then has found the same.
+   * The partitions (by index) whose Redis stored more than the bus permits at the last measurement. The value is the
+   * time (ms) since which every measurement has found this.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -30,8 +30,8 @@ export class StorageGuard {
   readonly #sharedMeasuring = sharing(() => this.#measureAll());
 
   /**
-   * `onFull` is called after each measurement that found a Redis with too much data (more than the high mark). It gets
-   * the partitions of all such Redises. It must free memory if the shortage lasts.
+   * `onFull` is called after each measurement that found too much data (more than the high mark) in a Redis, with the
+   * partitions of all such Redises. Its task is to free memory if the shortage lasts.
    */
   constructor(
     partitions: Partitions,
@@ -53,8 +53,8 @@ export class StorageGuard {
   }
 
   /**
-   * Throws StorageFull if the partition's Redis is too full, or returns a promise that rejects with StorageFull. Call
-   * this, and await the result, before storing anything in the partition.
+   * Throws StorageFull if the partition's Redis is too full. If a new measurement must decide this, returns a promise,
+   * which rejects with StorageFull or resolves. Await the result before storing anything in the partition.
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
@@ -62,12 +62,10 @@ export class StorageGuard {
     return this.#isFull(partition) ? measuring.then(() => this.#decide(partition)) : undefined;
   }
 
-  /** Does the same as `check`, for the partition in which a topic lives. */
   checkTopic(name: string): Promise<void> | undefined {
     return this.check(this.#partitions.ofTopic(name));
   }
 
-  /** Does the same as `check`, for the partition of a subscriber. */
   checkSubscriber(token: string): Promise<void> | undefined {
     return this.check(this.#partitions.ofSubscriber(token));
   }
@@ -94,8 +92,9 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement. The list is
-   * empty if Redis cannot be reached, because an attempt to store anything will then throw StorageUnavailable.
+   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or with an
+   * empty list if Redis cannot be reached. Such a Redis does not count as full, because storing anything in it throws
+   * StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

@@ -54,8 +54,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A short slice ends the page. Either no more batches follow, or a script call has looked at its maximum of 2,000
-      // batches, and filling the page could take many more calls.
+      // If fewer batches are found than asked for, the page ends. Either no more batches follow, or a script call has
+      // looked at its maximum of 2,000 batches, and filling the page could take many more calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }

@@ -71,7 +71,7 @@ interface DeliveriesParts extends AskedSubscribersParts {
 
 /**
  * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client may do so with its
- * own batches, and root with all batches. A viewer may only see all batches.
+ * own batches, and root with all batches. A viewer sees all batches, but may not have one tried.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { deliveries } = parts;

@@ -85,8 +85,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // The first attempt began at `first` if it has failed, and at `began` if it is still running. For an attempt by a
-  // Ruby Routemaster, for example, neither time is known.
+  // `first` is known once the first attempt has failed. While it is still running, `began` is when it began. Of an
+  // attempt by a Ruby Routemaster, for example, neither is known.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

@@ -14,7 +14,6 @@ const NAMES_PER_SCAN = 200;
 /** A job that was found in Redis. Its state decides which optional fields it has. */
 export interface FoundJob {
   packed: Buffer;
-  /** When a scheduled job is due, in ms. */
   dueMs?: number;
   worker?: string;
   /** When a worker acquired the job, or when a waiting job began to wait, in ms. */
@@ -83,9 +82,9 @@ function scheduledJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads the waiting jobs of all subscribers, one subscriber after the other. A position is the cursor of the SSCAN over
- * all subscribers, and the last subscriber that was read (see `scanNames`). If this subscriber has more jobs, its last
- * job that was read follows (see `sorted`).
+ * Reads the waiting jobs of all subscribers, one subscriber after the other. A position has the cursor of an SSCAN over
+ * all subscribers, and the subscriber in its result that was read last (see `scanNames`). If this subscriber has more
+ * jobs, the position also has the job that was read last (see `sorted`).
  */
 const waitingJobs: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -112,8 +111,8 @@ const waitingJobs: JobPlace = async (redis, keys, after, max) => {
 };
 
 /**
- * Reads the jobs that workers hold, one worker after the other. A position has the cursor of the SSCAN over all
- * workers, and the last worker that was read (see `scanNames`).
+ * Reads the jobs that workers hold, one worker after the other. A position has the cursor of an SSCAN over all workers,
+ * and the worker in its result that was read last (see `scanNames`).
  */
 function heldJobs(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
@@ -145,9 +144,9 @@ function heldJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. Because they are sorted, a listing
- * that stopped between two names can continue: it repeats the SSCAN from the same cursor, and skips all names up to the
- * last one that it used.
+ * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. A listing that has used only some of
+ * these names continues later: it repeats the SSCAN from the same cursor, and skips all names up to the one that it
+ * used last. Without the sorting, it could skip names that it has not used.
  */
 async function scanNames(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);

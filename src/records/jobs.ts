@@ -138,7 +138,6 @@ export class Jobs {
     });
   }
 
-  /** Returns those of `tokens` whose subscribers are paused. */
   #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {

@@ -81,9 +81,9 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events that this process has accepted in this interval, by watched topic. `#exchange` passes them to those who
-   * watch. The entry ALL_TOPICS has events of any topic, and exists even if nobody watches. From this entry, somebody
-   * who begins to watch a topic gets its events of the last second.
+   * The events that this process has accepted in the present interval: by watched topic, and under ALL_TOPICS those of
+   * any topic. The entry ALL_TOPICS exists even if nobody watches, so that somebody who begins to watch a topic gets
+   * its events of the last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -154,9 +154,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of one interval for a watched topic, or for ALL_TOPICS. If nobody watched the topic when the
- * interval began, the topic has no entry in `notes`, and its events are taken from the entry ALL_TOPICS. Their
- * `skipped` is set to 0, because that entry counts the skipped events of all topics together.
+ * Returns the events of one interval for `watch`: a topic, or ALL_TOPICS. If nobody watched the topic when the interval
+ * began, `notes` has no entry for the topic, and its events are found in the entry ALL_TOPICS. Their `skipped` is 0,
+ * because nobody knows how many events of this topic were skipped.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

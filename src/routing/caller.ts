@@ -18,7 +18,6 @@ export interface ClientCaller {
   scopes?: Scopes;
 }
 
-/** A caller that may change something: root or a client, but not a viewer. */
 export type ChangingCaller = { role: 'root' } | ClientCaller;
 
 export type Caller = ChangingCaller | { role: 'viewer' };

@@ -26,7 +26,6 @@ export interface Dialect {
   events: EventDialect;
 }
 
-/** Rules for the fields of an event. */
 export interface EventDialect {
   maxUrlLength: number;
   /** True if unknown fields of an event are dropped. Otherwise an event with such fields is refused. */

@@ -15,7 +15,6 @@ const TAG_BYTES = 16;
 export const PLACE_MEANING = 'Where the page begins: what the `Link` of the page before gives.';
 export const PLACE_RULE = 'must be what the Link header of the page before gives';
 
-/** The schema of the query parameter `limit`: the maximum entries of a page. */
 export const LIMIT = countUpTo(MAX_LISTED).optional().describe('Maximum entries of a page.');
 
 const TIME_RULE = 'must be a time in ms since 1970';

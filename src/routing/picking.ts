@@ -1,17 +1,15 @@
 /**
- * Reading this many entries counts as one call in the caller's rate limit, even if the entries are not shown: reading
- * 10,000 names takes 7 ms. `pickPage` counts the entries that it gets. So a route should pass all entries that it has
- * read, and select by `matches`. If a route leaves out entries beforehand, it must add their cost itself.
- * test/routing/listing_costs.test.ts checks this.
+ * Reading this many entries counts as one call in the caller's rate limit, whether or not they are shown: reading
+ * 10,000 names takes 7 ms. `pickPage` charges for the entries in `all`. A route that leaves out entries before it calls
+ * `pickPage` must add their cost itself, as test/routing/listing_costs.test.ts checks.
  */
 export const ENTRIES_PER_CALL = 1000;
 
 interface Picking<T, Rank> {
-  /** True for an entry that is to be listed. By default all entries are listed. */
   matches?: (entry: T) => boolean;
   /**
-   * Returns the rank of an entry: the value by which entries are sorted. A page consists of ranks without entries, so a
-   * rank must also identify its entry, for example by a token.
+   * Returns the rank of an entry: the value by which entries are sorted. A rank must also identify its entry, for
+   * example by a token, because a page has only ranks, and callers find the entries by them.
    */
   rankOf: (entry: T) => Rank;
   /** True for a rank that comes after the last rank of the previous page. */
@@ -21,9 +19,9 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Returns a page of `all`, a list in any order. Instead of entries, the page has their ranks (see `rankOf`), from which
- * callers find the entries. `last` is the last rank on the page, or undefined if no page follows. `priceInCalls` is
- * what reading `all` costs in the caller's rate limit.
+ * Returns a page of `all`, a list in any order. The page has the ranks of the entries (see `rankOf`). `last` is the
+ * last rank on the page, or undefined if no page follows. `priceInCalls` is what reading `all` costs in the caller's
+ * rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

@@ -25,12 +25,14 @@ export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
 
 const NO_PARAMETERS = parameters({});
 
-/** What the error says about a text parameter that occurs twice in a query, because its value is then a list. */
+/**
+ * The error message if a query has the same parameter twice. The parameter's value is then a list instead of a text.
+ */
 export const ONCE = 'must be given once';
 
 /**
- * Returns the schema of a parameter that says whose things a call is about. `what` is the word for these things, such
- * as `triggers`.
+ * Returns the schema of the query parameter that names a client, whose things a call lists or changes. `what` is the
+ * word for these things, such as `triggers`.
  */
 export const whose = (what: string) =>
   z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
@@ -41,11 +43,10 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the client that a call is about. `field` is the name of the query parameter that names the client, and
- * `given` is its value. In a call of root or a viewer, the result is `given`, which is undefined if the parameter is
- * missing. A client's call is always about the client itself, and must not have the parameter. If it has, throws an
- * error such as `subscriber is for root; leave it out, and your own batches are meant`. `advicePart` is the part `your
- * own batches are` of this text.
+ * Returns the client that a call is about. For a client, this is always the client itself. For root or a viewer, it is
+ * `given`: the value of the query parameter `field`, or undefined if this parameter is missing. If a client gives the
+ * parameter, throws an error such as `subscriber is for root; leave it out, and your own batches are meant`.
+ * `advicePart` is a part of the message, here `your own batches are`.
  */
 export function clientNamed(
   caller: Caller,

@@ -19,14 +19,13 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * The words of an error answer (RFC 9457) about input that does not match its schema: the error code and the `detail`.
- * The functions `field` and `unknown`, if given, return the `detail` about a wrong or an unknown field. In all other
- * cases, the `detail` is `whole`.
+ * What an error answer (RFC 9457) says if an input does not match its schema: the error code and the text `detail`. The
+ * functions `field` and `unknown`, if given, return the `detail` about a field that breaks a rule, or that is unknown.
+ * Otherwise the `detail` is `whole`.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
-  /** Returns the `detail` of the error answer if a field breaks a rule. */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
 }
@@ -46,7 +45,6 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   /** The text of the body, or an empty text if the route takes none. */
   text: string;
   headers: IncomingHttpHeaders;
-  /** The request itself, for the few handlers that need more of it. */
   request: IncomingMessage;
   /**
    * The secret text that a form must send back, so that no page of another site can send the form. The text is empty if
@@ -111,7 +109,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** True for a route that is also served over plain http, and while Redis is not ready. */
   isHealthCheck?: true;
   params?: Input<Params>;
-  /** The query parameters, made by `parameters` (routing/query.ts). Absent if there are none. */
+  /** The query parameters, made by `parameters` (routing/query.ts). */
   query?: Input<Query>;
   /** The schema of the JSON body. The body may be empty if this schema allows undefined. */
   body?: Input<Body>;
@@ -123,8 +121,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. Other sites may link to the route. Any request that another site's page makes in another
-   * way than by a link is refused.
+   * limit of its IP address. Links on other sites may lead to the route, but any other request that a page of another
+   * site makes is refused.
    */
   isPublic?: true;
   /**
@@ -150,9 +148,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing. Because publishes are so frequent, CallLimits does not limit their rate, and their credentials
-   * are not checked again in Redis before anything changes. If a publish took long to read, its credentials are checked
-   * again in the cache of clients.
+   * True for publishing, which is frequent. CallLimits does not limit its rate. The credentials of any other call are
+   * checked again in Redis before anything changes. Those of a publish are checked again only if it took long to read,
+   * and then in the cache of clients.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -180,7 +178,6 @@ export function route<const R extends Role, Params, Query, Body, const A extends
   return { ...(row as unknown as Row<Role, unknown, unknown, unknown, Answers>), method, path, roles };
 }
 
-/** The `answers` of a route that always answers 204 without a body. */
 export const NOTHING = { 204: null } as const;
 
 export const NO_CONTENT = { status: 204 } as const;
