@@ -28,8 +28,8 @@ export interface Components {
 }
 
 /**
- * Returns the description of a route. `first` is the route itself or, if the route is an alias, the route with the main
- * name. Throws if CHAPTERS has no text for `first`.
+ * Returns the description of a route. If the route is an alias, `first` is the route with the main name, and otherwise
+ * the route itself. Throws if CHAPTERS has no text for `first`.
  */
 export function operationOf(route: Route, first: Route, { schemas, problems }: Components): Operation {
   const call = `${first.method} ${first.path}`;

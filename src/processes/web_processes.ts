@@ -25,8 +25,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The kernel distributes new connections among the processes. The primary process should not: a connection would
-    // hang if the primary gave it to a process that was just killed.
+    // The kernel distributes new connections among the processes. If the primary process did this, a connection would
+    // hang when given to a process that was just killed.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');

@@ -50,7 +50,7 @@ export class ArrayPieces {
     this.#at = firstCharacter(text) + 1;
   }
 
-  /** True if only the closing bracket of the array, and white space, followed the last piece. */
+  /** True if nothing but the closing bracket of the array and white space followed the last piece. */
   get isClosed(): boolean {
     return this.#at <= this.#text.length && firstCharacter(this.#text, this.#at) === this.#text.length;
   }

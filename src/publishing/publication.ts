@@ -20,8 +20,8 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 }
 
 /**
- * The result of a publication, see lua/publishing/publish.lua. `accepted` is the only outcome that means that this call
- * has stored the publication.
+ * The result of a publication, as lua/publishing/publish.lua explains it. Only `accepted` means that this call has
+ * stored the publication.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 

@@ -22,8 +22,8 @@ export interface RateHeaders {
 }
 
 /**
- * A token bucket of a client, which limits its events or its bytes, as `name` says. At `fullAtMs`, by the monotonic
- * clock, the bucket will be full again.
+ * A token bucket of a client. Its `name` says whether it limits `events` or `bytes`. It will be full again at
+ * `fullAtMs`, by the monotonic clock.
  */
 interface Bucket {
   name: string;

@@ -26,7 +26,10 @@ interface DeliveryPage {
   deliveries: Delivery[];
   /** The place after which the next page begins. Undefined on the last page. */
   next: Place | undefined;
-  /** Number of batches, indexes and delivery logs that were searched for the page. */
+  /**
+   * Number of batches, indexes and delivery logs that were searched for the page, which the rate limit takes into
+   * account.
+   */
   looked: number;
 }
 

@@ -19,7 +19,7 @@ export const LIMIT = countUpTo(MAX_LISTED).optional().describe('Maximum entries 
 
 const TIME_RULE = 'must be a time in ms since 1970';
 
-/** The schema of a time in a query (`since` or `until`), which limits a listing. */
+/** The schema of a time (`since` or `until`) by which a query limits a listing. */
 export const TIME = z
   .string(TIME_RULE)
   .regex(/^\d{1,15}$/, TIME_RULE)

@@ -69,7 +69,7 @@ export interface Answer {
    * How many calls this answer costs in the client's rate limit. CallLimits adds a cost for the length of the answer.
    */
   priceInCalls?: number | undefined;
-  /** The code of the error that the body shows to a person. The audit records this code. */
+  /** The code of the error, for the audit, if the body is a page that shows an error to a person. */
   code?: ErrorCode | undefined;
   body?: unknown;
 }
