@@ -1,7 +1,7 @@
 /**
- * Returns a function that calls `work` and shares the call: a caller that comes while it is under way gets its result
- * too, and the arguments of that caller are ignored. So the result may miss a change made just before the second call.
- * Where that matters, use SharedReading.
+ * Returns a function that shares each call of `work`: a caller that comes while `work` is running gets the result of
+ * the running call, and its own arguments are ignored. That result may miss a change made just before the caller came.
+ * SharedReading never misses such a change.
  */
 export function sharing<Args extends unknown[], T>(
   work: (...args: Args) => Promise<T>,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** Schemas with a name. The documentation of the API shows such a schema once, and refers to it by the name. */
+/** Schemas with a name. The OpenAPI document shows such a schema once, and refers to it by the name. */
 export const NAMED = z.registry<{ name: string }>();
 
 /** Returns the schema of a text that is one of these words. */

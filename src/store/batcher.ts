@@ -14,7 +14,8 @@ export class TotalWaiting {
 }
 
 /**
- * Limits what one call sends to Redis: the weights of its items sum up to `max` at most. A heavier item is sent alone.
+ * Limits what one call sends to Redis: its items together weigh at most `max`. An item that is heavier than `max` is
+ * sent alone. By default each item weighs 1.
  */
 export interface CallLimit<Item> {
   max: number;
@@ -25,16 +26,15 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * The number of items that wait in several Batchers, such as one for each partition. If that number is at least FEW,
-   * each of these Batchers sends its items a little later, so that its calls become larger. By default a Batcher counts
-   * only its own items.
+   * The number of items that wait in several Batchers, such as one for each partition. If FEW or more wait in all, each
+   * of these Batchers waits another turn of the event loop, so that its calls become larger. By default a Batcher
+   * counts only its own items.
    */
   totalWaiting?: TotalWaiting;
-  /** Maximum turns of the event loop for which items wait for others before a call (see `#gather`). */
   maxLoopTurns?: number;
   /**
-   * Maximum pause (ms) after a call. The pause is as long as the call took, up to this maximum. So items that take
-   * Redis long, such as hundreds of delayed events, leave Redis time for others. By default there is no pause.
+   * Maximum pause (ms) after a call, so that Redis has time for other commands. The pause is as long as the call took,
+   * up to this maximum. By default there is no pause.
    */
   maxPauseMs?: number;
 }
@@ -54,8 +54,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * For each owner, the number of its last item that was chosen for a call. Items are numbered in the order in which
-   * they are chosen. If not all items fit into a call, the owner with the lowest number comes first.
+   * For each owner, a number that tells when an item of this owner was last chosen for a call: the later, the higher.
+   * If not all items fit into a call, the owner with the lowest number comes first.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
@@ -107,10 +107,11 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits for more items, so that the next call becomes larger. It waits until this turn of the event loop ends, and as
-   * long as at least FEW items wait, for further turns, up to `maxLoopTurns` in all. With 64 connections, a second turn
-   * increases a call of `publish` from 31 to 52 publications, which saves 16 % of Redis's CPU and 5 % of web's. The
-   * wait ends as soon as ENOUGH items wait, because a turn is long with a thousand busy sockets.
+   * Waits for more items until this turn of the event loop ends, so that the next call becomes larger. As long as at
+   * least FEW items wait, it waits for further turns, up to `maxLoopTurns` in all. With 64 connections, a second turn
+   * increases a call of `publish` from 31 to 52 publications, which saves 16 % of Redis's CPU and 5 % of web's. As soon
+   * as ENOUGH items wait, the call begins in the middle of a turn, because a turn takes long if a thousand sockets are
+   * busy.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -123,10 +124,7 @@ export class Batcher<Item, Result> {
     });
   }
 
-  /**
-   * Removes and returns the items of the next call, in the order of arrival. If not all items fit, the call gets one
-   * item of each owner in turn.
-   */
+  /** Removes and returns the items of the next call, in the order of arrival. */
   #nextGroup(): Waiting<Item, Result>[] {
     const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);
     if (weight <= this.#limit.max) return this.#waiting.splice(0);
@@ -147,8 +145,8 @@ export class Batcher<Item, Result> {
     queues.sort(([one], [other]) => lastChoice(one) - lastChoice(other));
     let weight = 0;
     while (queues.length > 0) {
-      // An owner drops out of this call if it has no more items, or if its next item does not fit. In the next call, it
-      // comes before the owners that still get items in this call, because their last items are chosen after its own.
+      // If the next item of an owner does not fit, the owner gets nothing more in this call. The next call then chooses
+      // from this owner before the owners that still get items in this call.
       queues = queues.filter(([owner, queue]) => {
         const next = queue.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#limit.max)) return false;

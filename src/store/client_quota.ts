@@ -18,9 +18,9 @@ export function clientBytes(redisMaxBytes: number): number {
 }
 
 /**
- * Returns how many keys (idempotency keys or nonces) a client may store in one burst: `max`, or less if Redis has
- * little memory. Twice this number of keys, at `keyBytes` each, must fit into MAX_PERCENT of `redisMaxBytes`, because
- * the client may store as many keys again before the first ones have expired.
+ * Returns how many keys (idempotency keys or nonces) one client may store in a short time: `max`, or fewer if Redis has
+ * little memory. Redis may keep up to twice as many keys of the client, because new keys come before the old ones have
+ * expired. These keys, of `keyBytes` each, must fit into MAX_PERCENT of `redisMaxBytes`.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));

@@ -31,7 +31,6 @@ const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
 
 const waitUpTo = (maxMs: number) => (times: number) => backoffMs(times, maxMs);
 
-/** Returns the options that all connections to Redis have. */
 function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   const encryption = { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) };
   return {
@@ -69,8 +68,8 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error & { command?: { name: string } }) => {
-    // If Redis refuses SELECT, ioredis would go on in database 0, which may have another bus. A new connection prevents
-    // this.
+    // If Redis refuses SELECT, ioredis would go on in database 0, which may belong to another bus. So the connection is
+    // made anew.
     if (error.command?.name === 'select') redis.disconnect(true);
     // ioredis reports this error if the process itself closes a connection that is not ready yet. That needs no
     // warning.

@@ -16,14 +16,16 @@ export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** True if Lua puts a result of this shape into the reply as it is, without converting it. */
+/** True if Lua puts a value of this shape into the reply unchanged. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])
     : typeof shape === 'string' && shape !== 'flag' && !shape.endsWith('?');
 }
 
-/** Returns a Lua expression that converts `value`, an expression of this shape, to its form in the reply. */
+/**
+ * Returns a Lua expression that converts `value`, a Lua expression for a value of this shape, to its form in the reply.
+ */
 function laidOut(shape: Shape, value: string): string {
   if (isPlain(shape)) return value;
   if (isList(shape)) return `map(${value}, function(item) return ${laidOut(shape[0], 'item')} end)`;

@@ -3,15 +3,14 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * A command text that is longer than this is converted to bytes in parts, because V8 gives each string of more than 128
- * KiB its own memory: converting 240 KB at once took twice as long.
+ * A command that is longer than this is converted to bytes in parts. Converting 240 KB at once took twice as long,
+ * because V8 allocates strings of more than 128 KiB in a slower way.
  */
 const PART_LENGTH = 65_536;
 
 /**
- * `FCALL` for a function with one key. The reply has Buffers in place of texts. ioredis would convert or copy the
- * arguments one by one. Here all arguments are joined to one string, which is converted to bytes at once, or in parts
- * if it is long.
+ * `FCALL` for a function with one key. Where ioredis would convert or copy the arguments one by one, this class joins
+ * them to one string and converts that to bytes, which is faster. The reply has Buffers, not strings.
  */
 export class FunctionCall extends Command {
   readonly #name: string;

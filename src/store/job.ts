@@ -14,7 +14,10 @@ export type QueueName = (typeof QUEUES)[number];
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
 
-/** A job: a name with arguments. Redis stores a job in packed form, and finds the job in its queue by this form. */
+/**
+ * A job: a name with arguments. Redis stores a job as the bytes that `packJob` returns, which also identify the job in
+ * its queue.
+ */
 export interface Job {
   name: string;
   args: unknown[];
@@ -35,7 +38,10 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/** Returns the UID of the batch that a job delivers; undefined for other jobs, and for jobs not packed by `packJob`. */
+/**
+ * Returns the UID of the batch that a job delivers. Returns undefined if the job delivers no batch, or if another
+ * program than this bus has packed it.
+ */
 export function bidOfOwnPacking({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;

@@ -8,9 +8,8 @@ import { hashTag } from './tags.ts';
 /** Interval of pings. Without pings, a connection that was lost silently would look like one without messages. */
 const PING_EVERY_MS = 30_000;
 /**
- * Wait before listening again after a loss. This wait never grows, because a new master may take over at any moment,
- * and its announcements are lost until this process listens. All partitions wait equally long, so that the partitions
- * on one master share the next connection.
+ * Wait before listening again after a loss. The wait stays this short, because a new master may take over at any
+ * moment, and this process misses its announcements until it listens.
  */
 const LISTEN_AGAIN_MS = 100;
 
@@ -128,7 +127,7 @@ export class Listener {
   }
 }
 
-/** Uses SSUBSCRIBE if the channels have a hash tag, because scripts use SPUBLISH then (lua/store/calls.lua). */
+/** Uses SSUBSCRIBE for channels with a hash tag, because scripts publish to them by SPUBLISH (lua/store/calls.lua). */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
 }
@@ -150,8 +149,7 @@ async function listenOn(redis: Redis, audience: Audience): Promise<void> {
     audience.listens();
     await lost;
   } finally {
-    // The handlers are removed, because other tries may use the same connection. Otherwise handlers of ended tries
-    // would pile up on it.
+    // Otherwise each new attempt to listen on the same connection would add more handlers.
     for (const event of ['end', 'moved']) redis.off(event, resolve);
   }
 }

@@ -45,8 +45,8 @@ const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 
 /**
- * For each connection, how many times it has become ready since it was first given to a `Master`. When this number
- * grows, Redis may have failed and lost data.
+ * For each connection that a `Master` uses, how many times it has become ready. If this number grows, Redis may have
+ * failed and lost data.
  */
 const made = new WeakMap<Redis, { count: number }>();
 
@@ -57,8 +57,8 @@ export class Master {
   /** The name of this Redis in errors. */
   readonly name: string;
   /**
-   * True after the ACL forbade a command to a script that `Partition.runPermitted` ran. Then `runPermitted` runs no
-   * script until the ACL permits all commands.
+   * True after the ACL forbade a command to a script that `Partition.runPermitted` ran. The next `runPermitted` then
+   * first checks that the ACL permits all commands.
    */
   wasForbidden = false;
 
@@ -86,7 +86,6 @@ export class Master {
     return connection instanceof RedisCluster ? connection.connections : madeBy(connection).count;
   }
 
-  /** True if this Redis is a master of a cluster. */
   get isInCluster(): boolean {
     return this.#connection instanceof RedisCluster;
   }
@@ -96,15 +95,12 @@ export class Master {
     if (this.#connection instanceof RedisCluster) await this.#connection.refresh();
   }
 
-  /** Returns the error of a call that needs a command which the ACL of this Redis forbids. */
+  /** Returns the error to throw after the ACL of this Redis has forbidden a command. `cause` is the reply of Redis. */
   forbids(cause: Error): StorageForbidden {
     return new StorageForbidden(cause, this.name, this.address ?? this.name);
   }
 
-  /**
-   * Returns the Redis that has `key`. On a cluster this may be another master than this one, because `key` need not be
-   * in a partition.
-   */
+  /** Returns the Redis that has `key`, which on a cluster may be another master than this one. */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);
   }
@@ -114,9 +110,8 @@ export class Master {
    * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all.
    *
    * Throws StorageFull if Redis is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable
-   * if Redis is not ready or cannot be reached. Throws other error replies without their `command`. An error that is
-   * not a reply of Redis becomes StorageUnavailable, except for mistakes of the bus itself (MISTAKES), which are thrown
-   * unchanged.
+   * if Redis cannot be reached or has a temporary error (PASSING_WORDS). Any other error reply of Redis is thrown
+   * without its `command`. Mistakes of the bus itself (MISTAKES) are thrown unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

@@ -11,13 +11,13 @@ export const heldJob = { q, worker: 'text', job: 'bytes', lease: 'digits', lease
 const deliveryLog = 'number';
 
 /**
- * A finished job:
+ * A job that a worker has finished:
  *
- * - `bid`: the UID of the batch that the job has delivered, or undefined for any other job.
- * - `job`: the packed job. Usually undefined if there is a `bid`, because the script can make the job from the `bid`.
- *   But a job that a Ruby Routemaster has packed is given, because its bytes may differ.
- * - `heal`: the health points that the subscriber gains.
- * - `record`: what the delivery log keeps of an accepted batch. Undefined if the log is off, or if the batch was not
+ * - `bid`: the UID of the batch that the job has delivered. Undefined if the job was not a delivery.
+ * - `job`: the bytes of the job as Redis stores them. Undefined if the script can make them from the `bid`. It cannot
+ *   if a Ruby Routemaster has packed the job, because those bytes may differ.
+ * - `heal`: the health points that the subscriber gains by an accepted batch.
+ * - `record`: the entry of an accepted batch in the delivery log. Undefined if the log is off, or if the batch was not
  *   sent, because its subscriber had left.
  */
 const finished = {
@@ -31,9 +31,10 @@ const finished = {
 } as const;
 
 /**
- * Arguments about the lane of a subscriber, which limits how many of its deliveries may be in flight: `max_in_flight`
- * if the subscriber has set that, otherwise `laneLimit`, and never more than `laneLimitMax`. lua/delivering/lanes.lua
- * has further limits. An accepted delivery that took longer than `slowMs` makes its subscriber slow.
+ * Arguments about the lane of a subscriber, which limits how many of its deliveries may be in flight at once: the
+ * subscriber's own `max_in_flight` or, without it, `laneLimit`, and never more than `laneLimitMax`.
+ * lua/delivering/lanes.lua has further limits. A subscriber counts as slow if its last accepted delivery took longer
+ * than `slowMs`.
  */
 export const lanes = {
   q,
@@ -48,26 +49,24 @@ export const lanes = {
 const client = 'text?';
 
 /**
- * The arguments of one script call that counts, retries or purges dead letters for a bulk operation. The call looks at
- * up to `max` of them. If the operation is for certain subscribers, it has a list of their tokens, and the call is for
- * `token`, which is at the index `listIndex` of this list. If it is for all subscribers, `token` is undefined and
- * `listIndex` is 0.
+ * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters
+ * of the subscriber `token`. `listIndex` is the index of this subscriber in the operation's list of subscribers. If the
+ * operation is for all subscribers, `token` is undefined and `listIndex` is 0.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
- * The result of one script call of a bulk operation (the retry or purge of many dead letters):
+ * The result of one step of a bulk operation (the retry or purge of many dead letters):
  *
- * - `lost`: nothing has changed, because another worker has finished this subscriber, or the operation has ended, was
- *   cancelled, or was replaced by another one;
- * - `going`: the subscriber has more dead letters (if the operation is for all subscribers: some subscriber has more);
- * - `next`: the next call is for the next subscriber in the list;
- * - `over`: no dead letters are left to look at.
+ * - `lost`: the step has changed nothing, because the operation is no longer in this state or has been replaced, or
+ *   another worker has finished with this subscriber;
+ * - `going`: this subscriber has more dead letters (if the operation is for all subscribers: some subscriber has more);
+ * - `next`: this subscriber has no more dead letters, and the next step is for the next subscriber in the list;
+ * - `over`: all dead letters have been looked at.
  */
 const bulkState = 'lost|going|next|over';
 
 /**
- * Fields of a subscriber's hash that a delivery needs. The reply of the script `acquire` has the values of these fields
- * in the same order. Scripts get the field names in the module `store/delivery_fields`.
+ * Fields of a subscriber's hash that a delivery needs. The script `acquire` replies with their values in this order.
  */
 export const DELIVERY_FIELDS = [
   'callback',

@@ -4,9 +4,9 @@ import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
  * The arguments of scripts that publish for a join. When a key is complete, the join publishes to `thenTopic`. When a
- * key is still incomplete after `withinMs`, the join publishes to `expiryTopic`, if there is one. `thenHome` and
- * `expiryHome` are the indexes of these topics' partitions, or undefined for the join's own partition. `version` is the
- * time (µs) at which the join was last put.
+ * key is still incomplete after `withinMs`, the join publishes to `expiryTopic`, if there is one. `thenHome` is the
+ * index of the partition in which `thenTopic` lives, or undefined if that is the partition of the join; `expiryHome` is
+ * the same for `expiryTopic`. `version` is the time (µs) at which the rules of the join were last put.
  */
 const join = {
   token: 'text',

@@ -2,10 +2,15 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/** The inconsistencies that a sweep has found. src/maintenance/sweep/finding.ts says what `name` is for each `kind`. */
+/**
+ * The inconsistencies that a sweep has found. src/maintenance/sweep/finding.ts says what the `name` of each `kind` is.
+ */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
-/** The slices of a subscriber's queue or dead letters that a sweep has counted so far (sweep_gauges.lua). */
+/**
+ * The parts (slices) of a long queue of batches or dead letters that a sweep has counted: `to` is the score at which a
+ * slice ends in the queue's index, and `members` is its number of batches or dead letters.
+ */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
 const single = 'batch|ruby_batch|dead_letter|attempts|dead_letter_about';

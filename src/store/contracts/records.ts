@@ -1,12 +1,12 @@
 import type { Contract } from '../contract.ts';
 
-/** The tokens of the subscribers whose batches a call finds. An empty list stands for all subscribers. */
+/** The tokens of the subscribers whose batches are wanted. An empty list stands for all subscribers. */
 const clients = ['text'] as const;
 
 /**
- * The entries of a listing of batches, sorted by `placeMs` (list_deliveries.lua) and `id`. A batch that was accepted or
- * dropped has a `record`, which is what the delivery log keeps of it. Any other batch has the fields after `record`
- * instead. `firstAttempt` and `lastAttempts` are JSON.
+ * The entries of a listing of batches, sorted by `placeMs`, the time by which list_deliveries.lua lists a batch, and
+ * then by `id`. A batch that has ended (accepted or dropped) has a `record`, its entry in the delivery log. Any other
+ * batch has the fields from `createdMs` on instead. `firstAttempt` and `lastAttempts` are JSON.
  */
 const entries = [
   {
