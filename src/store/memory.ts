@@ -7,9 +7,9 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * A Redis must store more than the bus permits (the high mark) for this time before the bus refuses publishes and drops
- * data. A shorter excess may be an error of measurement: Redis measures the buffers of its connections only once a
- * second, and until then a buffered reply of 255 MB looks like stored data.
+ * The bus refuses publishes and drops data only after a Redis has stored too much (more than the high mark) for this
+ * long. A shorter excess may not be real: Redis measures the buffers of its connections only once a second, so a
+ * buffered reply of 255 MB may look like stored data for a second.
  */
 export const LASTING_SHORTAGE_MS = 1100;
 
@@ -39,8 +39,9 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 const MEASURE_EVERY_MS = 5;
 
 /**
- * Waits until Redis has freed the memory of dropped data. Resolves with true if Redis then still stores more than
- * `target` bytes. Resolves with false as soon as Redis stores at most `target` bytes, or `signal` is aborted.
+ * Waits until Redis, which frees memory in the background, has freed the memory of all deleted keys. Resolves with true
+ * if Redis even then stores more than `target` bytes. Resolves with false as soon as Redis stores at most `target`
+ * bytes, or `signal` is aborted.
  */
 export async function staysAbove(
   target: number,
@@ -102,7 +103,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 
 /**
  * Returns how many bytes of Redis's memory are buffers. INFO reports the buffers for replicas and the AOF twice: in
- * fields of their own, and in `mem_not_counted_for_evict`, which may include more. The larger number is used.
+ * fields of their own, and in `mem_not_counted_for_evict`, which may count other buffers too. Of the two sums, the
+ * larger one is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -126,9 +128,9 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the high mark (if Redis stores more, the bus refuses publishes and drops data) and the low mark (how far it
- * drops), by the rules of the Ruby Routemaster. At the high mark, `minFree` bytes are free, and at the low mark twice
- * as many. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 % of `max`.
+ * Returns the high and the low mark, by the rules of the Ruby Routemaster. If Redis stores more than the high mark, the
+ * bus refuses publishes, and drops data until the low mark is reached. At the high mark, `minFree` bytes are free, and
+ * at the low mark twice as many. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 % of `max`.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

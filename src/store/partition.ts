@@ -57,7 +57,6 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 export class Partition {
   /** The text with which all keys and channels of the partition begin. */
   readonly prefix: string;
-  /** The position of this partition in `Partitions.all`. */
   readonly index: number;
   readonly hasOthers: boolean;
   readonly keys: Keyspace;
@@ -141,9 +140,9 @@ export class Partition {
   }
 
   /**
-   * Handles an error of a command that reads a key. Returns undefined if another program has written the key, with a
-   * type that the bus does not use for it. So a listing can leave out this key and show everything else. Logs only the
-   * pattern of the key, because the key itself may have a credential. Throws any other error.
+   * Handles an error of a command that reads a key. If another program has stored another type of value under this key,
+   * returns undefined, so that a listing can leave out the key and show everything else. Logs only the pattern of the
+   * key, because the key itself may have a credential. Throws any other error.
    */
   readonly skip = (error: unknown): undefined => {
     if (!isWrongType(error)) throw error;

@@ -8,8 +8,9 @@ import type { Partition } from './partition.ts';
 export const COUNT_KEY = 'partitions';
 
 /**
- * Checks that the bus in this Redis has as many partitions as configured. The first boot stores the number if keys need
- * hash tags, because there are several partitions or a cluster. Throws BootError if a person must act.
+ * Throws BootError if the bus cannot start with this configuration, usually because the bus in this Redis has another
+ * number of partitions. The message says what to do. The first boot stores the number of partitions if there are
+ * several, or if Redis is a cluster.
  */
 export async function fixPartitionCount(
   { master }: Partition,

@@ -24,7 +24,6 @@ interface Reached<T> {
 export class Partitions {
   /** The partition with the data of the bus as a whole, such as clients, nonces, rates, and the history of the bus. */
   readonly control: Partition;
-  /** All partitions. Each has its own queues and workers, for example. */
   readonly all: readonly Partition[];
 
   constructor(...all: [Partition, ...Partition[]]) {

@@ -11,10 +11,10 @@ const NO_ADDRESSES =
   'the cluster names no address for any slot: assign the slots, and set cluster-announce-ip if there is only one node';
 
 /**
- * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster only finds out which master has which
- * slots. It sends no commands, because it would repeat a command whose reply was lost, although Redis may have applied
- * the command. Besides, pipelines, transactions, WAIT and commands without a key must go to the master of a certain
- * partition.
+ * The masters of a Redis Cluster, with a connection to each, over which commands are sent. ioredis's Cluster serves
+ * only to find out which master has which slots. If it sent commands, it would repeat a command whose reply was lost,
+ * although Redis may have applied the command. Pipelines, transactions, WAIT and commands without a key must go to the
+ * master of a certain partition, which the caller chooses.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -26,7 +26,7 @@ export class RedisCluster {
   readonly #sharedRefresh = sharing(() => this.#refresh());
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** `cluster` must be new. Otherwise some of its events would already be over. */
+  /** `cluster` must be new, so that no event is missed. */
   constructor(cluster: Cluster, log: Log) {
     this.#cluster = cluster;
     this.#log = log;
@@ -95,8 +95,8 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // The refresh fails if no known node answers. All connections are then made anew, beginning with the nodes in the
-    // URL, whose host names may have other addresses now.
+    // The refresh fails if no known node answers. The addresses of all nodes may have changed, so the cluster is found
+    // anew from the host names in the URL.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 
@@ -113,8 +113,8 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. Because of the closing, the process then makes a new connection, `connections` grows, and code
-   * that keeps data of Redis in memory reads the data again.
+   * may have lost data. The process must then connect anew: this increases `connections`, which makes the code that
+   * keeps data of Redis in memory read the data again.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

@@ -32,8 +32,8 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Called with an `error` of Redis. Throws a BootError if a person must act first: the ACL forbids a command, or keys
- * have wrong types. Otherwise throws `error`.
+ * Throws a BootError if only a person can mend the cause of `error`, an error of Redis: the ACL forbids a command, or
+ * keys have wrong types. Otherwise throws `error`.
  */
 export async function throwForOperator(partitions: readonly Partition[], error: unknown): Promise<never> {
   const cause = { cause: error };

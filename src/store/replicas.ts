@@ -40,9 +40,9 @@ export class Replicas {
 
   /**
    * Resolves with the reply to `sent`, the last command on this connection, when enough replicas have everything that
-   * Redis has written so far, on any connection. So a repeated publish, which writes nothing itself, waits for the
-   * writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm,
-   * although Redis has run the command.
+   * Redis had written when it ran the command. This includes what other connections wrote. So a repeated publish, which
+   * writes nothing itself, waits until replicas have what the first publish wrote. Throws the error of `sent`. Throws
+   * StorageUnavailable if too few replicas confirm, although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. If an earlier WAIT is
@@ -66,9 +66,9 @@ export class Replicas {
   }
 
   /**
-   * Waits until the previous WAIT has ended. Then sends one WAIT for all commands that have been sent by then. If each
-   * partition sent its own WAIT, Redis would run one after the other: when there were no replicas, publishes to 16
-   * partitions waited for half a minute.
+   * Waits until the previous WAIT has ended. Then sends one WAIT for all commands that the connection has sent so far.
+   * If each partition sent a WAIT of its own, Redis would run all of them one after the other. Without any replica,
+   * publishes to 16 partitions took half a minute in this way.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

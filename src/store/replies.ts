@@ -4,9 +4,9 @@ interface Commands {
 }
 
 /**
- * Sends the commands and returns their replies. Throws the error of the first command that failed, because the error of
- * EXEC does not say what failed. With `skip`, such as `Partition.skip`, a failed command throws nothing: the reply to
- * the command becomes the result of `skip` for its error.
+ * Sends the commands and returns their replies. Throws the error of the first command that failed, not the error of
+ * EXEC, which does not say what failed. With `skip`, such as `Partition.skip`, the error of a command goes to `skip`,
+ * and the result of `skip` is returned in place of the reply.
  */
 export async function replies(
   commands: Commands,

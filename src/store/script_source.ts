@@ -33,9 +33,9 @@ const MADE = {
 };
 
 /**
- * Commands of scripts that the script `try_commands` does not try. It tries all others, which are in the module
- * `store/commands`, and no process starts if the ACL of Redis forbids one of them. The commands here are left out for
- * these reasons:
+ * Commands that scripts use, but that are missing in the module `store/commands`. Before a process starts, the script
+ * `try_commands` tries each command in that module, and the process does not start if the ACL of Redis forbids one. The
+ * commands here are missing for these reasons:
  *
  * - XADD, SPUBLISH: the bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
  * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries this
@@ -66,7 +66,6 @@ interface LuaFile {
   /** The Lua code, without the first line of a script. A script returns a function, and a module returns a table. */
   text: string;
   isScript: boolean;
-  /** The flags in the first line of a script. */
   flags: string[];
   includes: string[];
 }
@@ -110,7 +109,10 @@ function luaFile(name: string, whole: string): LuaFile {
   return { ...file, isScript: line !== '', flags: flags?.split(',') ?? [] };
 }
 
-/** Returns the names of the modules that a file includes. Throws if an `include` is written in another form. */
+/**
+ * Returns the names of the modules that a file includes. Throws if an `include` is not written like
+ * `include('folder/module')`.
+ */
 function includesOf(text: string): string[] {
   const code = withoutComments(text);
   const names = [...code.matchAll(/\binclude\('([\w/]+)'\)/g)].map(([, name = '']) => name);
@@ -121,8 +123,7 @@ function includesOf(text: string): string[] {
 
 /**
  * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or includes itself,
- * directly or through others. `users` is the chain of files that leads to the module: each includes the next, and the
- * last includes the module.
+ * directly or through others. In `users`, each file includes the next one, and the last file includes the module.
  */
 function addModule(
   name: string,
@@ -145,7 +146,9 @@ export function standalone(script: ScriptSource): string {
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
 }
 
-/** Returns the Lua source that precedes these scripts: the modules that they use, once each, and `keys_of`. */
+/**
+ * Returns the Lua source that precedes these scripts: the modules that they use, once each, and the function `keys_of`.
+ */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
   return [
@@ -180,9 +183,9 @@ function keysIn(files: readonly { text: string }[]): string[] {
 }
 
 /**
- * Returns the source of the Lua function `keys_of`. The function takes KEYS[1], the only key of a script call, which is
- * the prefix of a partition followed by DECLARED_KEY. The function returns the table `keys`, which has the functions
- * that make the keys of that partition, such as `keys.batch(bid)`.
+ * Returns the source of the Lua function `keys_of`. It makes the table `keys` of a partition, whose functions make the
+ * keys of the partition, such as `keys.batch(bid)`. Its argument is the only key of a script call (KEYS[1]): the prefix
+ * of the partition, followed by DECLARED_KEY.
  */
 function keyspaces(names: readonly string[]): string {
   return [
@@ -223,7 +226,7 @@ function commandsIn(files: readonly LuaFile[]): string[] {
 
 /**
  * Returns the commands of Redis in Lua code: each word in capitals that is the first argument of a function, such as
- * `redis.call('GET', ...)`. Words that `find` looks for do not count.
+ * `redis.call('GET', ...)`. The argument of `find` is not a command, but a text to look for.
  */
 export function commandsOf(lua: string): string[] {
   return [...withoutComments(lua).matchAll(/(?<!:find)\(\s*'([A-Z]{2,})'/g)].map(([, name = '']) => name);

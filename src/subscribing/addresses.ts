@@ -69,8 +69,8 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address, to which routers of ISATAP tunnels send. Other routers send
-   * to the whole IPv6 address, which `#classOf` classifies. Returns `public` if the address is not ISATAP.
+   * Classifies the IPv4 address inside an ISATAP address, because a router at the end of an ISATAP tunnel sends packets
+   * on to this IPv4 address. Returns `public` if the address is not ISATAP.
    */
   #classOfIsatap(address: ipaddr.IPv6): AddressClass {
     const bytes = Buffer.from(address.toByteArray());

@@ -39,8 +39,8 @@ export async function subscribersOf(
  * Returns the subscribers that the parameters of a call select, and the cost of finding them.
  * - `tokens`: the tokens of the subscribers. Undefined stands for all subscribers. The list is empty if nobody has the
  *   given public name.
- * - `priceInCalls`: the cost of the search in the rate limit, as a number of calls. It is more than 0 only if a viewer
- *   gives a public name, because all subscribers may have to be searched for that name.
+ * - `priceInCalls`: as how many calls the search counts in the rate limit. The number is 0, except if a viewer gives a
+ *   public name: the bus may have to search all subscribers for that name.
  * Throws bad_query if a client gives `subscriber`, or if root or a viewer gives `join` without `subscriber`. In the
  * error message, `what` names the listed things, for example `batches`.
  */
