@@ -134,10 +134,7 @@ export class Batcher<Item, Result> {
     return group;
   }
 
-  /**
-   * Chooses one item of each owner in turn until the call is full. The first owner is the one whose last item was
-   * chosen longest ago.
-   */
+  /** Chooses one item of each owner in turn until the call is full. */
   #chosen(): Set<Waiting<Item, Result>> {
     const chosen = new Set<Waiting<Item, Result>>();
     const lastChoice = (owner: string) => this.#lastChoices.get(owner) ?? 0;

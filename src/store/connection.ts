@@ -18,7 +18,6 @@ const MAX_WAIT_MS = 2000;
  */
 const REPLICATED_MAX_WAIT_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
-/** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
 // `replyMapping` is left out, because ioredis's RedisOptions allows undefined for it, but ioredis's constructors do
@@ -71,8 +70,7 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     // If Redis refuses SELECT, ioredis would go on in database 0, which may belong to another bus. So the connection is
     // made anew.
     if (error.command?.name === 'select') redis.disconnect(true);
-    // ioredis reports this error if the process itself closes a connection that is not ready yet. That needs no
-    // warning.
+    // ioredis reports this error if the process itself closes a connection that is not ready yet.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: messageOf(error) }, 'Redis cannot be reached; trying again');
     away = true;

@@ -74,7 +74,6 @@ function readList(shape: Shape, target: string): string[] {
   ];
 }
 
-/** Returns a Lua expression that converts an item of ARGV to a Lua value of this kind. */
 function converted(kind: string, argument: string): string {
   // Adding 0 converts a text to a number in half the time that `tonumber` takes, but fails on an empty text.
   if (kind === 'number') return `(${argument} + 0)`;

@@ -6,9 +6,9 @@ export const BYTES_PER_COPY = 400;
 
 /**
  * Maximum copies (events times subscribers) that one publication makes, or one script call for an outbox, a join or
- * triggers. The maximum protects Redis: making 100,000 copies blocks it for 25 to 30 ms and takes up to 40 MB, and
- * Redis does not interrupt a script when memory runs out. A publication with more copies is refused. Any other script
- * call stops at its maximum, and leaves the rest to a later call.
+ * triggers. A script call stops at its maximum, and leaves the rest to a later call. The maximum protects Redis: making
+ * 100,000 copies blocks it for 25 to 30 ms and takes up to 40 MB, and Redis does not interrupt a script when memory
+ * runs out.
  */
 export const MAX_COPIES = {
   /** A publication that makes more copies is refused, unless it is a single event. */

@@ -124,10 +124,6 @@ export const CHANNELS = {
 /** The kinds of announcements that scripts publish. INTERNALS.md ("Waking up") says what each wakes. */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 
-/**
- * The types of processes. Each process listens to the channel of its type, so the listeners of a channel are the living
- * processes of that type.
- */
 export type ProcessType = (typeof PROCESS_TYPES)[number];
 
 export const PROCESS_TYPES = ['web', 'worker'] as const;

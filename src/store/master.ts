@@ -3,7 +3,6 @@ import { StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts'
 import { RedisCluster } from './redis_cluster.ts';
 import { slotOfKey } from './tags.ts';
 
-/** The connection of a process to one Redis, or its connections to the masters of a cluster. */
 export type Connection = Redis | RedisCluster;
 
 /**
@@ -36,7 +35,6 @@ const PASSING_WORDS = new Set([
  * command.
  */
 const FORBIDDEN = /^NOPERM|The user executing the script can't /;
-/** Matches the error of WAIT if Redis has just become a replica. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**

@@ -35,7 +35,6 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/** Time between two measurements of the memory while Redis frees some of it in the background. */
 const MEASURE_EVERY_MS = 5;
 
 /**

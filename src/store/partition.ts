@@ -55,12 +55,10 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
  * StorageUnavailable if Redis cannot be reached or is not ready.
  */
 export class Partition {
-  /** The text with which all keys and channels of the partition begin. */
   readonly prefix: string;
   readonly index: number;
   readonly hasOthers: boolean;
   readonly keys: Keyspace;
-  /** The Redis that has the partition. */
   readonly master: Master;
   readonly #functions: Functions;
   readonly #declared: string;

@@ -8,13 +8,9 @@ import { RedisCluster } from './redis_cluster.ts';
 import { hashTags } from './tags.ts';
 
 interface PartitionsOptions extends PartitionOptions {
-  /** Number of partitions; 1 by default. */
   partitions?: number;
 }
 
-/**
- * The results of the partitions that can be reached (`found`), and the partitions that cannot be reached (`missing`).
- */
 interface Reached<T> {
   found: T[];
   missing: Partition[];

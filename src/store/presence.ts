@@ -4,7 +4,6 @@ import { isSharded, type Listener } from './listener.ts';
 import type { Partition } from './partition.ts';
 import { msOf } from './replies.ts';
 
-/** For each type of process, the number of living processes. */
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**

@@ -6,7 +6,6 @@ import { sharing } from '../sharing.ts';
 /** Minimum time between two refreshes of the table that says which master has which slots. */
 const REFRESH_MS = 100;
 
-/** The reason in the log if a node answers, but names no master. */
 const NO_ADDRESSES =
   'the cluster names no address for any slot: assign the slots, and set cluster-announce-ip if there is only one node';
 

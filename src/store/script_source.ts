@@ -218,7 +218,6 @@ function keyFunction(name: string): string {
   return `do local start = prefix .. '${start}' keys.${name} = function(${parts.join(', ')}) ${body} end end`;
 }
 
-/** Returns the commands of Redis that scripts use, except those in UNLISTED. */
 function commandsIn(files: readonly LuaFile[]): string[] {
   const used = files.flatMap(({ text }) => commandsOf(text));
   return [...new Set(used).difference(UNLISTED)];

@@ -1,4 +1,3 @@
-/** Number of hash slots of a Redis Cluster. */
 const SLOTS = 16_384;
 
 /**

@@ -8,7 +8,6 @@ import type { Subscriptions } from './subscription.ts';
 
 export interface AskedSubscribersParts {
   subscriptions: Pick<Subscriptions, 'owners'>;
-  /** Lists the tokens of a client's joins, which are subscribers without a callback. */
   joins: { tokens(client: string): Promise<string[]> };
   publicNames: PublicNames;
 }

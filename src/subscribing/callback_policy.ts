@@ -111,8 +111,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns those addresses of a host to which the bus may connect. Throws CallbackRefused if there are none, and
-   * another error if the name cannot be resolved or has no address.
+   * Resolves with those addresses of a host to which the bus may connect. Throws CallbackRefused if the bus may connect
+   * to none of them. Throws another error if the host has no address, or its name cannot be resolved.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);

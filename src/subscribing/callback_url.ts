@@ -1,13 +1,13 @@
 /**
- * Matches the start of a URL with credentials, such as `https://user:password@`. The first group is the scheme with its
- * slashes. The second group is the credentials. As in the URL standard, they end at the last `@` before the path.
+ * Matches the start of a URL with credentials, such as `https://user:password@`. The groups are the scheme with its
+ * slashes, and the credentials. As in the URL standard, the last `@` before the path ends the credentials.
  */
 const CREDENTIALS = /^([^:]*:[/\\]*)([^/\\?#]*)@/;
 
 /**
  * Splits a callback into its decoded user name and the URL without credentials. `user` is undefined if there is no user
- * name, or if it cannot be decoded. Callbacks from a Ruby Routemaster may have credentials, because its `rtm` asks for
- * them.
+ * name, or if it cannot be decoded. Callbacks from a Ruby Routemaster may have credentials, because its command `rtm`
+ * asks for a URL with credentials.
  */
 export function splitCallback(callback: string): { user: string | undefined; callback: string } {
   const [head, start = '', credentials = ''] = CREDENTIALS.exec(callback) ?? [];

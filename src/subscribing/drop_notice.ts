@@ -2,9 +2,8 @@
 export interface DropNotice {
   batches: number;
   events: number;
-  /** Time at which the oldest of the dropped batches was created, by Redis's clock. */
+  /** Times at which the oldest and the newest of the dropped batches were created, by Redis's clock. */
   fromMs: number;
-  /** Time at which the newest of the dropped batches was created. */
   toMs: number;
   /** Number of dropped events by topic. The events whose topic is unreadable are counted under an empty name. */
   topics: Record<string, number>;

@@ -50,7 +50,6 @@ export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): R
   ];
 }
 
-/** Returns the role in which the caller acts on a subscriber. Throws forbidden if a client names another client. */
 function roleOf(caller: ChangingCaller, token: string): 'operator' | 'subscriber' {
   if (caller.role === 'root') return 'operator';
   if (caller.token === token) return 'subscriber';

@@ -80,7 +80,6 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
-/** Returns the fraction of the recently attempted events that was accepted. Returns undefined if none was attempted. */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }

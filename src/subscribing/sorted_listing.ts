@@ -42,9 +42,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscriptions, standings, pages } = parts;
 
   /**
-   * Resolves with the figures of all subscribers, as the job `sample` stored them last. If the number of subscribers
-   * has changed since, new subscribers are added, as if their queues were empty. If one subscriber came while another
-   * one left, the number is the same, and the new one is missing for some seconds.
+   * Resolves with the figures of all subscribers, as the job `sample` stored them last. If the number of subscribers is
+   * another one now, the list also has the new subscribers, as if their queues were empty. If a subscriber has come and
+   * another one has left, the number is the same, so the new one is missing until the next sample, for some seconds.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
@@ -68,7 +68,6 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     return { reports, page: { entries: reports, headers, priceInCalls } };
   };
 
-  /** Resolves with the reports of those subscribers that still exist, in the given order, with the field `lately`. */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));

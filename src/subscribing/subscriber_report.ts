@@ -13,7 +13,6 @@ import { pairsOf } from '../store/replies.ts';
 import { splitCallback } from './callback_url.ts';
 import { readDropNotice } from './drop_notice.ts';
 
-/** Defaults for the settings of a subscriber, and the maximum of `max_in_flight` that the operator has set. */
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
 
 const ms = z.int();
@@ -97,9 +96,9 @@ interface Row {
   dead_batches: number;
   dead_events: string | false;
   dropped: List<string>;
-  /** Number of dropped events in the notice that a later delivery will carry. */
+  /** Number of dropped events that no delivery has reported to the subscriber yet. */
   events_in_notice: string | false;
-  /** Number of dropped events in the notice of a delivery that has not been accepted yet. */
+  /** Number of dropped events that a delivery reports which the subscriber has not accepted yet. */
   events_in_carried_notice: string | false;
 }
 

@@ -36,7 +36,6 @@ export interface Subscription {
   signingKey?: string | null | undefined;
 }
 
-/** Deletes dead letters. */
 interface Purging {
   /** Deletes the dead letters of a subscriber that died by `untilMs`. */
   purgeAll(token: string, untilMs: number): Promise<unknown>;
@@ -52,7 +51,10 @@ export class Subscriptions {
   readonly #marks: TopicMarks;
   readonly #outbox: Flushing;
 
-  /** If the bus has several partitions, `outbox` moves waiting events before a subscription begins or ends. */
+  /**
+   * `outbox` moves events that wait in an outbox to the partition of their subscriber, before a subscription begins or
+   * ends. Only a bus with several partitions has such events.
+   */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: Purging, outbox: Flushing) {
     this.#partitions = partitions;
     this.#marks = new TopicMarks(partitions);
@@ -103,8 +105,9 @@ export class Subscriptions {
   }
 
   /**
-   * Returns those topics that the subscriber leaves (`isLeft`) and that other partitions store. First moves all
-   * accepted events of these topics to the queue of the subscriber, because they would otherwise be lost.
+   * Returns those topics that the subscriber leaves, by `isLeft`, and whose home is another partition. First moves all
+   * accepted events of these topics to the queue of the subscriber. Otherwise an event that waits in an outbox would
+   * find the subscription ended, and be lost for this subscriber.
    */
   async #flushLeftTopics(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -118,7 +121,8 @@ export class Subscriptions {
 
   /**
    * Moves the events that joins of `partition` have published so far to the partitions `homes`. Otherwise an event
-   * could arrive after the removal of its join. It could create a deleted topic again, for a client that may be gone.
+   * could arrive there after the removal of its join, and create a deleted topic again, although the client of the join
+   * may be gone.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
     for (const home of homes) if (home !== partition) await this.#outbox.flush(partition, home);
@@ -145,19 +149,18 @@ export class Subscriptions {
     const topics = await this.#flushLeftTopics(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
-    // If the subscriber is a join, the events that it has published are moved to the partitions `homes` before the
-    // removal and again after it. If one of these partitions is away, the first move throws while the join still
-    // exists. So a repeated call can read `into` again, the topics to which the join publishes.
+    // Only a join has the field `into`, the topics to which it publishes. Its events are moved to the partitions of
+    // these topics before the removal. If one of these partitions is away, this throws while the join still exists, and
+    // a repeated call can read `into` again.
     await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // If this subscriber is a join, the partition's outbox may have events that the join published just before the
-    // removal, so the outbox is emptied once more. If something else has removed the join (the removal of its client,
-    // or an earlier call that was interrupted here), its topics are unknown, so the events for all partitions are
-    // moved.
+    // A join may have published more events just before the removal, so its events are moved once more. If the join was
+    // not found, the removal of its client or an earlier call that was interrupted here has removed it. Its topics are
+    // then unknown, so the events for all partitions are moved.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.

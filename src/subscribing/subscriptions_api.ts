@@ -35,7 +35,6 @@ interface SubscriptionsParts {
   subscriptions: Subscriptions;
   policy: CallbackPolicy;
   limits: SubscriptionLimits;
-  /** Removes a subscriber with its queue and its dead letters, and counts the dropped events. */
   removeSubscriber: (token: string) => Promise<boolean>;
   dialect: Pick<Dialect, 'cutsMax'>;
 }
@@ -50,9 +49,9 @@ export function subscriptionsApi({
   removeSubscriber,
 }: SubscriptionsParts): Route[] {
   /**
-   * Removes the subscriber again if its client was removed during the request. Ends subscriptions that new scopes of
-   * the client do not permit. A client that is removed after this check takes the subscriber with it, because a removal
-   * deletes first the client, and then its subscribers.
+   * Removes the subscriber again if its client was removed during the request. Ends subscriptions that the client's
+   * scopes do not permit, because the scopes may have changed during the request. If the client is removed after this
+   * check, the subscriber goes too: a removal deletes the client first, and then its subscribers.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

@@ -43,7 +43,6 @@ interface TopicSubscribers {
   tokens: string[];
 }
 
-/** The limits on what one client owns. */
 export type GiveLimits = Omit<Arguments<'give_topic'>, 'topic' | 'client'>;
 
 export class Topics {
@@ -52,8 +51,8 @@ export class Topics {
   readonly #list: KeptList<string>;
 
   /**
-   * If the bus has several partitions, and a topic is removed, `outbox` passes on its waiting events, and then the
-   * removal.
+   * If the bus has several partitions, `outbox` tells the other partitions that a topic is removed, after it has sent
+   * them the events of the topic that still wait.
    */
   constructor(partitions: Partitions, outbox: Flushing) {
     this.#partitions = partitions;
@@ -183,7 +182,6 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   });
 }
 
-/** `values` are the values of STORED_FIELDS, from the hash of the topic. */
 function topicOf(name: string, values: readonly (string | null)[], delayed: number): Topic {
   const hash = namedFields(STORED_FIELDS, values);
   return {

@@ -4,8 +4,8 @@ import type { Partitions } from '../store/partitions.ts';
 /** Empties outboxes. The outbox of a partition lists what other partitions must do, such as queue events. */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws
-   * StorageUnavailable or StorageFull if one of these two partitions fails.
+   * Resolves when the partition `to` has done everything that the outbox of `home` lists for it at the time of this
+   * call. Throws StorageUnavailable or StorageFull if one of these two partitions fails.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
@@ -37,15 +37,15 @@ export class TopicMarks {
   }
 
   /**
-   * Makes the homes of topics (the partitions that store them) pass on events to `partition`, which will have one more
-   * subscriber of each topic. To this end, sets marks in the homes. Creates topics that do not exist. Call this before
-   * subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the created
-   * topics.
+   * Prepares the subscription of a subscriber in `partition` to topics of other partitions. Sets marks in the homes of
+   * these topics, so that the homes pass on events to `partition`, and creates topics that do not exist. Call this
+   * before subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the
+   * created topics.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes whose
-   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still have an entry that ends
-   * all subscriptions of a removed topic. If the topic has been created again, and the entry is applied after the
-   * subscribing, it ends the new subscription too.
+   * outboxes the caller must flush to `partition` before subscribing. Each of them has an entry that ends all
+   * subscriptions of a removed topic. If that topic exists again, the entry must be applied first, because later it
+   * would end the new subscription too.
    */
   async reserve(
     partition: Partition,
@@ -62,8 +62,7 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // Earlier rounds of this loop have noted in other partitions that `partition` will have subscribers. `refresh`
-        // removes these notes again.
+        // `refresh` removes the marks that earlier rounds of this loop have set.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -86,13 +85,12 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // A mark (a note that `partition` has subscribers of a topic) is removed below if the count finds none, but only if
-  // the mark has the time that is read here, before the count. If a subscriber comes just after the count, the mark is
-  // set again, with a new time, and so stays.
+  // The mark of a topic without subscribers is removed below, but only if the mark still has the time that is read
+  // here, before the count. If a subscriber comes after the count, its mark has a new time, and stays.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // A mark is set again even if it is correct, to give it a new time. Another process may have counted 0 subscribers a
-  // moment ago. It removes the mark only if the time of the mark has not changed.
+  // Even a correct mark is set again, so that it has a new time. Otherwise another process that counted 0 subscribers a
+  // moment ago would remove it.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -107,7 +105,6 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   if (gone.length > 0) await home.run('unmark_topics', { ...to, topics: gone });
 }
 
-/** How many subscribers a topic has in another partition. */
 interface Mark {
   subscribers: number;
   /** When the mark was last set (µs). If this changes while `refreshIn` counts subscribers, the mark must stay. */
@@ -115,8 +112,8 @@ interface Mark {
 }
 
 /**
- * For each topic of the partition `home`, returns what is noted about its subscribers in the partition with the index
- * `partition` (its mark), or undefined.
+ * For each topic of the partition `home`, returns its mark for the partition with the index `partition`, or undefined
+ * if it has no such mark.
  */
 async function readMarks(
   home: Partition,

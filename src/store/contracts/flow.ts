@@ -31,7 +31,6 @@ const refusal = 'claimed_by_other|no_room|owns_too_many';
 
 const published = [{ topic: 'text', events: 'number', bytes: 'number', subscribers: 'text' }] as const;
 
-/** A trigger, named by the token of its client and its own name. */
 const trigger = { client: 'text', name: 'text' } as const;
 
 export const flowContracts = {
