@@ -3,7 +3,6 @@ import type { Packed } from './packed.ts';
 /** An argument of a script, in the form in which it is sent to Redis: text (UTF-8), a number, or bytes. */
 export type ScriptArgument = string | number | Buffer | Packed;
 
-/** The reply of a script in the form in which Redis sends it. */
 export type ScriptReply = Buffer | number | null | ScriptReply[];
 
 /**

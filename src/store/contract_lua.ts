@@ -23,9 +23,7 @@ function isPlain(shape: Shape): boolean {
     : typeof shape === 'string' && shape !== 'flag' && !shape.endsWith('?');
 }
 
-/**
- * Returns a Lua expression that converts `value`, a Lua expression for a value of this shape, to its form in the reply.
- */
+/** Returns a Lua expression that converts `value`, which is a Lua expression too, to its form in the reply. */
 function laidOut(shape: Shape, value: string): string {
   if (isPlain(shape)) return value;
   if (isList(shape)) return `map(${value}, function(item) return ${laidOut(shape[0], 'item')} end)`;

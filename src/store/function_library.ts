@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { callback, preamble, type ScriptSource } from './script_source.ts';
 
-/** A library of Redis functions. Its text `lua` registers one function for each script. */
+/** A library of Redis functions, one for each script. */
 export interface FunctionLibrary {
   name: string;
   lua: string;
@@ -11,8 +11,8 @@ export interface FunctionLibrary {
 export const LIBRARIES = 'routemaster_';
 
 /**
- * Makes a library with a function for each script. The library's name contains a digest of its code, so that two
- * releases can use the same Redis.
+ * Makes a library of these scripts. Its name contains a digest of its code, so that two releases can use the same
+ * Redis.
  */
 export function functionLibrary(scripts: readonly ScriptSource[]): FunctionLibrary {
   const before = preamble(scripts);

@@ -7,7 +7,7 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** After Redis has refused functions, the same scripts are run by EVALSHA for this time. */
+/** How long scripts are run by EVALSHA after Redis has refused functions. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;

@@ -8,8 +8,7 @@ export type QueueName = (typeof QUEUES)[number];
 /**
  * The names of the shares. A share limits how many workers may deliver at a time to all subscribers of one kind
  * together: `slow` is for slow or new subscribers, `failing` for failing ones, and `joins` for joins. The script
- * `acquire` and the listing of jobs go through the shares in this order. Scripts get the names in the module
- * `store/shares`.
+ * `acquire` and the listing of jobs go through the shares in this order.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];

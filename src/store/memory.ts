@@ -7,9 +7,9 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * The bus refuses publishes and drops data only after a Redis has stored too much (more than the high mark) for this
- * long. A shorter excess may not be real: Redis measures the buffers of its connections only once a second, so a
- * buffered reply of 255 MB may look like stored data for a second.
+ * The bus refuses publishes and drops data only after a Redis has stored more than the high mark for this long. A
+ * shorter excess may not be real: Redis measures the buffers of its connections only once a second, so a buffered reply
+ * of 255 MB may look like stored data for a second.
  */
 export const LASTING_SHORTAGE_MS = 1100;
 

@@ -12,8 +12,8 @@ const NO_ADDRESSES =
 /**
  * The masters of a Redis Cluster, with a connection to each, over which commands are sent. ioredis's Cluster serves
  * only to find out which master has which slots. If it sent commands, it would repeat a command whose reply was lost,
- * although Redis may have applied the command. Pipelines, transactions, WAIT and commands without a key must go to the
- * master of a certain partition, which the caller chooses.
+ * although Redis may have applied the command. Besides, the bus must choose the master for pipelines, transactions,
+ * WAIT and commands without a key.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;

@@ -61,7 +61,6 @@ const SCRIPT_LINE = /^#!lua(?: flags=(\S+))?\n/;
 interface LuaFile {
   /** The path in `lua/` without the ending, as in `include('delivering/lanes')`. */
   name: string;
-  /** The path from the root of the project. */
   path: string;
   /** The Lua code, without the first line of a script. A script returns a function, and a module returns a table. */
   text: string;
@@ -109,10 +108,6 @@ function luaFile(name: string, whole: string): LuaFile {
   return { ...file, isScript: line !== '', flags: flags?.split(',') ?? [] };
 }
 
-/**
- * Returns the names of the modules that a file includes. Throws if an `include` is not written like
- * `include('folder/module')`.
- */
 function includesOf(text: string): string[] {
   const code = withoutComments(text);
   const names = [...code.matchAll(/\binclude\('([\w/]+)'\)/g)].map(([, name = '']) => name);

@@ -43,8 +43,8 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 
   /**
    * Resolves with the figures of all subscribers, as the job `sample` stored them last. If the number of subscribers is
-   * another one now, the list also has the new subscribers, as if their queues were empty. If a subscriber has come and
-   * another one has left, the number is the same, so the new one is missing until the next sample, for some seconds.
+   * another one now, the new subscribers are listed too, as if their queues were empty. If one subscriber has come and
+   * another one has left, the number is the same, and the new one is missing for some seconds.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();

@@ -105,9 +105,9 @@ export class Subscriptions {
   }
 
   /**
-   * Returns those topics that the subscriber leaves, by `isLeft`, and whose home is another partition. First moves all
-   * accepted events of these topics to the queue of the subscriber. Otherwise an event that waits in an outbox would
-   * find the subscription ended, and be lost for this subscriber.
+   * Returns those topics for which `isLeft` is true and that live in other partitions than the subscriber. First moves
+   * all accepted events of these topics to the queue of the subscriber. Otherwise events that wait in an outbox would
+   * arrive after the end of the subscription, and be lost.
    */
   async #flushLeftTopics(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -120,9 +120,9 @@ export class Subscriptions {
   }
 
   /**
-   * Moves the events that joins of `partition` have published so far to the partitions `homes`. Otherwise an event
-   * could arrive there after the removal of its join, and create a deleted topic again, although the client of the join
-   * may be gone.
+   * Moves the events that joins of `partition` have published so far to the partitions `homes`, where their topics
+   * live. Otherwise an event could arrive after the removal of its join, and create a deleted topic again, although the
+   * join's client may be gone.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
     for (const home of homes) if (home !== partition) await this.#outbox.flush(partition, home);

@@ -37,15 +37,15 @@ export class TopicMarks {
   }
 
   /**
-   * Prepares the subscription of a subscriber in `partition` to topics of other partitions. Sets marks in the homes of
-   * these topics, so that the homes pass on events to `partition`, and creates topics that do not exist. Call this
+   * Prepares the subscription of a subscriber in `partition` to topics that live in other partitions, their homes. Sets
+   * marks there, so that the homes pass on events to `partition`, and creates topics that do not exist. Call this
    * before subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the
    * created topics.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes whose
-   * outboxes the caller must flush to `partition` before subscribing. Each of them has an entry that ends all
-   * subscriptions of a removed topic. If that topic exists again, the entry must be applied first, because later it
-   * would end the new subscription too.
+   * outboxes the caller must flush to `partition` before subscribing. These outboxes may have an entry that ends all
+   * subscriptions of a removed topic. If the topic exists again, this entry must come first, because later it would end
+   * the new subscription too.
    */
   async reserve(
     partition: Partition,
@@ -62,7 +62,8 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // `refresh` removes the marks that earlier rounds of this loop have set.
+        // `refresh` removes the marks (notes that `partition` has subscribers) that earlier rounds of this loop have
+        // set.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -85,12 +86,13 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The mark of a topic without subscribers is removed below, but only if the mark still has the time that is read
-  // here, before the count. If a subscriber comes after the count, its mark has a new time, and stays.
+  // The mark of a topic (the note that `partition` has subscribers of it) is removed below if the count finds none, but
+  // only if the mark still has the time that is read here. If a subscriber comes after the count, the mark has a new
+  // time, and stays.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again, so that it has a new time. Otherwise another process that counted 0 subscribers a
-  // moment ago would remove it.
+  // Even a correct mark is set again, because this gives it a new time. Otherwise another process that counted 0
+  // subscribers a moment ago would remove the mark.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -112,8 +114,8 @@ interface Mark {
 }
 
 /**
- * For each topic of the partition `home`, returns its mark for the partition with the index `partition`, or undefined
- * if it has no such mark.
+ * For each topic of the partition `home`, returns the note (mark) about its subscribers in the partition with the index
+ * `partition`, or undefined if there is none.
  */
 async function readMarks(
   home: Partition,

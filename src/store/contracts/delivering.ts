@@ -33,8 +33,7 @@ const finished = {
 /**
  * Arguments about the lane of a subscriber, which limits how many of its deliveries may be in flight at once: the
  * subscriber's own `max_in_flight` or, without it, `laneLimit`, and never more than `laneLimitMax`.
- * lua/delivering/lanes.lua has further limits. A subscriber counts as slow if its last accepted delivery took longer
- * than `slowMs`.
+ * lua/delivering/lanes.lua has further limits. A delivery that takes longer than `slowMs` makes its subscriber slow.
  */
 export const lanes = {
   q,
@@ -57,7 +56,7 @@ const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?
 /**
  * The result of one step of a bulk operation (the retry or purge of many dead letters):
  *
- * - `lost`: the step has changed nothing, because the operation is no longer in this state or has been replaced, or
+ * - `lost`: the step has changed nothing, because the operation has ended or was cancelled or replaced, or because
  *   another worker has finished with this subscriber;
  * - `going`: this subscriber has more dead letters (if the operation is for all subscribers: some subscriber has more);
  * - `next`: this subscriber has no more dead letters, and the next step is for the next subscriber in the list;
