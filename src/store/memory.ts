@@ -13,7 +13,7 @@ export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
  */
 export const LASTING_SHORTAGE_MS = 1100;
 
-/** The state of a Redis's memory. All sizes are in bytes. */
+/** All sizes are in bytes. */
 export interface Memory {
   /**
    * Bytes of stored data, without the buffers of connections, replicas and AOF. But a new buffer may look like stored

@@ -14,7 +14,6 @@ interface Waits {
   next: Promise<number> | undefined;
   /** Resolves when the last WAIT that was sent has ended, even if it failed. */
   ended: Promise<unknown>;
-  /** True if too few replicas had the data when WAIT was last called. */
   tooFew: boolean;
 }
 

@@ -1,6 +1,5 @@
 import type { Contract } from '../contract.ts';
 
-/** The limits on topics, idempotency keys and outboxes that a script checks for publications. */
 export const LIMITS = {
   idempotencyWindowMs: 'number',
   maxTopics: 'number',

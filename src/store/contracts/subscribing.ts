@@ -1,7 +1,6 @@
 import type { Contract } from '../contract.ts';
 import { series as counter } from './metrics.ts';
 
-/** The counters of a removed topic or subscriber. Their values are added to totals. */
 const series = [counter] as const;
 
 export const subscribingContracts = {
