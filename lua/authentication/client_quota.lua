@@ -9,12 +9,12 @@ second is later than now when it is read, Redis's clock was set back, and the fi
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket. A full bucket has
+-- Creates the working state in which one script call takes permissions from clients' buckets. Each new key that the bus
+-- remembers for a client costs one permission. `key_of` returns the Redis key of a client's bucket. A full bucket has
 -- `max` permissions. An empty one is full again after `window_ms`.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- Time (µs) after which the client gets back one permission, for one more new key. If `max` is 1,000 and the window
-  -- is an hour, this is 3.6 s.
+  -- Time (µs) in which a bucket regains one permission. If `max` is 1,000 and the window is an hour, this is 3.6 s.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
@@ -26,8 +26,8 @@ function client_quota.is_empty(quota, client)
     local full_at, at = (redis.call('GET', quota.key_of(client)) or ''):match('^(%d+) ?(%d*)$')
     local set_back_us = math.max(0, (tonumber(at) or 0) - quota.now_us)
     full_at_us = math.max(quota.now_us, (tonumber(full_at) or 0) - set_back_us)
-    -- An empty bucket is full again after one window. If a later time was stored, because the window was longer then,
-    -- the time is shortened to one window from now.
+    -- If the window was longer when the time was stored, the time may be more than one window away. The time is
+    -- shortened to one window, because an empty bucket is full after one window.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end

@@ -25,8 +25,8 @@ function digest_keys.replace(call)
   end
 end
 
--- Replaces all keys if the `run_id` shows that Redis was restarted or replaced. If no earlier `run_id` is stored, for
--- example after an upgrade, the keys stay.
+-- Replaces all keys if the `run_id` shows that Redis was restarted or replaced, because such a Redis may have forgotten
+-- which nonces were used. If no earlier `run_id` is stored, for example after an upgrade, the keys stay.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   run = run or redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

@@ -31,8 +31,8 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends those joins of a client that read a topic or publish to a topic against the client's limits. `patterns_of` has
--- the patterns of the permitted topics. Returns the tokens of the ended joins.
+-- Ends each join of a client that reads or publishes to a topic which the client's limits do not permit. `patterns_of`
+-- has the patterns of the permitted topics. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

@@ -26,12 +26,14 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, 8 KiB at most. Redis
 -- reserves extra memory for a growing string, so the set takes up to 20 KB.
 local MAX_COUNT = 65535
--- Number of bits by which the bit set of a nonce's uses grows. Example: a set of 512 bits has the counts 0 to 511. A
--- count from 512 to 1023 makes the set grow. A count above 1023 is refused.
+-- Number of bits by which one use of a nonce can make the nonce's bit set grow. Example: a set of 512 bits has the
+-- counts 0 to 511. A count from 512 to 1023 makes the set grow to 1024 bits. A count above 1023 is refused until the
+-- set has grown.
 local STEP = 512
 
--- Returns when a client was last refused for too many nonces (ms), with the hour and the key of the refused nonce.
--- Returns nothing if it was not. A refusal that an older release stored has the time only.
+-- Returns the time (ms) at which a nonce of the client was last refused because the client's quota was empty, and the
+-- hour and the key of that nonce. Returns nothing if no refusal is stored. A refusal that an older release stored has
+-- only the time.
 local function last_refusal(call, client)
   local text = redis.call('GET', call.keys.nonces_refused(client)) or ''
   local at_ms, hour, key = text:match('^(%d+) (%d+) (.*)$')
@@ -44,16 +46,16 @@ local function store_refusal(call, use, kept_ms)
   redis.call('SET', call.keys.nonces_refused(use.client), text, 'PX', kept_ms)
 end
 
--- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing
--- if the set has grown. If the use is refused, returns the reason: `too_many_nonces`, `old` or `replaced`.
+-- Makes the bit set of a nonce's uses larger by STEP bits, which costs one permission of the client's quota. Returns
+-- nothing if the set has grown. Otherwise returns why the use is refused: `too_many_nonces`, `old` or `replaced`.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused_at_ms, hour, key = last_refusal(call, use.client)
   if refused_at_ms and refused_at_ms > call.now_ms then
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
-    -- The keys are replaced only if the key of the refused nonce is still in use, or is unknown (an older release
-    -- stored the refusal). If it is not in use, all keys were replaced since, and the refused requests are no longer
-    -- good. Without this check, each client with a refusal would cause another replacement.
+    -- Somebody may have recorded the refused request, to send it again. Replacing the keys makes the nonce of that
+    -- request invalid. If the key of the nonce is no longer in use, all keys were replaced after the refusal, and need
+    -- not be replaced again. The key is unknown if an older release stored the refusal.
     if not key or redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

@@ -58,8 +58,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns how many of these workers are new to Redis. If any is new, all of them are added to the set of workers
-  -- of their queue. Limits such as "a quarter of the workers" are computed from the size of this set (lanes.lua).
+  -- HSET returns how many of these workers are new to Redis. New workers must be added to the set of workers of their
+  -- queue, because limits such as "a quarter of the workers" are computed from the size of this set (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -78,10 +78,11 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply: three numbers for each finished job.
---   - If the job was still the worker's own: 1, the number of events in the batch, 0.
---   - If it was not (false in `removed`), and the batch still exists: 0, 0, 0.
---   - If it was not, and the batch is gone: 0, 0, 1. Perhaps an earlier call, whose reply was lost, deleted the batch.
+-- Returns the field `acks` of the reply. It has three numbers for each finished job:
+--   - 1 if the worker still held the job, otherwise 0 (false in `removed`)
+--   - the number of events in the batch, or 0 if the worker did not hold the job
+--   - 1 if the worker did not hold the job and the batch no longer exists, otherwise 0. An earlier call, whose reply
+--     was lost, may have deleted the batch
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do
@@ -110,9 +111,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- Wakes other workers if finished deliveries have made waiting jobs ready for any worker (instant), and this call
-  -- leaves some of these jobs to other workers. A quarantine leaves all of them, because it takes only the jobs of
-  -- batches that may have killed workers.
+  -- Wakes other workers if finished deliveries have made jobs ready which this call leaves to other workers. A worker
+  -- of the kind `quarantine` leaves all of them, because it takes only jobs of batches that may have killed workers.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

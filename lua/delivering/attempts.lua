@@ -9,8 +9,8 @@ local MAX_KEPT = 20
 -- Text by which the death of a worker is found in the history of a batch. No answer of a subscriber can contain this
 -- text, because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
--- A batch that was being delivered when this number of workers died is a suspect: its delivery may be what kills
--- workers. A single death says little: when a process is killed, a death is noted at every batch that it was
+-- A batch is a suspect if this number of workers died while they were delivering it: its delivery may be what kills
+-- workers. One death proves little, because a process that is killed leaves a death at every batch that it was
 -- delivering.
 local DEATHS_OF_SUSPECT = 2
 

@@ -21,8 +21,8 @@ choosing.START = batches.HEADER + 10
 --   popped            instant jobs (jobs that any worker may take), taken from their list. Up to `workers` are taken at
 --                     a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share (lanes.lua): how many jobs waited for room in it when the call began, less those
---                     that the call has taken
+--   waiting_by_share  for each share (the workers that all slow subscribers, for example, may use together): how many
+--                     jobs waited because it was full when the call began, minus those that the call has taken since
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if it is certain that the batch of the tried job has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
@@ -58,9 +58,9 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. First come jobs that waited for a share which has room now.
--- A share is the part of the workers that all slow subscribers, for example, may use together. Then come the instant
--- jobs, which wait for nothing but a worker.
+-- Returns the next job to try, or nothing if none is left. Jobs that waited because their share was full come first, if
+-- the share has room now. A share is the part of the workers that one kind of subscribers (all slow ones, for example)
+-- may use together. Instant jobs, which any worker may take, come next.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -90,7 +90,7 @@ end
 
 -- Gives the worker the next job that can run. Returns the job, and for a delivery also the UID of the batch and the
 -- first items of its list. Returns nothing if no job can run, or if too many were skipped. If `lane_entry.enter`
--- throws, the job that was being tried is in no list, until the sweep puts it back into the queue.
+-- throws, the job that was being tried is in no list until the sweep puts it back into the queue.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)

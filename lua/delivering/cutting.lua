@@ -16,7 +16,7 @@ local pieces = include('delivering/pieces')
 local uids = include('store/uids')
 local cutting = {}
 
--- Number of events that one LRANGE reads. A single LRANGE reads the whole list of a batch of the default size.
+-- Number of events that one LRANGE reads.
 local EVENTS_PER_READ = 100
 -- Maximum bytes of a delivery of a batch that was attempted before. A batch with fewer bytes is not split, so that the
 -- next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
@@ -26,9 +26,9 @@ local MAX_ATTEMPTED_BYTES = 33554432
 -- Redis for 45 ms.
 local LONG_BYTES = 2097152
 
--- Returns the bytes of memory that a batch takes in Redis. They are up to a third more than the bytes of its events.
--- `start` has the first items of the batch's list. If the list has no further items, returns 0 without asking Redis:
--- the whole batch has been read already, so there is no long read to avoid.
+-- Returns the bytes of memory that a batch takes in Redis: up to a third more than the bytes of its events. `start` has
+-- the first items of the batch's list. If these are all items, returns 0 without asking Redis: the whole batch has been
+-- read already, so there is no long read to avoid.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
@@ -45,10 +45,10 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the items of a batch's list, about EVENTS_PER_READ at a time. Stops when one delivery cannot carry all items
--- that were read, or at the end of the list. `start` has the first items, which were read before. Returns the items,
--- and true if they exceed `limits`. After false, the caller must compare the bytes with the limit once more, because
--- the bytes of the last read are not counted here.
+-- Reads the items of a batch's list, about EVENTS_PER_READ at a time. Stops at the end of the list, or when one
+-- delivery cannot carry all items that were read. `start` has the first items, which were read before. Returns the
+-- items, and true if they are known to exceed `limits`. The bytes of the last read are not counted here. So if the
+-- second value is false, the caller must compare all bytes with the limit.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -78,15 +78,15 @@ end
 
 -- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
 --   list    the items of the batch's list that were read, from its header on
---   last    the position in the batch's list of the last event that the delivery has
---   count   the number of reply items that were added. One item can have several events (pieces.lua). 0 if the worker
---           is to read the events, because the batch is long
---   is_cut  true if the batch has more events
+--   last    the position in the batch's list of the last event of the delivery
+--   count   the number of reply items that were added, each with one event or several (pieces.lua). 0 if the batch is
+--           long, and the worker reads the events itself
+--   is_cut  true if the delivery does not have all events of the batch
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
-  -- This script reads at most about LONG_BYTES of a batch, so as not to block Redis. If a delivery may have more, the
-  -- size of the batch matters: a larger batch (a long one) that fits into one delivery is read by the worker. If it
-  -- does not fit, its first events, up to LONG_BYTES, are split off.
+  -- This script reads at most about LONG_BYTES of a batch, so as not to block Redis. If a larger batch fits into one
+  -- delivery, the worker reads the events itself. If a larger batch does not fit, only its first events, up to
+  -- LONG_BYTES, are delivered now.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local length = redis.call('LLEN', call.keys.batch(bid))
@@ -97,7 +97,7 @@ function cutting.add_events(call, given, bid, start, lane)
   local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
   local count = pieces.add_events(given, list, batches.HEADER + 1, last)
   local bytes = given.bytes - before
-  -- Usually all events fit. So all events are added first, and only then are their bytes compared with the limit.
+  -- All events are added before their bytes are compared with the limit, because usually all events fit.
   if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
     pieces.take_back(given, count, bytes)
     last, is_cut = last_that_fits(list, limits), true
@@ -106,18 +106,19 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score, in the subscriber's index, of a new batch with the first events of the batch `bid`. The new batch
--- comes just before `bid`, but after batches that were split off earlier: its score is that of `bid` minus the number
--- of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events, and 100 of them are split off twice.
--- The new batches get 8850 (150 events stay) and 8950 (50 stay).
+-- Returns the score, in the subscriber's index, of a new batch with the first events of the batch `bid`. The score must
+-- be below that of `bid`, and above those of batches that were split off `bid` earlier. So it is the score of `bid`
+-- minus the number of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events. A first split takes
+-- 100 events, and the new batch gets the score 8850, because 150 events stay. A second split takes 100 more, and that
+-- batch gets 8950, because 50 stay.
 local function score_of_part(index, bid, created_ms, events_left)
   local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   -- `older` is the score of the batch that comes directly before `bid`. The new batch must get a higher score.
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
-  -- If no score is free just before `bid`, the new batch gets the same score as the batch before `bid`. This does no
-  -- harm. Order matters only to an `ordered` subscriber, which gets only its oldest batch. So only its oldest batch is
-  -- ever split, and no batch comes before that one.
+  -- If the score directly below that of `bid` is taken by another batch, the new batch gets the same score as that
+  -- batch. This does no harm, because order matters only to `ordered` subscribers. An `ordered` subscriber gets only
+  -- its oldest batch, so only its oldest batch is split, and no other batch comes before the oldest.
   return string.format('%d', math.min(first, score - 1))
 end
 

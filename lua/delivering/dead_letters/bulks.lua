@@ -18,9 +18,9 @@ local FIELDS = {
   'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id', 'matched', 'done', 'left',
 }
 
--- Returns the hash with the filter and progress of a bulk operation. Returns nothing if the caller must not make its
--- step: the owner has begun another operation, the state is not `state`, or another worker has already finished the
--- queue at `args.list_index` in the list of queues.
+-- Returns the record of a bulk operation (its filter and progress). Returns nothing if the caller's step is out of
+-- date: the owner has begun another operation, the operation is no longer in the state `state`, or another worker has
+-- already finished the queue at `args.list_index` in the list of queues.
 function bulks.open(call, args, state)
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
   for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end
@@ -41,9 +41,9 @@ local function next_letters(call, args, record)
     return reply.err and {} or reply
   end
   local found = {}
-  -- The last step stopped at a dead letter of the millisecond `at_ms`. The letters of one millisecond are read without
-  -- a limit, because they are few: Redis runs only a few script calls in a millisecond, and each makes some 300 dead
-  -- letters at most.
+  -- The last step may have stopped between two dead letters of the same millisecond (`at_ms`), so the other letters of
+  -- this millisecond are read first. They are read without a limit, because they are few: Redis runs only a few script
+  -- calls in a millisecond, and each makes some 300 dead letters at most.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -95,13 +95,13 @@ function bulks.readable(call, bids, retries)
 end
 
 -- Stores the progress of a step. `counts` has new values for fields of the record. If `last` is given, the next step
--- continues behind this letter; otherwise it begins with the next queue. A step calls this function after its other
--- changes. So if the step fails half-way, the next step finds the letters that are left. A single command writes the
--- whole progress, so that no letter counts twice.
+-- continues behind this letter; otherwise it begins with the next queue. A step must call this function after all its
+-- other changes. Otherwise, if the step failed half-way, the next step would skip the letters that are left. A single
+-- command writes the whole progress, so that no letter counts twice.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
-  -- If `last` is missing, this step has finished its queue. The next step then reads a queue from its start, which is
-  -- the earliest time that the filter permits. The empty UID sorts before all others.
+  -- If `last` is missing, this step has finished its queue. The next step then begins another queue, at the earliest
+  -- time that the filter permits. The empty UID is smaller than all others, so no letter of that time is skipped.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
   if not last then counts.queue = state == 'over' and 0 or args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end

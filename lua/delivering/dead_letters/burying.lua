@@ -8,15 +8,21 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good. Deletes its job, and makes its batch a dead letter. If the subscriber has left, deletes the
--- batch instead. The caller has already taken the job from the worker. Makes one waiting job of the subscriber instant,
--- because one of its deliveries has ended.
+-- Ends a delivery for good: deletes its job, and makes its batch a dead letter. If the subscriber has left, deletes the
+-- batch instead. The caller has already taken the job from the worker. Makes one waiting job of the subscriber ready
+-- for any worker, because one of its deliveries has ended.
 --
--- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if `attempts:{bid}` has it already),
--- `damage` (health points that the subscriber loses) and `throttle_ms` (time without deliveries to the subscriber).
+-- Fields of `failure`:
+--   - `bid`: the batch
+--   - `reason`: the reason that the dead letter gets
+--   - `attempt`: the failed attempt as JSON; nil if the history of the batch has it already
+--   - `damage`: health points that the subscriber loses
+--   - `throttle_ms`: time without deliveries to the subscriber
 --
--- Returns the number of events in the dead letter (0 without one), the number of events in the deleted batch (0 if none
--- was deleted), and the subscriber's token (false if the batch is gone).
+-- Returns three values:
+--   - the number of events in the dead letter; 0 if there is none
+--   - the number of events in the deleted batch; 0 if none was deleted
+--   - the subscriber's token; false if the batch is gone
 function burying.end_delivery(call, q, worker, job, failure)
   local keys, bid = call.keys, failure.bid
   redis.call('SREM', keys.jobs_index(q), job)

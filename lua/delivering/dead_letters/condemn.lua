@@ -17,8 +17,8 @@ local burying = include('delivering/dead_letters/burying')
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')
 
--- If an earlier call has made the batch `bid` a dead letter, returns the reply of that call again, made from the dead
--- letter. If there is no such dead letter, returns nothing.
+-- If an earlier call, whose reply was lost, made the batch `bid` a dead letter, returns the same reply again. Otherwise
+-- returns nothing.
 local function buried_before(call, bid)
   local letter = call.keys.dead_letter(bid)
   local token = redis.call('LINDEX', letter, 0)
