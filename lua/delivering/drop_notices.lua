@@ -35,9 +35,9 @@ function drop_notices.add(call, token, drops)
   add_drops(call.keys.dropped(token), drops)
 end
 
--- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch carries the notice; the
--- field `teller` names that batch. If no batch carries a notice, this batch gets the drops that have not been reported
--- yet.
+-- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch of a subscriber carries
+-- a notice; the field `teller` of the notice has its UID. If no batch carries one, this batch gets the drops that have
+-- not been reported yet.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
@@ -49,8 +49,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The batch that carried the notice was dropped, or became a dead letter. So the subscriber never accepted the
-    -- notice, whose numbers are reported again with the new drops.
+    -- The batch that carried the notice was dropped, or became a dead letter, so the subscriber never accepted the
+    -- notice. Its numbers are reported again, together with the new drops.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end

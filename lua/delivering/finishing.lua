@@ -20,9 +20,9 @@ local finishing = {}
 --   lists        the keys of the batches' Redis lists
 --   attempts     the keys of the histories of failed attempts
 --   accepted     for each subscriber: its finished batches, and the sums of their events and health points
---   undelivered  delivery-log records of batches that were not sent, because their subscriber had left; false if there
---                are none
---   closed       the time (ms) at which each batch was closed to new events, by UID
+--   undelivered  records for the delivery log of batches that were not sent, because their subscriber had left; false
+--                if there are none
+--   closed       for each batch that was closed to new events: the time of closing (ms)
 local function collection(args, closed)
   return {
     workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, accepted = {}, closed = closed,
@@ -30,9 +30,8 @@ local function collection(args, closed)
   }
 end
 
--- Collects the record of a finished batch for the delivery log. If the log is on, each batch that the subscriber
--- accepted has an `each.record`. A batch without one was not sent, because its subscriber had left. Such a batch is
--- recorded as dropped.
+-- Collects the record of a finished batch for the delivery log. If the log is on, `each.record` is missing only if the
+-- batch was not sent, because its subscriber had left. Such a batch is recorded as dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
@@ -57,7 +56,7 @@ local function add_accepted(call, collected, token, each, events)
 end
 
 -- Finishes one job. Returns the number of events in its batch (0 without a batch), or nothing if the worker does not
--- hold the job. `delivers_to` is the token of the worker's subscriber, or false.
+-- hold the job. `delivers_to` is the token of the subscriber to which the worker delivered, or false.
 local function finish(call, q, each, delivers_to, lease_of, collected)
   local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
   if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
@@ -77,9 +76,9 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
   return events
 end
 
--- Updates a subscriber that has accepted these batches. Returns a true value if only one job of the subscriber could
--- run until now, because it was failing or had never accepted a batch, for example. `may_have_notice` is false if none
--- of the batches carried a drop notice.
+-- Updates a subscriber that has accepted these batches. `may_have_notice` is false if none of the batches carried a
+-- drop notice. Returns a true value if the subscriber could have only one job at a time until now (it was failing or
+-- new, for example).
 local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -114,10 +113,10 @@ local function delete_lists(call, collected)
   return true
 end
 
--- After `ended` deliveries of a subscriber have ended, makes some of its waiting jobs instant, so that workers can take
--- them. Usually makes two jobs instant for each ended delivery, so that 4 deliveries at a time become 8, then 16. If
--- only one job of the subscriber could run until now (`recovered`), makes as many instant as may be in flight. Never
--- makes more instant: workers would take the jobs only to put them back.
+-- After `ended` deliveries of a subscriber have ended, makes some of its waiting jobs ready for workers. Usually makes
+-- two jobs ready for each ended delivery, so that 4 deliveries at a time become 8, then 16. If the subscriber could
+-- have only one job at a time until now (`recovered`), makes as many ready as it may have in flight. More would be
+-- useless: workers would only put them back.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

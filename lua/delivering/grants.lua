@@ -15,12 +15,12 @@ local pieces = include('delivering/pieces')
 local uids = include('store/uids')
 local grants = {}
 
--- Fields of a subscriber's hash that a delivery needs, in the order in which acquire returns their values. The loader
--- of the scripts makes the module from DELIVERY_FIELDS in src/store/contracts/delivering.ts.
+-- Fields of a subscriber's hash that a delivery needs, in the order in which acquire returns their values. They come
+-- from DELIVERY_FIELDS in src/store/contracts/delivering.ts.
 local DELIVERY_FIELDS = include('store/delivery_fields')
 
--- Maximum events and bytes in the reply of one script call. They bound the time for which the call blocks Redis. The
--- last batch in the reply may exceed them.
+-- Maximum events and bytes in the reply of one script call, so that the call does not block Redis for long. The last
+-- batch in the reply may exceed them.
 local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
@@ -29,15 +29,16 @@ local MAX_REPLY_BYTES = 1000000
 --   choice       the state of choosing.lua
 --   reader       the state of lane_entry.lua
 --   list         the grants
---   reply_items  the items of the reply. The first one describes all grants, and `acquire` fills it in at the end. The
+--   reply_items  the items of the reply. `acquire` fills in the first one, which describes all grants, at the end. The
 --                others are the job and the events of each grant
 --   events       the number of events in the reply
 --   bytes        the size of these events
 --   unleased     the grants that still need a lease
 --   holders      the workers that got a new job
 --   token_of     for each worker that begins a delivery: the subscriber's token
---   subscribers  for each subscriber of a granted batch: true if an attempt begins, false if a job is only given again
---   open_of      for each subscriber that was looked up: the UID of its open batch, or false
+--   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker only gets the
+--                same job once more
+--   open_of      the UID of the open batch, or false, of each subscriber whose open batch was looked up
 function grants.begin(choice, reader, uid_seed)
   return {
     uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, reply_items = { '' }, events = 0,
@@ -49,8 +50,8 @@ local function is_full(given)
   return given.choice.is_exhausted or given.events >= MAX_REPLY_EVENTS or given.bytes >= MAX_REPLY_BYTES
 end
 
--- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, and
--- number of reply items that contain the events. One item can have several events (pieces.lua).
+-- Returns what the reply says of a batch: the subscriber, the time of creation, the number of attempts, the number of
+-- events, and the number of reply items that contain the events. One item can have several events (pieces.lua).
 local function describe(given, start, count, piece_count)
   given.events = given.events + count
   return { start[1], start[2], start[3], count, piece_count }
@@ -111,8 +112,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker once more the job that it already holds. The worker asks for a job, so it has not received the reply
--- that gave it this one. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker the job that it already holds once more. The worker asks for a job, so the reply with this job has
+-- not reached it. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -129,15 +130,15 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
--- Takes a job back from its worker after an error. If the worker kept the job, each later call would try to give it
--- again, and fail in the same way. The job is then in no list until the sweep puts it back into the queue.
+-- Takes a job back from its worker after an error. Otherwise each later call would try to give the worker the job
+-- again, and fail in the same way. The job is in no list until the sweep puts it back into the queue.
 function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- `lanes.leave` finds only deliveries that earlier script calls began, because `store` stores the new ones at the
-  -- end. If this delivery is new, its worker may already count among the workers of all subscribers of one kind, such
-  -- as the slow ones (a share). `leave_shares` removes it there.
+  -- `lanes.leave` finds only deliveries that earlier script calls began. If this call has begun the delivery, the
+  -- worker may already count in a share (the workers that all slow subscribers, for example, use together), and must be
+  -- removed from it here.
   lanes.leave_shares(call, { worker })
 end
 
@@ -148,7 +149,7 @@ local function describe_subscribers(call, given)
   for token, is_attempted in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
-      -- The time is formatted as text, because converting a Lua number takes Redis half a microsecond.
+      -- The time is passed as text, because Redis takes half a microsecond to convert a Lua number.
       local subscriber, now = call.keys.subscriber(token), string.format('%d', call.now_ms)
       if is_attempted then redis.call('HSET', subscriber, 'last_attempted_at', now) end
       described[#described + 1] = token

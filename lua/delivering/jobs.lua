@@ -10,8 +10,8 @@ A *suspect* is a batch that at least two workers were delivering when they died:
 local agenda = include('flow/agenda')
 local jobs = {}
 
--- The first bytes of a job that delivers a batch, up to the UID of the batch. The job is `['batch', [UID]]` in
--- MessagePack, so its first bytes are the same for all UIDs of 20 characters.
+-- The first bytes of a job that delivers a batch, up to the UID of the batch. A job is `['batch', [UID]]` in
+-- MessagePack, so these bytes are the same for all UIDs of 20 characters.
 local DELIVERY = '\146\165batch\145\180'
 
 -- Returns the job that delivers a batch. `bid` is the UID of the batch.

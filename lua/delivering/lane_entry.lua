@@ -8,16 +8,16 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Creates the working state of a script call that begins deliveries. `lanes` caches the results of `lane_entry.read` by
--- subscriber. `entered` is the number of deliveries that the call has begun. `args` has lane_limit, lane_limit_max and
--- kind.
+-- Creates the working state of a script call that begins deliveries. `args` has lane_limit, lane_limit_max and kind. In
+-- the state, `lanes` caches the results of `lane_entry.read` by subscriber, and `entered` is the number of deliveries
+-- that the call has begun.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns a table about a subscriber and its deliveries in flight (its lane). It has the fields of the subscriber's
--- hash that decide whether a delivery may begin, and how large it may be. `in_flight` is the number of the subscriber's
--- deliveries in flight, including those that this script call has begun but not yet stored.
+-- Returns what decides whether a delivery to a subscriber may begin, and how large it may be: fields of the
+-- subscriber's hash, and `in_flight`, the number of its deliveries in flight. `in_flight` includes deliveries that this
+-- script call has begun but not yet stored.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -35,8 +35,8 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores a subscriber's trial job, which must be tried before its other jobs, in the field `probe` of the subscriber's
--- hash. If `job` is false, removes the field.
+-- Stores in a subscriber's hash (field `probe`) its trial job, which is the only one of its jobs that may run next. If
+-- `job` is false, removes the field.
 local function set_trial_job(call, lane, job)
   lane.trial_job = job
   if job then
@@ -46,9 +46,8 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. A subscriber that fails, for example, can have a trial
--- job, which must be tried before its other jobs. If this job was the trial job, the subscriber has none any more.
--- Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. If it was the subscriber's trial job (the only one that
+-- may run next), any of them may run next again. Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end
@@ -60,18 +59,18 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
-  -- While this job was the subscriber's `trial_job`, the only one that may run next, all other jobs of the subscriber
-  -- had to wait. Now the job of the oldest batch can become instant.
+  -- This job was the subscriber's `trial_job`, the only one that could run next, so all others were waiting, even that
+  -- of the oldest batch. That job becomes ready now.
   if was_trial_job then waiting.make_instant(call, lane.token, 1) end
   return false
 end
 
--- `share` names the part of the workers that all subscribers of one kind, such as all slow ones, may use together. If
--- the part has room for this worker, or the worker is a quarantine (see `has_room`), counts the worker in the part and
--- returns true. Otherwise returns false, and the job waits:
+-- A share (`share` is its name) is the part of the workers that all subscribers of one kind, such as all slow ones, may
+-- use together. If the share has room for this worker, counts the worker in it and returns true. A quarantine worker
+-- (see `has_room`) needs no room. Otherwise returns false, and the job waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
---   - Otherwise it waits in a list until another worker of this part is free. It becomes the subscriber's `trial_job`,
---     and all other jobs of the subscriber wait for it. So each subscriber has at most one job in the list.
+--   - Otherwise the job waits in a list until the share has room. It becomes the subscriber's `trial_job`, and all
+--     other jobs of the subscriber wait for it, so each subscriber has at most one job in the list.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -86,7 +85,7 @@ local function enter_share(call, reader, lane, share, worker, job)
 end
 
 -- Returns true if a subscriber that has deliveries in flight may have another one. A quarantine, which is the process
--- for batches that may have killed workers, may always begin a delivery. If it had to wait, the job would come back to
+-- for batches that may have killed workers, may always begin a delivery. Otherwise its job would wait and then come to
 -- an ordinary worker, which would pass it to the quarantine again, and so on.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
@@ -114,8 +113,8 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- Only a failing, slow or new subscriber, or a join, has a `share`. While such a subscriber has a `trial_job` (the
-  -- only job that may run next), its other jobs wait.
+  -- Only a failing, slow or new subscriber, or a join, has a `share`. If such a subscriber has a `trial_job`, this is
+  -- the only one of its jobs that may run next, so any other job must wait.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

@@ -34,15 +34,15 @@ local function of_all(key)
   return unpack(names)
 end
 
--- Returns the number of living workers that deliver. It is read once in a script call.
+-- Returns the number of living workers that deliver.
 local function live_workers(call)
   call.live_workers = call.live_workers or redis.call('SCARD', call.keys.workers_main())
   return call.live_workers
 end
 
--- Returns how many subscribers have exactly one of the workers that count in the share `slow` (workers that deliver to
--- slow or new subscribers). They are counted once in a script call; `enter_share` (lane_entry.lua) adds those that come
--- later in the call.
+-- Returns how many slow or new subscribers use exactly one worker of the share `slow` (the workers that deliver to slow
+-- or new subscribers). They are counted once in a script call. If the call then begins deliveries to more of them,
+-- `enter_share` (lane_entry.lua) adds these.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -52,8 +52,9 @@ local function single_workers(call)
       counts[token] = (counts[token] or 0) + 1
     else
       -- `lanes_held` tells to which subscriber a worker delivers, but is written only at the end of a script call. A
-      -- worker without an entry got its delivery in this call. It is taken for the only worker of its subscriber. If
-      -- this is wrong, the count is too high, and `share_room` permits too few workers, not too many.
+      -- worker without an entry got its delivery in this call, and is counted as the only worker of its subscriber. If
+      -- the subscriber has others, the count is too high. This is safe, because `share_room` then permits too few
+      -- workers.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -66,11 +67,11 @@ end
 -- Returns how many more workers the subscribers of a share (all slow ones, for example) may use together; 0 or less
 -- means none. `holds_some` is true if the subscriber that wants a worker already has deliveries in flight.
 --
--- For example, of 64 workers, the share `slow` has 32. Subscribers with deliveries in flight may use 24 of them. The
--- last 8 (`kept`) are for subscribers without one, which would otherwise wait for subscribers that hang. But late
--- deliveries count in this share even if it is full (late.lua), so they can use up the last 8 too. Even then, a
--- subscriber without a delivery in flight gets a worker, as long as fewer than 8 subscribers have exactly one worker of
--- the share.
+-- In the share `slow`, the last quarter is for subscribers without a delivery in flight. Otherwise they would wait for
+-- subscribers that hang. Example: of 64 workers, the share `slow` has 32. Subscribers with deliveries in flight may use
+-- 24 of them, and the last 8 (`kept`) are for the others. Late deliveries count in the share even if it is full
+-- (late.lua), and can use up these 8 too. A subscriber without a delivery in flight then gets a worker all the same, as
+-- long as fewer than 8 subscribers have exactly one worker of the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -91,10 +92,10 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- A spare worker helps while all regular workers of its thread are busy with long jobs. It may begin a delivery only if
--- the subscriber then has no more in flight than this function returns: a quarter of the workers that no other
--- subscriber holds, but at least 1. `in_flight` is the number of deliveries that the subscriber has in flight already.
--- `entered` is the number of all deliveries that this script call has begun but not yet stored in `lanes_held`.
+-- Returns how many deliveries a subscriber may have in flight if a spare worker begins the last of them: a quarter of
+-- the workers that no other subscriber uses, but at least 1. Spare workers help while all regular workers of a thread
+-- are busy with long jobs. `in_flight` is the number of the subscriber's deliveries in flight. `entered` is the number
+-- of all deliveries that this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -116,10 +117,8 @@ function lanes.share_jobs(call)
 end
 
 -- Returns how many jobs of a queue a worker of this `kind` can take now. Only a `quarantine` takes the jobs of batches
--- that may have killed workers, and it takes no others. `waiting` has, for each share, how many jobs wait because the
--- share is full (`lanes.share_jobs`), as the caller has counted them. If it is missing, these jobs are counted now. A
--- job that began to wait after the caller's count is not in `waiting`. Such a job cannot be taken now: its share is
--- full.
+-- that may have killed workers, and it takes no others. `waiting` has the number of jobs that wait for each share
+-- because the share is full (`lanes.share_jobs`). If it is missing, these jobs are counted now.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
@@ -159,9 +158,9 @@ function lanes.subscribers_of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Ends the deliveries of these workers. The workers no longer count among the workers of their subscriber (its lane),
--- nor among those of all subscribers of one kind, such as the slow ones (a share). `tokens` has, for each worker, the
--- token of its subscriber, or false. Returns, by token, how many deliveries of each subscriber have ended.
+-- Ends the deliveries of these workers. The workers no longer count among the workers of their subscriber, nor in a
+-- share (the workers that all slow subscribers, for example, use together). `tokens` has, for each worker, the token of
+-- its subscriber, or false. Returns, by token, how many deliveries of each subscriber have ended.
 function lanes.leave_all(call, workers, tokens)
   local ended = {}
   for _, token in ipairs(tokens) do

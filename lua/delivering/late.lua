@@ -25,11 +25,11 @@ local function late_deliveries(call, slow_ms)
 end
 
 -- Stores that the subscribers of late deliveries are slow. From now on, the workers of these deliveries count in the
--- share `slow`, which limits how many workers all slow subscribers use together. A worker that counts in another share
+-- share `slow`, so that slow subscribers together cannot use too many workers. A worker that counts in another share
 -- stays there.
 function late.notice(call, slow_ms)
-  -- One search in each interval of LOOK_EVERY_US is enough. acquire searches before it gives leases. So if a lease was
-  -- given in the present interval, the search of this interval is done.
+  -- acquire looks for late deliveries before it gives leases. So if a lease was given in the present interval of
+  -- LOOK_EVERY_US, the search of this interval has been made, and is not repeated.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_deliveries(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

@@ -9,8 +9,8 @@ expires when it has.
 ]]
 local leases = {}
 
--- Numbers of leases are times. If the newest number is later than the clock of Redis by more than this (µs), the clock
--- was set back. Smaller differences are normal: a call that gives several leases draws higher and higher numbers, and
+-- If the number of the newest lease, which is a time, is later than Redis's clock by more than this (µs), the clock was
+-- set back. Smaller differences are normal: a call that gives several leases draws higher and higher numbers, and
 -- clocks get small corrections.
 local MAX_AHEAD_US = 1000000
 
