@@ -113,7 +113,6 @@ end
 -- batch gets 8950, because 50 stay.
 local function score_of_part(index, bid, created_ms, events_left)
   local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
-  -- `older` is the score of the batch that comes directly before `bid`. The new batch must get a higher score.
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
   -- If the score directly below that of `bid` is taken by another batch, the new batch gets the same score as that

@@ -142,8 +142,6 @@ function grants.take_back(call, given, worker)
   lanes.leave_shares(call, { worker })
 end
 
--- Returns a flat list of the subscribers of the granted batches: token, list of the values of DELIVERY_FIELDS, token, …
--- Subscribers that have left are not in it.
 local function describe_subscribers(call, given)
   local described = {}
   for token, is_attempted in pairs(given.subscribers) do

@@ -20,20 +20,21 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Returns by how much (µs) the number of the next lease must be later than the time that Redis's clock shows.
--- `newest_us` says by how much the newest number so far is later than that time.
+-- Returns by how much (µs) the number of the next lease must be later than Redis's clock: 0 unless the clock was set
+-- back. `newest_us` says by how much the newest number is later than the clock.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- When the newest number was drawn, it was ahead of the clock by `before_us`. Now it is ahead by `newest_us`. The
-  -- mean of the two makes the numbers grow at half the pace of the clock. If the clock was set back once more,
-  -- `newest_us` is larger than the mean, and is the result.
+  -- When the newest number was drawn, it was later than the clock by `before_us`; now it is later by `newest_us`. The
+  -- mean of the two makes the numbers grow at half the pace of the clock, so that the clock catches up. If the clock
+  -- was set back once more, `newest_us` is larger than the mean. The result is then `newest_us`, so that the numbers
+  -- never get smaller.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
--- Returns the present time (µs) on the scale of lease numbers. The number of a lease is the time at which it was given.
--- After Redis's clock was set back, this time is later than that clock, so that the numbers still grow.
+-- Returns the present time (µs) by which leases are numbered. Usually this is the time of Redis's clock. After that
+-- clock was set back, it is a later time, so that the numbers of leases still grow.
 function leases.now(call)
   call.leases_ahead = call.leases_ahead or ahead_now(call, leases.last(call) - call.now_us)
   return call.now_us + call.leases_ahead

@@ -27,9 +27,9 @@ local function is_gone(call, token, gone)
   return callback and (subscribed_at or '0') == gone
 end
 
--- Stores a failed attempt, and its consequences for the subscriber. acquire has already counted the attempt. The count
--- is taken back if the failure pauses the subscriber (`pauses`), or if neither the batch nor the subscriber has caused
--- the failure (`is_uncounted`).
+-- Stores a failed attempt, and its consequences for the subscriber. acquire counted the attempt when it began. If the
+-- failure pauses the subscriber (`pauses`), or is the fault of neither the batch nor the subscriber (`is_uncounted`),
+-- the attempt is subtracted again.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then

@@ -35,9 +35,9 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns the bytes that events take in the body of a delivery, each with the comma or bracket after it. The events are
--- those of a slice (a part of a list, intake.lua) from position `first` on. The size of the whole slice is kept in the
--- slice, so that it is measured once for all subscribers.
+-- Returns the bytes that events take in the body of a delivery, each with the comma or bracket after it. `slice` is a
+-- part of a list of events, and only its events from position `first` on are measured. The size of a whole slice is
+-- kept in the slice, so that it is measured once for all subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -46,34 +46,34 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if these new events (a slice from position `first` on) are so small that their bytes need not be
--- counted. A batch of `max_events` such events has at most an eighth of the default max_bytes. With the defaults, an
--- event of 1,309 bytes is small. Returns false if the subscriber has set its own max_bytes: then all events are
--- counted.
+-- Returns true if the new events (`slice`, from position `first` on) are so small that their bytes need not be counted.
+-- A batch of `max_events` such events has at most an eighth of the default max_bytes. With the defaults, an event of
+-- 1,309 bytes is small. If the subscriber has set its own max_bytes, returns false, because the bytes of all its events
+-- are counted.
 function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   if max_bytes then return false end
   local count = slice.last - first + 1
   return open_batches.bytes_of(slice, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
--- Returns two values for a new batch: its entry in `batches:room`, and the number of bytes that still fit into it.
--- `bytes` is the size of its events, each with the comma or `]` after it. The `[` takes one more byte.
+-- Returns the entry of a new batch in `batches:room`, and the number of bytes that still fit into the batch. `bytes` is
+-- the size of its events, each with the comma or `]` after it. The `[` before them takes one more byte.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Returns false if publish need not read the hash `batches:room` for an open batch, because the bytes of its new events
--- (`slice`) are not counted: the events are small (`needs_no_count`), and the subscriber has the default limits, so
--- that `entry`, from `batches:open`, is only a UID. Otherwise returns true.
+-- Returns true if publish must read the hash `batches:room` for an open batch, because the bytes of the batch may be
+-- counted. Returns false if the new events (`slice`) are small (`needs_no_count`) and the subscriber has the default
+-- limits. With the default limits, `entry`, from `batches:open`, is only a UID.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the number of bytes that still fit into each open batch. For each batch,
--- `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices` its new events. Returns the bytes
--- that are left, by token. Leaves out a batch that has got only small events so far and gets only small ones now
--- (`needs_no_count`): its bytes are not counted.
+-- Subtracts the bytes of new events from the room of each open batch (the number of bytes that still fit into it). For
+-- each batch, `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices` its new events. Returns
+-- the room that is left, by token. Leaves out batches that have got only small events, including the new ones
+-- (`needs_no_count`), because their bytes are not counted.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}

@@ -17,9 +17,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- After failures, no delivery to a subscriber begins before `throttled_until`. If that is so for this subscriber, lets
--- it be tried now, with `job` as its trial job (the only one that may run next). An earlier trial job that is scheduled
--- becomes a waiting job. An earlier trial job in any other state stays the trial job, instead of `job`.
+-- If no delivery to the subscriber may begin before `throttled_until`, because earlier ones failed, lets `job` be tried
+-- now as the subscriber's trial job (the only one of its jobs that may run next). If there is a trial job already, a
+-- scheduled one becomes a waiting job. One in any other state stays the trial job, instead of `job`.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

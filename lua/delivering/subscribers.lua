@@ -30,10 +30,13 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Stores the effects of accepted batches on their subscriber. Adds `events` to its number of sent events, and `heal` to
--- its health points, which are 100 at most. If the last delivery took longer than `slow_ms`, the subscriber becomes
--- slow. Otherwise it stops being slow, unless another delivery to it is late. Returns whether the subscriber still
--- exists, and a true value if only one of its jobs could run until now, because it was failing or new, for example.
+-- Stores the effects of accepted batches on their subscriber:
+--   - `events` are added to its number of sent events, and `heal` to its health points, which are 100 at most.
+--   - If the last delivery took longer than `slow_ms`, the subscriber becomes slow. Otherwise it stops being slow,
+--     unless another delivery to it is late.
+--   - It no longer counts as failing.
+-- Returns whether the subscriber still exists, and a true value if it could have only one job at a time until now,
+-- because it was failing or new, for example.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -51,9 +54,9 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- While a subscriber has a trial job (because it fails, for example), its other jobs must not run. Makes the trial job
--- an ordinary job, so that the others can run too. If the trial job is scheduled for later, it becomes instant.
--- Otherwise it stays in its list. Returns true if it was scheduled.
+-- Makes the trial job of a subscriber (the only one of its jobs that could run next) an ordinary job, so that its other
+-- jobs can run too. If the trial job is scheduled for later, it becomes ready at once. Otherwise it stays in its list.
+-- Returns true if it was scheduled.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

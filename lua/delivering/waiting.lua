@@ -4,9 +4,9 @@ Waiting jobs: jobs whose subscriber may not have another delivery in flight now.
 local jobs = include('delivering/jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber. They are a sorted set, so that the job of a dropped batch can be
--- removed quickly. Their scores are the times (µs) at which they were added. Jobs that one script call adds get times 1
--- µs apart, to keep their order. Adding a job takes longer than 1 µs, so the jobs of later calls get later times.
+-- Adds a job to the waiting jobs of a subscriber, a sorted set by the times (µs) at which they were added. Jobs that
+-- one script call adds get times 1 µs apart, to keep their order. Adding a job takes longer than 1 µs, so the jobs of
+-- later calls get later times.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
@@ -19,11 +19,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Moves at most `max` waiting jobs of a subscriber, those that have waited longest, to the list of instant jobs, from
--- which workers take jobs. They go behind all other jobs in the list, so that subscribers take turns. If the subscriber
--- is `ordered`, moves only the job of its oldest batch, whatever `max` is. Moves nothing while the subscriber is
--- paused, or has a trial job (`probe`): while it has one, none of its other jobs may run. Returns true if a job was
--- moved.
+-- Makes at most `max` waiting jobs of a subscriber instant (any worker may take them), those that have waited longest.
+-- They go behind all other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, only the job
+-- of its oldest batch becomes instant, whatever `max` is. If the subscriber is paused, or has a trial job (`probe`, the
+-- only one of its jobs that may run next), none does. Returns true if a job became instant.
 function waiting.make_instant(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

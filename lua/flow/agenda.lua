@@ -38,8 +38,8 @@ function agenda.postpone(call, entries, member)
   redis.call('ZADD', entries, string.format('%d', call.now_ms + agenda.WAIT_MS), member)
 end
 
--- Returns true if `score` is correct for an entry that is due at `due_ms`. An entry that is due already may have been
--- postponed, so for it any later time up to WAIT_MS from now is correct too.
+-- Returns true if `score` is correct for an entry that is due at `due_ms`. If the entry is due already, it may have
+-- been postponed, so any later time up to WAIT_MS from now is correct too.
 function agenda.is_placed(call, score, due_ms)
   if not score or not due_ms then return false end
   return score == due_ms or due_ms <= math.min(call.now_ms, score) and score <= call.now_ms + agenda.WAIT_MS

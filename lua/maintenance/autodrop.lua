@@ -19,8 +19,8 @@ local drop_sums = include('maintenance/drop_sums')
 local drops = include('maintenance/drops')
 local jobs = include('delivering/jobs')
 
--- Work in the units of MAX_WORK (drop_sums.lua; about 1 µs of Redis): `order` for handling an entry of `orders` (how
--- much to drop of which subscriber), `dead_letter` for deleting a dead letter, and `batch` for deleting a batch.
+-- Work in the units of MAX_WORK (drop_sums.lua; about 1 µs of Redis): for handling an entry of the script's `orders`,
+-- for deleting a dead letter, and for deleting a batch.
 local WORK_OF = { order = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, order)

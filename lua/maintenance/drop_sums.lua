@@ -8,8 +8,8 @@ local batches = include('delivering/batches')
 local drop_notices = include('delivering/drop_notices')
 local drop_sums = {}
 
--- Maximum work of one script call: some 2 ms of Redis. A unit of work is about 1 µs, as measured once. The work is
--- checked only after every 20 events, and 20 of the largest events can add another 2 ms.
+-- Maximum work of one script call, in units of about 1 µs of Redis: some 2 ms. The work is checked only after every 20
+-- events, and 20 of the largest events can add another 2 ms.
 local MAX_WORK = 1900
 -- Work in the units of MAX_WORK: `sum` for each subscriber whose events are dropped, `event` for each event that is
 -- counted, and `byte` for each byte of these events.
@@ -31,7 +31,6 @@ function drop_sums.has_room(sums)
   return sums.work < MAX_WORK and not sums.begun
 end
 
--- Returns the table that sums up what the script call drops of one subscriber. Creates the table if there is none.
 local function sum_of(sums, token)
   local sum = sums.by_token[token]
   if not sum then
@@ -55,7 +54,6 @@ local function topic_of(event)
   return topic
 end
 
--- Counts events by topic, in the table `counts`. The events are the items of a list from position `first` on.
 local function count_events(sums, items, first, counts)
   local bytes = 0
   for i = first, #items do
@@ -70,9 +68,9 @@ end
 -- counts and the length of the list. Returns nothing if the script call has done its maximum work before the end; the
 -- next call then goes on after the first `begun_at` items.
 --
--- Between two calls, `acquire` may remove items from the list. The count begins anew only if the list has become
--- shorter than the part that was counted. Otherwise the count goes on, although it may then count some events twice or
--- not at all. If each removal made the count begin anew, it might never end.
+-- Between two calls, `acquire` may remove items from the list. The count goes on all the same, although it may then
+-- count some events twice or not at all. If each removal made the count begin anew, it might never end. The count
+-- begins anew only if the list has become shorter than the part that was counted.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_at then

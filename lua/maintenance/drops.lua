@@ -55,12 +55,11 @@ function drops.add(call, collection, bid, token, about)
 end
 
 -- Updates what is stored about a subscriber's jobs after some of its batches were dropped. Removes the jobs of these
--- batches from the waiting jobs. If a dropped job is the only one of the subscriber that may run next (named by the
--- field `probe`), deletes the field. If the field stayed, no other job of the subscriber could run.
+-- batches from the waiting jobs. If the field `probe` names a dropped job as the only one that may run next, deletes
+-- the field. Otherwise no other job of the subscriber could run.
 --
--- Usually one waiting job becomes instant when a delivery ends. A dropped job never becomes a delivery that ends. So
--- for each dropped job that was not waiting itself, one waiting job becomes instant here. Otherwise some jobs might
--- wait for ever.
+-- A waiting job becomes ready when another job of the subscriber ends. A dropped job never ends, so for each dropped
+-- job that was not waiting itself, one waiting job becomes ready here. Otherwise some jobs might wait for ever.
 function drops.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end

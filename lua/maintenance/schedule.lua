@@ -11,7 +11,7 @@ local agenda = include('flow/agenda')
 local jobs = include('delivering/jobs')
 
 return function(call, args)
-  -- A deadline may have a fraction of a ms, so the present time needs its fraction too.
+  -- The deadline of a job may have a fraction of a ms, so the present time must have its fraction too.
   local promoted, now_ms, next_due_ms = 0, call.now_us / 1000, math.huge
   for _, q in ipairs({ 'main', 'aux' }) do
     local scheduled = call.keys.jobs_scheduled(q)

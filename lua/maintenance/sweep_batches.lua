@@ -48,9 +48,9 @@ local function find_owner(call, bid)
   end
 end
 
--- Adds a new header to a batch whose header is missing or damaged, and keeps all items. If the header was missing, the
--- batch stays in the queue. If it was damaged, the batch becomes a dead letter. If the subscriber is not known, changes
--- nothing, and only reports the batch as a finding.
+-- Adds a new header to a batch whose header is missing or damaged, and keeps all items. A batch whose header was
+-- missing stays in the queue, and one whose header was damaged becomes a dead letter. If the subscriber is not known,
+-- changes nothing, and only reports the batch as a finding.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -64,7 +64,6 @@ local function set_apart(call, bid, found)
   findings.add(found, 'batch_malformed', bid)
 end
 
--- Removes an entry from an index. Reports it as a finding if the entry was still there.
 local function remove(command, index, bid, found, kind)
   if redis.call(command, index, bid) == 1 then findings.add(found, kind, bid) end
 end
@@ -76,7 +75,7 @@ local function may_be_open(call, bid, owner)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- True if a worker holds the job of the batch. The first use in a script call reads all jobs that workers hold.
+-- True if a worker holds the job of the batch.
 local function is_in_flight(call, bid)
   call.jobs_held = call.jobs_held or drops.jobs_held(call)
   return call.jobs_held[jobs.delivery_of(bid)]
@@ -142,14 +141,14 @@ end
 
 function check.batches_queued(call, bid, found, token)
   local batch = call.keys.batch(bid)
-  -- If a batch has no header, only this entry names its subscriber. So the entry stays, and `set_apart` uses it.
+  -- If a batch has no header, only this entry names its subscriber. `set_apart` needs the entry, so it stays.
   if owner_of(batch) == token or has_no_header(batch) then return end
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a UID from the set `batches:current:{token}`, unless it is the UID of the subscriber's open batch, or a Ruby
--- process has stored a batch under this UID. Also removes the UID of an open batch that was attempted, because the
--- first attempt should have closed the batch.
+-- Removes a UID from the set `batches:current:{token}`, unless it is the UID of the subscriber's open batch, or of a
+-- batch that a Ruby process has stored. An open batch that was attempted does not count as open, because the first
+-- attempt should have closed it.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)

@@ -60,8 +60,8 @@ local function count_slice(subject, from, to)
 end
 
 -- Counts the events of an index in slices, until the script call has counted MAX_LISTS batches. `counted` has the
--- slices that earlier calls counted. Such a slice is counted again only if its number of batches has changed, or if it
--- has the oldest batch of a join, which loses events as the join counts them. The last batches of the index, too few
+-- slices that earlier calls counted. A slice in `counted` is counted again if its number of batches has changed, or if
+-- it has the oldest batch of a join, which loses events as the join counts them. The last batches of the index, too few
 -- for a slice, are not counted here. Returns three values:
 --   slices  all slices so far, for the next script call
 --   events  the number of events in the slices, or false if this script call stopped early
@@ -94,7 +94,6 @@ local function count_all(subject, counted)
   return slices, finished and subject.read < MAX_LISTS and events, from
 end
 
--- Sets a gauge to the counted number. Reports a finding if it had another value.
 local function correct(found, gauge, token, kind, counted)
   local wanted = counted > 0 and string.format('%d', counted)
   if redis.call('HGET', gauge, token) == wanted then return end

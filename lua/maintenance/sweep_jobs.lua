@@ -37,7 +37,6 @@ local function lists_of(call, q)
   return lists
 end
 
--- Returns the sorted sets that may contain the job: the scheduled jobs, and the waiting jobs of its subscriber.
 local function sorted_sets_of(call, q, suspect)
   local sets, lane_token = { call.keys.jobs_scheduled(q) }, suspect.lane_token
   local token = suspect.bid and redis.call('LINDEX', call.keys.batch(suspect.bid), 0)
@@ -46,10 +45,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list: a job must be in one list only, and only once. `times` is how often the
--- job is in this list. `copies_found` is how often it was found in the lists that were searched earlier. If that is 0,
--- leaves the job in this list once; otherwise removes it from this list. Returns how often it was found so far, this
--- list included.
+-- Removes surplus copies of a job from a list, because a job must be in one list only, and only once. `times` is how
+-- often the job is in this list, and `copies_found` how often it was in the lists that were searched earlier. The job
+-- stays in this list once if `copies_found` is 0. Returns the sum of both numbers.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -57,9 +55,8 @@ local function trim(list, job, times, copies_found)
   return copies_found + times
 end
 
--- If a job is in several lists, or several times in one, removes it from all places but one. If a worker has the job,
--- it stays in that worker's list. Returns the former number of places. 0 means that the job was lost: no worker had it,
--- and it was not instant, scheduled or waiting.
+-- Removes all copies of a job but one from lists, sorted sets and workers. If a worker has the job, that worker keeps
+-- it. Returns how many copies there were; 0 means that the job was lost.
 local function keep_one(call, q, suspect, holders)
   local job, copies_found = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do

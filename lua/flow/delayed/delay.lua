@@ -86,10 +86,9 @@ end
 -- Checks a publication's delayed events (`to_delay`). Returns nothing if they may be stored. Otherwise returns the
 -- reason for the refusal and, if a single event is the reason, the index of this event.
 --
--- A client may repeat a publication that is stored already, for example because the reply was lost. The client must
--- then get `already_delayed`, even if it may have no more delayed events. If it may have no more, only the event that
--- is due last is looked up. This is enough: earlier events may have been published meanwhile, but the last one waits
--- longest.
+-- A client that repeats a stored publication, because the reply was lost, for example, must get `already_delayed`, even
+-- if the client may have no more delayed events. In this case, only the event that is due last is looked up, because
+-- the others may have been published meanwhile.
 local function judge_delay(call, args, delay_state, publication, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)
@@ -101,8 +100,8 @@ local function refused(outcome, index)
   return { outcome = outcome, index = index, subscribers = 0, events = 0, bytes = 0 }
 end
 
--- Accepts a publication. What it adds to `intake_state` and `delay_state` is stored at the end of the script call.
--- Returns the outcome for the reply.
+-- Accepts a publication: adds its events to `intake_state` and `delay_state`, whose contents are stored at the end of
+-- the script call. Returns the outcome for the reply.
 local function accept(call, intake_state, delay_state, publication, due_events, to_delay)
   local topic = intake.accept(call, intake_state, publication)
   local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
@@ -139,8 +138,9 @@ return function(call, args)
     outcomes[i] = take(call, args, intake_state, delay_state, publication)
   end
   storing.store(call, args.uid_seed, intake_state)
-  -- If storing the due events has failed, nothing else is stored, because the publisher may send the publications
-  -- again. The script would refuse a repeated publication whose delayed events or idempotency key were already stored.
+  -- If storing the due events has failed, the publisher may send the publications again, so nothing else is stored.
+  -- Otherwise a repeated publication would be refused because of its stored delayed events or its stored idempotency
+  -- key.
   if not call.failure then
     for name, events in pairs(delay_state.topics) do
       if #events > 0 then delayed.add(call, intake_state.topics[name].publisher, name, events) end

@@ -21,8 +21,8 @@ local SERIAL_FORMAT = '%012d'
 local SERIAL_LENGTH = 12
 -- Bytes of Redis that a delayed event takes besides its text, if its id has 16 characters. 240 to 270 were measured.
 local OVERHEAD_BYTES = 250
--- Fields of the hash `delayed:held:{token}`: the number of a client's delayed events, and the sum of their bytes. All
--- other fields are names of topics, which have no colon.
+-- Fields of the hash `delayed:held:{token}`: the number of a client's delayed events, and the sum of their bytes. The
+-- colons tell these fields from the others, which are names of topics.
 local EVENTS, BYTES = ':events', ':bytes'
 
 -- Returns the bytes of Redis that a delayed event takes. `length` is the length of its text.
@@ -152,9 +152,8 @@ function delayed.add(call, publisher, topic, events)
 end
 
 -- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events, which take
--- `bytes` together. The key `delayed:held:{token}` stores the number and bytes of the client's delayed events. If
--- another program has written this key with another type, the events are removed without being subtracted there, and a
--- later sweep throws an error about the key.
+-- `bytes` together. If another program has overwritten the key `delayed:held:{token}`, which counts the client's
+-- delayed events, the events are removed without being subtracted there.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   many.command('ZREM', call.keys.delayed_due(topic), entries)
   many.command('HDEL', call.keys.delayed_events(topic), ids)

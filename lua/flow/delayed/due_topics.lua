@@ -17,7 +17,7 @@ local due_topics = {}
 -- Number of delayed events of a topic that one command reads.
 local DELAYED_PER_READ = 20
 -- Maximum topics that a script call looks at, the earliest due ones first. By default one client may own only half as
--- many topics, so topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
+-- many topics, so topics of other clients are always looked at too. Looking at 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
 -- Sets `topic.entry` and `topic.due_ms` to the entry and the time of the topic's next delayed event. After the last
@@ -31,16 +31,16 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Creates the table with which a script call reads the delayed events of a topic. A delayed event has an entry in a
--- sorted set and a text in a hash. The text is missing if Redis was killed while the event was stored. Some fields:
+-- Creates the table with which a script call reads the delayed events of a topic. Each event has an entry in a sorted
+-- set and a text in a hash, but the text is missing if Redis was killed while the event was stored. Some fields:
 --   intake_topic   the topic as the intake has it (intake.lua)
 --   taken_entries  the entries that the call takes, with or without a text
 --   ids            the ids of the events of these entries
 --   late_ms        how late each event with a text is
 --   held_bytes     the memory that the events with a text took while they were delayed
 --   subscribers    how many subscribers the topic has in this partition
--- Throws if a key that publishing needs has the wrong type. Without this check, the script would fail later, and events
--- of other topics would wait.
+-- Throws if a key that publishing needs has the wrong type. Otherwise the script would fail later, and events of other
+-- topics would wait.
 local function begin_topic(call, intake_topic)
   local keys = call.keys
   redis.call('HLEN', keys.delayed_events(intake_topic.name))
@@ -55,9 +55,8 @@ local function begin_topic(call, intake_topic)
   return topic
 end
 
--- Reads the next unread topic of a client. If the first event of the topic is not due, the topic had a wrong time in
--- `delayed:topics`, and gets the right one. If the topic cannot be read, it is removed from `delayed:topics`, and the
--- sweep repairs it later.
+-- Reads the next unread topic of a client. If no event of the topic is due, corrects the time of the topic in
+-- `delayed:topics`. If the topic cannot be read, removes it from `delayed:topics`; the sweep repairs it later.
 local function read_next(call, client)
   local intake_topic = client.unread[client.next].intake_topic
   client.next = client.next + 1
@@ -86,11 +85,12 @@ function due_topics.earliest(list)
 end
 
 -- Finds the topic of a client that has the earliest due event, and stores it in `client.first` (nil if no event is
--- due). Sets `client.until_ms`: up to this time, the events of that topic come before those of the client's other
--- topics. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
+-- due). Stores in `client.until_ms` the time up to which the events of this topic come before those of the client's
+-- other topics. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms`
+-- is 30.
 --
--- A client can have a thousand topics. So they are read one by one, in the order of their first events, until the first
--- event of the next topic is not earlier than the earliest event found.
+-- A client can have a thousand topics, so only as many are read as needed: in the order of their first events, until no
+-- unread topic can have an earlier event than the earliest one found.
 function due_topics.find_first(call, client)
   while true do
     local first, next_ms = due_topics.earliest(client.topics)

@@ -27,7 +27,7 @@ local MAX_WORK = 2500
 -- Estimated work (µs of Redis) for each topic, each of its subscribers, each event, each copy (an event for one
 -- subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed.
 local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.002 }
--- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
+-- Maximum clients whose events one script call publishes.
 local MAX_CLIENTS = 16
 
 -- Takes the next event of a topic, and returns its text. If the event has no text, because Redis was killed while the
@@ -90,10 +90,10 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client with the earliest due event, and the time (ms) up to which the caller takes events of this
--- client's `first` topic: the time of the first event of any other topic, of this client or another one, but not later
--- than now. Clients that have used their part of the budget are ignored. When all have used it, each gets another part.
--- Returns nothing if no event is due.
+-- Returns the client with the earliest due event, and the time (ms) up to which the caller may take events of this
+-- client's topic `first`: until any other topic of any client has an event, but not later than now. Skips clients that
+-- have used their part of the budget; when all have used it, each gets another part. Returns nothing if no event is
+-- due.
 local function next_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do

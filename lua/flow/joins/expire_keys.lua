@@ -16,20 +16,20 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')
 local open_keys = include('flow/joins/open_keys')
 
--- If the oldest join key of a join has expired, but is not closed yet, the join is looked at again after this time. The
--- join may still have to count events that the bus accepted before the key expired.
+-- A join key that has expired is not closed as long as the join may have to count events that the bus accepted before
+-- the key expired. If the oldest join key of a join is such a key, the join is looked at again after this time.
 local LOOK_AGAIN_MS = 250
 
 -- Maximum batches whose times are read. 300 take Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
 -- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the
--- oldest batch that is still in the join's queue, or now if the queue is empty. But it is at most `moved_until_ms`:
--- events that other partitions accepted after `moved_until_ms` may not be in the queue yet.
+-- oldest batch in the join's queue, or now if the queue is empty. But it is never later than `moved_until_ms`, because
+-- events that other partitions accepted later may not be in the queue yet.
 --
 -- Without other partitions, the oldest batch is the first of the queue. With other partitions, any batch may be the
--- oldest, because an event from another partition comes some time after it was accepted. If the queue is then too long
--- to read the times of all batches, the result is 0.
+-- oldest, because an event from another partition comes some time after it was accepted. If a queue with such events is
+-- too long to read the times of all batches, the result is 0.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

@@ -44,8 +44,8 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open join keys if the join has more than `max_keys`, or if these keys take more than an equal part
--- of `max_bytes`, the maximum for all joins of a client together.
+-- Closes the oldest open join keys if the join has more than `max_keys`, or if its keys take more than its part of
+-- `max_bytes`. All joins of a client have equal parts of `max_bytes`.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -60,8 +60,8 @@ local function make_room(call, work, args)
 end
 
 -- Publishes an event each time the join key has enough events of each source topic, and removes these events from the
--- key. After a change of the rules, the events of the key may be enough for this several times. Returns false if the
--- script call reached its maximum of copies (events for one subscriber) before the end.
+-- key. Usually the key never has enough. After a change of the rules, it may have enough for several events. Returns
+-- false if the script call reached its maximum of copies (events for one subscriber) before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -72,9 +72,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes an event if the key is then complete. If a change of the join's
--- rules has made the key complete before, publishes for the earlier events first. If the script call may not publish
--- enough for all earlier events, does not count the new event, and returns false.
+-- Counts one event for its join key, and publishes an event if the key is then complete. If new rules of the join have
+-- made the key complete before, publishes for the earlier events first. If the script call reaches its maximum of
+-- copies (events for one subscriber) meanwhile, returns false, and the new event is not counted.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -157,8 +157,8 @@ return function(call, args)
   local removed, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
-  -- An error here must not end the script. If it did, the counted events would stay in the batch, and be counted again.
-  -- `calls.try` keeps the error until the end.
+  -- `calls.try` keeps an error until the end of the script. If an error ended the script here, the counted events would
+  -- stay in the batch, and be counted again.
   calls.try(call, open_keys.schedule, args.token, args.within_ms)
   return {
     outcome = 'counted', removed = removed, is_done = remove_from_batch(call, args, removed), published = published,

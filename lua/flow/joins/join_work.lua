@@ -136,8 +136,8 @@ local function take(call, work, to)
     return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   end
   local publication = { topic = to.topic, client = work.args.client }
-  -- The topic passed its check when the script call began. But if both topics of the join are new, the limits on topics
-  -- may permit only one of them.
+  -- The topic was checked when the script call began. But if both topics of the join are new, the limits on topics may
+  -- permit only one of them, so the topic is checked again.
   to.refusal = intake.judge(call, work.intake_state, publication)
   if to.refusal then return end
   intake.add_texts(call, work.intake_state, intake.accept(call, work.intake_state, publication), to.texts)
@@ -146,9 +146,9 @@ end
 -- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
 -- what was published, by topic.
 --
--- If Redis is killed, it may keep only the first writes. So the records of join keys are written after the events:
--- events may be published twice, but are not lost. The field `published` is written first, because the ids of events
--- depend on it. If it were lost, a later event could get the id of a stored one.
+-- If Redis is killed, it may keep only the first writes. The field `published` is written first, because the ids of
+-- events depend on it: if it were lost, a later event could get the id of a stored one. The records of join keys are
+-- written after the events, so that events may be published twice, but are not lost.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

@@ -26,8 +26,8 @@ function joins.outlets(call, token)
 end
 
 -- Makes a topic take events from this join, and from no other. If a join of another client published to the topic until
--- now, that join loses the topic. It gets the topic back only when it is put again, because put_join checks that joins
--- form no loop.
+-- now, that join loses the topic. It gets the topic back only by another call of put_join, which checks that joins form
+-- no loop.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token

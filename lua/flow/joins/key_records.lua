@@ -14,9 +14,8 @@ function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Returns the record of a join key, without the counts of topics that are not in `sources`. `added_at` has the times at
--- which some of the sources were added. If such a source was removed and added again, its counts from before the
--- removal are left out too.
+-- Returns the record of a join key, without the counts of topics that are not in `sources`. Also leaves out the counts
+-- of a source from before it was removed and added again: `added_at` has the times at which sources were added.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }

@@ -15,9 +15,9 @@ local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
 --   counts   for each source topic, how many of its events a join key needs
---   added_at the time (µs, as text) at which each source topic was added, without topics that the join had at first
+--   added_at for each source topic that was added later to the join: the time (µs, as text) of this change
 --   touched  the join keys whose record must be written
---   moved    the join keys whose entry in the sorted set `since` must be written
+--   moved    the join keys whose entry in the sorted set `since` must be written or removed
 function open_keys.begin(call, token, counts, added_at)
   local since = call.keys.open_keys_since(token)
   return {
@@ -58,9 +58,9 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Removes the events that completed a join key from the key's record, and returns their ids (`deduct`). If no event is
--- left, the join key is closed. Otherwise the key stays open, and its time to expire begins anew. Example: a join needs
--- one `order` and one `payment`. If one order and two payments have come, one payment is left.
+-- Removes the events that completed a join key from the key's record, and returns their ids. If no event is left, the
+-- join key is closed. Otherwise the key stays open, and its time to expire begins anew. Example: a join needs one
+-- `order` and one `payment`. If one order and two payments have come, one payment is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local ids = key_records.deduct(record, sources)
   state.touched[key] = true
@@ -72,8 +72,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return ids
 end
 
--- Enters opened join keys in the sorted set, and removes closed ones. A key that was completed stays open if it has
--- events left for the next completion. It is then entered with the time of the completion.
+-- Enters opened join keys in the sorted set with the time of their opening, and removes closed ones. A key that was
+-- completed, but has events left, stays open, and gets the time of the completion.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -91,7 +91,6 @@ local function store_order(state)
 end
 
 -- Returns up to `max` open join keys, the longest open first. Leaves out those that were opened after `until_ms`.
--- Before reading the sorted set, brings it up to date with the join keys that this script call has opened and closed.
 function open_keys.oldest(state, max, until_ms)
   store_order(state)
   if until_ms then return redis.call('ZRANGEBYSCORE', state.since, '-inf', until_ms, 'LIMIT', 0, max) end

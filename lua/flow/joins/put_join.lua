@@ -62,7 +62,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- If `topic` is an old outlet of the very join that this call changes, it is not followed: the join gives it up.
+      -- A topic to which this join itself published until now is not followed, because the join gives up its old
+      -- outlets.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -76,8 +77,8 @@ local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. A join of another client does not matter here. If
-    -- that client still owns the topic, another check refuses the topic: `judge_all` here, or claim_topics in the
+    -- Two joins of one client must not publish to the same topic. A join of another client is no obstacle here. If that
+    -- client still owns the topic, the topic is refused elsewhere: by `judge_all` below, or by claim_topics in the
     -- topic's own partition.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
@@ -102,7 +103,8 @@ local function judge(call, args, intake_state)
   if topics.have_no_room(call, args.sources_here, intake_state.max_topics) then return 'no_room' end
 end
 
--- Returns, as JSON, the time (µs) at which each source was added. Leaves out the sources that the join had at first.
+-- Returns, as JSON, the time (µs) at which each source was added to the join. Sources that the join has had since it
+-- was made have no time.
 local function added_at(call, args, subscriber)
   local rules, text = unpack(redis.call('HMGET', subscriber, 'join', 'added_at'))
   if not rules then return '{}' end
@@ -130,10 +132,10 @@ local function store(call, args, intake_state)
   redis.call('HSET', subscriber, 'join', args.rules, 'added_at', added, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
-  -- An earlier join of this name may have left batches. Workers must delete them without counting their events. So
-  -- `counts_after` gets the score of the last of these batches: the batches of the new join come after it. The time of
-  -- this call would not do, because a batch of the new join can have an earlier time, namely that at which another
-  -- partition accepted its events.
+  -- An earlier join of this name may have left batches, which workers must delete without counting their events.
+  -- `counts_after` is the score of the last of these batches, because all batches of the new join get higher scores.
+  -- The time of this call would not do: a batch of the new join can have an earlier time, if another partition accepted
+  -- its events.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.sources_here, args.foreign_sources)

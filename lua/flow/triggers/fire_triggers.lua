@@ -35,8 +35,9 @@ local rates = include('publishing/rates')
 local storing = include('publishing/storing')
 local triggers = include('flow/triggers/triggers')
 
--- Maximum work of one script call, in units of about 20 µs of Redis. A firing (the due times of one trigger that are
--- handled together) takes one unit. A published event takes a unit, or more if it is long or has many subscribers.
+-- Maximum work of one script call, in units of about 20 µs of Redis. A firing (the due times of one trigger, which are
+-- handled together) takes one unit. Each event that it publishes takes another unit, or more if the event is long or
+-- has many subscribers.
 local MAX_WORK = 200
 local COPIES_PER_UNIT = copies.MAX.triggers / MAX_WORK
 
@@ -48,9 +49,9 @@ local ERRORS = {
 
 local LEFT = { outcome = 'left', fired = 0 }
 
--- `firing` says what the caller wants done with the due times of one trigger. Returns the trigger's definition, and a
--- table with its stored `fired`, `missed` and `error`. Returns nil if the trigger is paused, or if its definition or
--- due time has changed since the caller read it.
+-- Returns the definition of the trigger that `firing` names (a firing is one trigger with those of its due times that
+-- are handled now), and a table with the stored `fired`, `missed` and `error` of the trigger. Returns nil if the
+-- trigger is paused, or if its definition or due time has changed since the caller read it.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -77,8 +78,8 @@ local function work_of(call, trigger, topic)
   return math.max(1, copies.of(1, #trigger.head + #trigger.tail, math.max(1, subscribers)) / COPIES_PER_UNIT)
 end
 
--- Publishes the events of a firing, oldest first, as far as the work of the call allows, but at least one. Returns
--- their number.
+-- Publishes events of a trigger, one for each of the times in `firing`, the earliest first. Stops at the maximum work
+-- of the script call, but publishes at least one. Returns their number.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.intake_state, publication)
   local work = work_of(call, trigger, topic)
@@ -91,14 +92,12 @@ local function publish(call, progress, firing, trigger, publication)
   return count
 end
 
--- Returns the reason why a trigger may not publish to its topic, or nothing if it may.
 local function judge(call, progress, publication)
   local client = publication.client
   if progress.waiting[client] or rates.is_empty(call, progress.rates, client) then return 'rate_limited' end
   return intake.judge(call, progress.intake_state, publication)
 end
 
--- Stores the result of a firing in the hash of its trigger, and its next time in `triggers:due`.
 local function store_result(call, result)
   local firing, state, fired, error = result.firing, result.state, result.fired, result.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), result.next_at
@@ -115,8 +114,8 @@ local function store_result(call, result)
   if firing.error then agenda.postpone(call, due, member) end
 end
 
--- Publishes the events of a trigger, if it may publish. Returns what the reply says of the firing. Does not store the
--- result for the trigger, but adds it to `progress.results`, because the script must store the events first.
+-- Publishes the events of a trigger, if it may publish. Returns the outcome for the reply. The result for the trigger
+-- is only added to `progress.results`, because the script must store the events first.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return LEFT end
   local trigger, state = read(call, firing)

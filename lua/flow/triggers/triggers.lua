@@ -24,8 +24,8 @@ function triggers.parts(member)
   return member:match('^(%S+) (.+)$')
 end
 
--- Parses a definition. Returns nil if it is unreadable. `revision` is different in each new definition. `timing` is
--- JSON. The text of an event consists of its id, `head`, its time and `tail`.
+-- Parses the definition of a trigger. Returns nil if it is unreadable. `revision` is different in each new definition.
+-- `timing` is JSON. The text of an event consists of its id, `head`, its time and `tail`.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end
@@ -60,8 +60,8 @@ function triggers.judge_client(call, client, is_fixed, topic)
   if patterns and not scopes.permit(patterns, topic) then return 'not_permitted' end
 end
 
--- Enters a trigger in `triggers:due` as its hash says. If the trigger is being moved to another partition, it is
--- entered as due in a second. If the trigger is still here by then, a worker moves it.
+-- Enters a trigger in `triggers:due` with the time in its hash. A trigger that is being moved to another partition is
+-- entered with a time a second from now. If the trigger is still here by then, a worker moves it.
 function triggers.enter_as_stored(call, client, name)
   local next_at, paused, moving = unpack(redis.call('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving'))
   if moving then
