@@ -36,7 +36,7 @@ local MAX_REPLY_BYTES = 1000000
 --   unleased     the grants that still need a lease
 --   holders      the workers that got a new job
 --   token_of     for each worker that begins a delivery: the subscriber's token
---   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker only gets the
+--   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker gets the
 --                same job once more
 --   open_of      the UID of the open batch, or false, of each subscriber whose open batch was looked up
 function grants.begin(choice, reader, uid_seed)

@@ -77,7 +77,7 @@ function ruby.adopt(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
   -- The Ruby Routemaster retries a batch without limit, so the batch may have had more attempts than this bus allows.
-  -- With one attempt, this bus can still retry it.
+  -- It counts as attempted once, so that this bus still retries it.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

@@ -46,8 +46,8 @@ local function sorted_sets_of(call, q, suspect)
 end
 
 -- Removes surplus copies of a job from a list, because a job must be in one list only, and only once. `times` is how
--- often the job is in this list, and `copies_found` how often it was in the lists that were searched earlier. The job
--- stays in this list once if `copies_found` is 0. Returns the sum of both numbers.
+-- often the job is in this list, and `copies_found` how often it was in the lists that were searched earlier. If
+-- `copies_found` is 0, one copy stays in this list, otherwise none. Returns the sum of both numbers.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -89,10 +89,10 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Puts a lost job where workers find it: into the list of instant jobs. But workers of the Ruby Routemaster would take
--- a delivery job from this list, and lose it. While such workers run, a delivery job goes to a list that only this bus
--- reads: the jobs that wait because slow and new subscribers use all workers that they may use together (the share
--- `slow`).
+-- Puts a lost job where workers find it: usually into the list of instant jobs. But workers of the Ruby Routemaster
+-- take delivery jobs from this list too, and would lose the job. While such workers run, a delivery job goes to a list
+-- that only this bus reads: the jobs that wait because the share `slow` is full (slow and new subscribers use all
+-- workers that they may use together).
 local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

@@ -32,8 +32,8 @@ local function leave_lane(call, worker)
   return token ~= nil
 end
 
--- Stores that a worker delivers to the subscriber of the batch `bid` (enters it into the subscriber's lane). Does
--- nothing if that is stored already, or the worker no longer holds the job of the batch or has no lease.
+-- Stores that a worker delivers to the subscriber of the batch `bid`, unless that is stored already. Does nothing if
+-- the worker no longer holds the job of the batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = calls.read('LINDEX', keys.batch(bid), 0)

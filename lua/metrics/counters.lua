@@ -23,9 +23,8 @@ function counters.subject(series)
 end
 
 -- Adds the counts of removed topics and subscribers to the totals. Deletes these counts, and the histories of these
--- topics and subscribers. `counters_reported` has the part of each count that was already sent to the metric service.
--- This part is added to the reported totals, so that it is not sent again. Returns the number of counts that were added
--- to totals.
+-- topics and subscribers. Does the same with the counts in `counters_reported`, which were already sent to the metric
+-- service, so that they are not sent again. Returns how many counts were added to totals.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -25,7 +25,6 @@ local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local topics = include('subscribing/topics')
 
--- Adds events of a topic to what its subscribers in this partition get at the end of the script call.
 local function add(call, state, topic, events)
   local bytes = intake.add_texts(call, state.intake_state, topic, events)
   state.copies = state.copies + copies.of(#events, bytes, #topic.subscribers)
@@ -46,7 +45,7 @@ local function end_subscriptions(call, state, name)
   state.may_be_unused[name] = true
 end
 
--- Publishes the events of a join to a topic of this partition. The join itself is in another partition.
+-- Publishes the events of a join, which is in another partition, to a topic of this partition.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client }
@@ -60,9 +59,9 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- Sets the time at which the events of this script call count as accepted back to the time of an outbox entry, unless
--- it is earlier already. Another partition accepted the events of the entry at that time, so their deadlines and ages
--- begin then. `number` is the number of the entry, which is its time in µs, or more (outboxes.lua).
+-- The events of this script call count as accepted at one time, from which their deadlines and ages begin. Moves this
+-- time back to that of an outbox entry, because another partition accepted the events of the entry at that time. An
+-- earlier time stays. `number` is the number of the entry, which is its time in µs, or more (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

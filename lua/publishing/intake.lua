@@ -16,12 +16,13 @@ local intake = {}
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
---   current_run   the collected events of successive publications to one topic (`run_topic`), or nil
+--   current_run   the events of successive publications to one topic (`run_topic`), collected in one list; nil if there
+--                 are none
 --   tokens        subscribers that get events
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
 --   outgoing      outbox entries for other partitions (outboxes.lua)
---   quota         the limit on idempotency keys (client_quota.lua), or false as long as no new key was judged
+--   quota         the limit on idempotency keys (client_quota.lua); false until a new key is checked
 function intake.begin(args)
   return {
     topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin(), quota = false,
@@ -41,7 +42,7 @@ local function copy_of(slice, owner)
   return append({ list = {}, first = 1, owner = owner }, slice)
 end
 
--- Returns a topic that lives in this partition. It is read once in a script call.
+-- Returns a topic that lives in this partition.
 function intake.topic(call, intake_state, name)
   local topic = intake_state.topics[name]
   if not topic then
@@ -81,8 +82,8 @@ local function judge_client(call, intake_state, topic, client)
   if redis.call('SCARD', keys.topics_owned(client)) >= intake_state.max_client_topics then return 'owns_too_many' end
 end
 
--- Makes the client the publisher of a topic. The field `publisher` is written last. If Redis is killed and keeps only
--- the first writes, the topic still has no publisher, and the next publish claims the topic again.
+-- Makes the client the publisher of a topic. The field `publisher` is written last. Otherwise, if Redis were killed
+-- after the first writes, the topic could have a publisher, but be missing from the other keys.
 local function claim(call, topic, client)
   redis.call('SADD', call.keys.topics(), topic.name)
   redis.call('SADD', call.keys.topics_owned(client), topic.name)
@@ -103,9 +104,9 @@ local function judge_key(call, intake_state, publication)
   if client_quota.is_empty(intake_state.quota, publication.client) then return 'too_many_keys' end
 end
 
--- A run is the events of successive publications to one topic. Ends the current run: gives its events to the topic's
+-- Ends the current run (the events of successive publications to one topic): gives its events to the topic's
 -- subscribers, and to other partitions that have subscribers of the topic. All subscribers without earlier events in
--- this script call get the same list, so that it need not be copied. Any other subscriber gets a list of its own.
+-- this script call share one list, which need not be copied. Any other subscriber gets a list of its own.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end
@@ -127,8 +128,8 @@ function intake.end_run(intake_state)
   intake_state.current_run = nil
 end
 
--- Adds a slice of events (a part of a list) to what the subscribers of a topic get at the end of this script call. Keeps
--- the table `events`, which the caller must not change afterwards.
+-- Adds events to what the subscribers of a topic get at the end of this script call. `events` is a slice (a part of a
+-- list). The caller must not change this table afterwards, because it is kept.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -174,9 +175,9 @@ function intake.judge(call, intake_state, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. Changes nothing in Redis. So that the limits hold for all these topics together, lowers
--- `intake_state.max_client_topics` by one for each topic that the client would come to own, and
--- `intake_state.max_topics` by one for each such topic that does not exist yet.
+-- or nothing. Changes nothing in Redis, but lowers the limits in `intake_state`, so that they hold for all these topics
+-- together: `max_client_topics` by one for each topic that the client would come to own, and `max_topics` by one for
+-- each such topic that does not exist yet.
 function intake.judge_all(call, intake_state, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, intake_state, { topic = name, client = client })

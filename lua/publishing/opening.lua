@@ -15,9 +15,9 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens, but each subscriber gets at least one. If the events of a subscriber
--- would need more batches, they go into one long batch, which acquire delivers in parts (cutting.lua). Opening a batch
--- takes Redis 13 µs: 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms.
+-- Maximum batches that one script call opens, except that each subscriber gets at least one. If the events of a
+-- subscriber would need more batches, they go into one long batch, which acquire delivers in parts (cutting.lua).
+-- Opening a batch takes Redis 13 µs: 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms.
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. The UIDs of all batches that the call opens begin with the 16
@@ -27,8 +27,8 @@ function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), writes = false }
 end
 
--- Creates a table that collects what `enter` will write about new batches. Scores and times are converted to text once,
--- because Redis takes 0.5 µs to convert a Lua number.
+-- Creates a table that collects what `enter` will write about new batches. Scores and times are texts, so that Redis
+-- need not convert a Lua number for each batch, which takes 0.5 µs.
 local function begin_writes(call)
   return {
     created_ms = string.format('%d', call.accepted_ms),
@@ -50,7 +50,6 @@ local function enter_queue(call, writes, token, ordered, bids)
   many.command('ZADD', call.keys.batches_queued(token), entries)
 end
 
--- Writes a new batch: its header, and the events of `list` from position `first` to `last`.
 local function write_batch(call, writes, bid, token, list, first, last)
   local batch, to = call.keys.batch(bid), math.min(last, first + many.MAX_VALUES - 1)
   redis.call('RPUSH', batch, token, writes.created_ms, '0', unpack(list, first, to))
@@ -70,17 +69,17 @@ local function leave_open(call, writes, bid, token, max_events, max_bytes, slice
     writes.rooms[#writes.rooms + 1] = token
     writes.rooms[#writes.rooms + 1] = value
   end
-  -- The Ruby Routemaster finds its open batches in the set `batches:current:{token}`; this bus uses `batches:open`.
-  -- After a takeover, the batch is not added to the set. Otherwise a Ruby process that still runs would find the batch
-  -- there, and append events under the key of the Ruby layout, where they would not be part of the batch.
+  -- The Ruby Routemaster finds its open batches in the set `batches:current:{token}`. After a takeover, the batch is
+  -- not added to this set. Otherwise a Ruby process that still runs would append events to the batch under the key of
+  -- the Ruby layout, where they would not be part of the batch.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   writes.entries[#writes.entries + 1] = token
   writes.entries[#writes.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
   return true
 end
 
--- Adds a new batch to what `enter` will write. If the batch is full, or the subscriber's timeout is 0, its job will be
--- instant. Otherwise it will be scheduled for the deadline of the batch.
+-- Adds a new batch to what `enter` will write. If the batch is full, or the subscriber's timeout is 0, any worker may
+-- take its job at once (instant). Otherwise the job is scheduled for the deadline of the batch.
 local function collect(call, writes, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
   local index, scheduled = writes.index, writes.scheduled

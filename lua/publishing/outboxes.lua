@@ -32,13 +32,13 @@ local outboxes = {}
 local NUMBER_LENGTH = 16
 -- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
 local ASK_AGAIN_MS = 1000
--- The number of an outbox entry is the time (µs) at which it was added, by the clock of Redis, or one more than the
--- last number. Adding an entry takes longer than 1 µs, so numbers hardly run ahead of the clock. If the last number is
--- ahead by more than this (µs), the clock was set back, or the clock of another machine gave the number.
+-- If the number of the last outbox entry is later than Redis's clock by more than this (µs), the clock was set back, or
+-- the clock of another machine gave the number. Smaller differences are normal: a number is the time at which the entry
+-- was added or, if several entries are added at once, one more than the last number.
 local MAX_AHEAD_US = 100 * 1000
--- After the clock was set back, the number of the next outbox entry (a time in µs) is this much higher than the last
--- number that Redis knows. So no number is used twice, even if a failover has lost the last entries: a failover loses
--- less than a minute of writes.
+-- After the clock was set back, the next outbox entry gets a number (a time in µs) that is this much higher than the
+-- last number that Redis knows. So no number is used twice, even if a failover has lost the last entries, because a
+-- failover loses less than a minute of writes.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -53,7 +53,7 @@ function outboxes.work_of(entry)
 end
 
 -- Returns the job that sends the entries of the list `outbox`, packed as in the queue. With `partition`, returns the
--- job that sends the entries set aside for this partition.
+-- job that sends the entries of the list `outbox:{partition}`.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
@@ -72,9 +72,9 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads, once in a script call, the number of the last entry that was added to the outbox (a time in µs), the bytes of
--- all entries in the outbox, and `ahead`. If Redis's clock was ever set back, `ahead` says by how many µs the numbers
--- of new entries are later than the clock shows. Otherwise it is 0.
+-- Reads three values, once in a script call: the number of the last entry that was added to the outbox (a time in µs),
+-- the bytes of all entries in the outbox, and `ahead`. `ahead` says by how many µs the numbers of new entries must be
+-- later than Redis's clock; it is 0 unless the clock was ever set back.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))
@@ -94,8 +94,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Entries are numbered by the time (µs). Returns the number after which the numbers of the new entries begin. If the
--- clock was set back, the numbers run ahead of the clock from now on. The field `ahead` stores by how much.
+-- Returns the number after which the numbers of the new entries begin. Numbers are times (µs). If the clock was set
+-- back, the new numbers and all further ones are later than the clock, and the field `ahead` stores by how much.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end
@@ -105,8 +105,8 @@ local function last_number(call, outgoing)
 end
 
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
--- cannot be queued, the script goes on: the error is kept in `call.failure`, and a sweep queues the job later. If the
--- script ended here, a caller that repeats it would append the entries again.
+-- cannot be queued, the error is kept in `call.failure`, and a sweep queues the job later. The error must not end the
+-- script here, because a caller that repeats the script would append the entries again.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -129,8 +129,9 @@ function outboxes.note_end(call)
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- Returns true if another partition may not have applied all `end` entries yet. Such an entry ends the subscriptions to
--- a topic in that partition. If a subscription were made there before the entry is applied, the entry would end it too.
+-- An outbox entry of the kind `end` ends the subscriptions to a topic in another partition. Returns true if the
+-- partition `partition` may not have applied all `end` entries yet. They would also end a subscription that is made
+-- there now.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
@@ -148,8 +149,8 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more wait for one of the partitions in `marks`: in the list `outbox`, which has the
--- entries for all partitions, and in `outbox:{partition}` together.
+-- Returns true if the outbox entries that wait for one of the partitions in `marks` may have `max_bytes` or more.
+-- Counts the list `outbox`, which has the entries for all partitions, and the list `outbox:{partition}`.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -159,8 +160,9 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Appends each outbox entry to the lists of those partitions in `late` that must apply it. Schedules the jobs that send
--- these lists, unless the jobs are queued already.
+-- Sets outbox entries aside for the partitions in `late`, which did not apply them in time: appends each entry to the
+-- lists of those partitions that must apply it. Schedules the jobs that send these lists, unless the jobs are queued
+-- already.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -27,9 +27,9 @@ local MAX_LOOKED = 300
 -- oldest batch in the join's queue, or now if the queue is empty. But it is never later than `moved_until_ms`, because
 -- events that other partitions accepted later may not be in the queue yet.
 --
--- Without other partitions, the oldest batch is the first of the queue. With other partitions, any batch may be the
--- oldest, because an event from another partition comes some time after it was accepted. If a queue with such events is
--- too long to read the times of all batches, the result is 0.
+-- Without other partitions, the oldest batch is the first of the queue. With other partitions, the times of all batches
+-- are read, because an event from another partition comes some time after it was accepted. If the queue has too many
+-- batches to read them all, the result is 0.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1
