@@ -16,7 +16,6 @@ local pieces = include('delivering/pieces')
 local uids = include('store/uids')
 local cutting = {}
 
--- Number of events that one LRANGE reads.
 local EVENTS_PER_READ = 100
 -- Maximum bytes of a delivery of a batch that was attempted before. A batch with fewer bytes is not split, so that the
 -- next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
@@ -65,7 +64,6 @@ local function read_items(call, bid, start, limits)
   return list, #list - batches.HEADER > limits.events
 end
 
--- Returns the position of the last item that fits into one delivery. The first event always fits.
 local function last_that_fits(list, limits)
   local last, bytes = batches.HEADER + 1, #list[batches.HEADER + 1] + 2
   while last < #list and last - batches.HEADER < limits.events do

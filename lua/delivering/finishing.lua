@@ -88,8 +88,6 @@ local function update_subscriber(call, token, sum, args, may_have_notice)
   return recovered
 end
 
--- Removes the finished batches of one subscriber from the index of batches that are tried again. Adds the failed
--- attempts at these batches to their records for the delivery log.
 local function end_retries(call, token, sum)
   redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
   for i = 1, #sum.records, 2 do

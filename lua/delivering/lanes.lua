@@ -26,15 +26,12 @@ local PART_OF_LANE = 1 / 4
 local MAX_BYTES = 67108864
 local PART_KEPT_OF_SLOW = 1 / 4
 
--- Returns a key for each of the three shares, as several return values. `key` is the function that makes the key for
--- the name of a share.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
   return unpack(names)
 end
 
--- Returns the number of living workers that deliver.
 local function live_workers(call)
   call.live_workers = call.live_workers or redis.call('SCARD', call.keys.workers_main())
   return call.live_workers

@@ -9,8 +9,6 @@ run again before a scrub. The scrub is a periodic job too, and could never run a
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')
 
--- Takes the job away from the worker that holds it, if the lease of this worker has expired. Returns true if it has
--- taken the job.
 local function take_from_dead_worker(call, q, job, lease_ms)
   local keys = call.keys
   for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do

@@ -16,7 +16,6 @@ local delayed = include('flow/delayed/delayed')
 local findings = include('maintenance/findings')
 local topics = include('subscribing/topics')
 
--- Number of entries that one script call checks.
 local CHECKED_PER_CALL = 300
 
 local function delete_all(call, topic, found)

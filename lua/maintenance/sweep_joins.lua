@@ -77,8 +77,6 @@ function check.joins_expiring(call, token, found)
   if removed then findings.add(found, 'entry_without_join', token) end
 end
 
--- Returns the time (ms) at which a join key was opened, as its record says. Returns nothing if the record is missing or
--- unreadable.
 local function since_in_record(call, token, key)
   local packed = redis.call('HGET', call.keys.open_keys(token), key)
   local ok, record = pcall(cmsgpack.unpack, packed or '')

@@ -24,8 +24,6 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes a worker from its lane (the workers that deliver to one subscriber), and makes one waiting job of this
--- subscriber instant (any worker may take it). Returns true if the worker was in a lane.
 local function leave_lane(call, worker)
   local token = lanes.leave(call, worker)
   if token then waiting.make_instant(call, token, 1) end
@@ -60,8 +58,8 @@ local function check(call, worker, bid, found)
   if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
--- Corrects the stored number of deliveries in flight of each subscriber. The right number is the number of workers that
--- deliver to the subscriber now. Wrong numbers are findings.
+-- Corrects the stored number of deliveries in flight of each subscriber: it must be the number of workers that deliver
+-- to the subscriber now.
 local function count_lanes(call, found)
   local in_flight, counted = call.keys.lanes_in_flight(), {}
   for _, token in ipairs(redis.call('HVALS', call.keys.lanes_held())) do

@@ -45,8 +45,6 @@ local function append(history, kept, slot, figures, may_skip)
   return 1
 end
 
--- Appends a sample to the fine and the coarse history of its subject (a topic, a subscriber or the bus). Returns the
--- number of appended entries.
 local function append_sample(call, args, each, fine_slot, coarse_slot)
   local keys, part = call.keys, counters.subject(each)
   local subject = part or 'bus'

@@ -21,7 +21,6 @@ local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
 local storing = include('publishing/storing')
 
--- Returns the delayed events of one topic that this script call has accepted so far.
 local function delayed_of(delay_state, topic)
   local events = delay_state.topics[topic]
   if not events then

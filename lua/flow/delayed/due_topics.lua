@@ -14,7 +14,6 @@ local delayed = include('flow/delayed/delayed')
 local intake = include('publishing/intake')
 local due_topics = {}
 
--- Number of delayed events of a topic that one command reads.
 local DELAYED_PER_READ = 20
 -- Maximum topics that a script call looks at, the earliest due ones first. By default one client may own only half as
 -- many topics, so topics of other clients are always looked at too. Looking at 2,000 takes Redis 4 ms.

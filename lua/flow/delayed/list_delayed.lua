@@ -10,7 +10,6 @@ that event no longer waits. It ends after `limit` events, or after the event wit
 local delayed = include('flow/delayed/delayed')
 local topics = include('subscribing/topics')
 
--- Number of events that one Redis command reads.
 local DELAYED_PER_READ = 20
 
 -- Returns the rank in the sorted set `due` at which a page of events goes on: the first rank behind the event that is

@@ -71,8 +71,7 @@ local function loop_source(call, args, is_outlet)
   end
 end
 
--- Returns why the join may not publish to one of its outlets, and the name of that topic. Returns nothing if it may
--- publish to all.
+-- Returns why the join may not publish to one of its outlets, and the name of that topic.
 local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
@@ -85,7 +84,6 @@ local function judge_outlets(call, args, intake_state)
   return intake.judge_all(call, intake_state, args.client, args.outlets_here)
 end
 
--- Returns why the join may not be made, and the topic at fault, if any. Returns nothing if the join may be made.
 local function judge(call, args, intake_state)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then
