@@ -9,8 +9,7 @@ local batches = {}
 -- Number of items at the start of a batch's list that are not events.
 batches.HEADER = 3
 
--- Returns the header of a batch's list: the subscriber's token, the time of creation (ms) and the number of attempts,
--- all as text. Returns nothing if the key has no list, or if the header is unreadable.
+-- Number of items at the start of a batch's list that are not events: token, time of creation, number of attempts.
 function batches.read_header(list)
   local token, created_ms, attempts = unpack(calls.read('LRANGE', list, 0, batches.HEADER - 1))
   if not (tostring(created_ms):match('^%d+$') and tostring(attempts):match('^%d+$')) then return end

@@ -95,7 +95,8 @@ function cutting.add_events(call, given, bid, start, lane)
   local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
   local count = pieces.add_events(given, list, batches.HEADER + 1, last)
   local bytes = given.bytes - before
-  -- All events are added before their bytes are compared with the limit, because usually all events fit.
+  -- All events were added before their bytes are compared with the limit, because usually all fit. If they do not fit,
+  -- they are taken back here.
   if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
     pieces.take_back(given, count, bytes)
     last, is_cut = last_that_fits(list, limits), true

@@ -15,8 +15,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds drops (field, value, …) to the drops in a hash. Numbers are added up. `from` becomes the earlier of the two
--- times, and `to` the later one.
+-- Adds drops (fields and values that say what was dropped) to the drops in a hash. Numbers are added up. `from` becomes
+-- the earlier of the two times, and `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end

@@ -57,7 +57,7 @@ local function describe(given, start, count, piece_count)
   return { start[1], start[2], start[3], count, piece_count }
 end
 
--- Closes a batch to new events if it is its subscriber's open batch. Looks up each open batch once in a script call.
+-- Closes a batch to new events if it is its subscriber's open batch.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -112,7 +112,7 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker the job that it already holds once more. The worker asks for a job, so the reply with this job has
+-- Gives the worker once more the job that it already holds. The worker asks for a job, so the reply with this job has
 -- not reached it. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
@@ -158,7 +158,8 @@ local function describe_subscribers(call, given)
 end
 
 -- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns what the reply
--- says of the subscribers: token, list of the values of DELIVERY_FIELDS, token, …
+-- says of the subscribers: token, list of the values of DELIVERY_FIELDS, token, … Subscribers that have left are not in
+-- it.
 function grants.store(call, given)
   if #given.list == 0 then return {} end
   local keys, unleased = call.keys, given.unleased

@@ -46,8 +46,9 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. If it was the subscriber's trial job (the only one that
--- may run next), any of them may run next again. Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. If the job was the subscriber's trial job (the only one
+-- that may run next), the subscriber has no trial job any more, and any of its jobs may run next. Returns false,
+-- because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end

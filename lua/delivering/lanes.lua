@@ -104,8 +104,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- A share limits the workers that deliver to one kind of subscribers, such as the slow ones. Returns, for each share,
--- how many jobs wait because it is full. Usually no job waits, and the table is empty.
+-- Returns, for each share (the workers that all slow subscribers, for example, may use together), how many jobs wait
+-- because the share is full. The table is empty if no job waits.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end

@@ -31,10 +31,11 @@ function subscribers.fail(call, token, failure)
 end
 
 -- Stores the effects of accepted batches on their subscriber:
---   - `events` are added to its number of sent events, and `heal` to its health points, which are 100 at most.
+--   - `events` are added to the subscriber's number of sent events, and `heal` to its health points, which are 100 at
+--     most.
 --   - If the last delivery took longer than `slow_ms`, the subscriber becomes slow. Otherwise it stops being slow,
 --     unless another delivery to it is late.
---   - It no longer counts as failing.
+--   - The subscriber no longer counts as failing.
 -- Returns whether the subscriber still exists, and a true value if it could have only one job at a time until now,
 -- because it was failing or new, for example.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)

@@ -40,14 +40,13 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Makes a batch with a header and a new UID out of a list that has only events. The list is now stored under `bid`, the
--- UID of a batch of this bus.
+-- Makes a batch out of a list that has only events and is stored under `bid`, the UID of a batch of this bus. The list
+-- comes from a web process of the Ruby Routemaster that still runs after the takeover. The process means to append
+-- events to the open batch `bid` of this bus, which is at `batch:{bid}`, but uses the key `batches:{bid}`.
 --
--- Such a list comes from a web process of the Ruby Routemaster that still runs after the takeover. The process means to
--- append events to the open batch `bid` of this bus, but uses the key `batches:{bid}`. The batch is at `batch:{bid}`.
---
--- Returns the UID, the subscriber's token and the time of creation of the new batch. The subscriber is found in the
--- batch or dead letter `bid` of this bus. If neither exists any more, returns nothing.
+-- The new batch gets a header and a new UID. Its subscriber is that of the batch or dead letter `bid` of this bus.
+-- Returns the UID, the subscriber's token and the time of creation of the new batch. If neither the batch nor the dead
+-- letter exists any more, returns nothing.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))

@@ -22,7 +22,7 @@ local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK
 end
 
--- Corrects whether a join is in `joins:expiring`. A join must be there as long as it has open join keys.
+-- Makes sure that a join is in `joins:expiring` as long as it has open join keys, and only as long.
 local function reschedule(call, token, found)
   local is_open = redis.call('EXISTS', call.keys.open_keys_since(token)) == 1
   if is_open == (redis.call('ZSCORE', call.keys.joins_expiring(), token) ~= false) then return end

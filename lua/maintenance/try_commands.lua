@@ -5,8 +5,8 @@ command that the server does not let scripts use, and its error. Returns neither
 ]]
 -- Returns true if the Redis user may run a command on a key of the bus, or may PUBLISH on a channel of the bus. Redis
 -- 8.8 answers only if the number of arguments is right for the command, so three arguments are tried, then two, then
--- one. None is not tried, because Redis 7.0.15 would crash at SET if the user has a key pattern. A server that
--- resembles Redis may lack `acl_check_cmd`; each command then counts as allowed.
+-- one. The command is not tried without arguments, because Redis 7.0.15 would crash at SET if the user has a key
+-- pattern. A server that resembles Redis may lack `acl_check_cmd`; each command then counts as allowed.
 local function may_run(keys, command)
   if not redis.acl_check_cmd then return true end
   local name = command == 'PUBLISH' and keys.wake('main') or keys.schema()

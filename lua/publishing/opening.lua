@@ -96,7 +96,7 @@ local function collect(call, writes, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Stores the events of a slice from position `first` on in new batches of a subscriber.
+-- Stores the events of a slice (a part of a list), from position `first` on, in new batches of a subscriber.
 function opening.open(call, opened, token, slice, first)
   local writes = opened.writes or begin_writes(call)
   opened.writes = writes

@@ -59,9 +59,9 @@ local function make_room(call, work, args)
   end
 end
 
--- Publishes an event each time the join key has enough events of each source topic, and removes these events from the
--- key. Usually the key never has enough. After a change of the rules, it may have enough for several events. Returns
--- false if the script call reached its maximum of copies (events for one subscriber) before the end.
+-- Completes a join key as often as it has enough events of each source topic: each time, publishes an event, and
+-- removes from the key the events that were enough. The key can be complete several times only after a change of the
+-- rules. Returns false if the script call reached its maximum of copies (events for one subscriber) before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
