@@ -32,9 +32,9 @@ local outboxes = {}
 local NUMBER_LENGTH = 16
 -- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
 local ASK_AGAIN_MS = 1000
--- If the number of the last outbox entry is later than Redis's clock by more than this (µs), the clock was set back, or
--- the clock of another machine gave the number. Smaller differences are normal: a number is the time at which the entry
--- was added or, if several entries are added at once, one more than the last number.
+-- The number of an outbox entry is the time (µs) at which the entry was added. Entries that are added at once get
+-- consecutive numbers, so the last number can be a little later than Redis's clock. If it is later by more than this,
+-- the clock was set back, or the last entry was added by another machine before a failover.
 local MAX_AHEAD_US = 100 * 1000
 -- After the clock was set back, the next outbox entry gets a number (a time in µs) that is this much higher than the
 -- last number that Redis knows. So no number is used twice, even if a failover has lost the last entries, because a
@@ -122,8 +122,8 @@ function outboxes.store(call, outgoing)
   calls.try(call, jobs.put, 'aux', job_for())
 end
 
--- Stores that the last outbox entry is an `end` entry, which ends all subscriptions to a topic. Must be called just
--- after such an entry was stored.
+-- Stores the number of the last outbox entry, which must be an `end` entry: one that ends all subscriptions to a topic.
+-- `may_end_subscriptions` uses the number to find out whether such entries still wait.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
@@ -149,8 +149,9 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if the outbox entries that wait for one of the partitions in `marks` may have `max_bytes` or more.
--- Counts the list `outbox`, which has the entries for all partitions, and the list `outbox:{partition}`.
+-- Returns true if too many bytes may wait for one of the partitions in `marks`: `max_bytes` or more. Adds up all
+-- entries of the list `outbox`, although some may be for other partitions, and the bytes of the list
+-- `outbox:{partition}`.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

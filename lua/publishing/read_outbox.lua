@@ -63,8 +63,8 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- The list of entries that were set aside for this partition is empty. Without the partition's field in
-      -- `outboxes:bytes`, new entries for it are no longer set aside, but sent from `outbox`.
+      -- The partition has caught up: no entries are set aside for it any more. Deleting its field ensures that new
+      -- entries for it are no longer set aside, but sent from the list `outbox`.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The list is empty, so the stored sum of its bytes is wrong. This happens if Redis was killed and kept only the

@@ -12,7 +12,7 @@ local outboxes = include('publishing/outboxes')
 local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
--- batch's list. A length of 0 means that the list no longer exists, and nothing was appended, whatever the number says.
+-- batch's list. If this length is 0, the list no longer exists, and nothing was appended: ignore the number.
 local function fill(batch, max, list, first, last)
   -- An open batch can always take one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -26,8 +26,8 @@ local function fill(batch, max, list, first, last)
 end
 
 -- Subtracts the bytes of new events from the bytes that still fit into each open batch. Returns the bytes that are
--- left, by subscriber. Leaves out subscribers without an open batch, and batches with only small events, whose bytes
--- are not counted.
+-- left, by subscriber. Leaves out subscribers without an open batch. Also leaves out batches that have only small
+-- events: no matter how many of these a batch gets, their bytes fit, so they are not counted.
 local function take_room(call, intake_state, entries)
   local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(intake_state.tokens) do
@@ -90,13 +90,12 @@ end
 
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
--- An error at one subscriber, such as a key of the wrong type, is kept in `call.failure`, and the other subscribers
--- still get their events. An error in writing jobs or gauges is kept too. The script goes on after such an error,
--- because it must remove the events from where they waited (an outbox, delayed events). Otherwise the next call would
--- give the events to the subscribers a second time.
+-- If an error happens at one subscriber (a key has the wrong type, for example), the other subscribers still get their
+-- events. `call.failure` keeps the error, so that the script can go on and remove the events from where they waited (an
+-- outbox, delayed events). Otherwise the next call would give the events to the other subscribers a second time.
 --
--- If the ACL forbids a command, this function throws the error at its end, because some subscribers lack the events.
--- The events keep waiting, and the caller repeats the script when the ACL permits the command.
+-- If Redis's ACL forbids a command, this function throws the error at its end. The events then keep waiting, and the
+-- caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
   -- The open batches are read before the outbox is written. Otherwise, if the read failed, each repetition of the
@@ -113,7 +112,8 @@ function storing.store(call, uid_seed, intake_state)
     calls.try(call, append_from, opened, intake_state, entries, rooms, counts, #counts + 1)
     if #counts < #intake_state.tokens then counts[#counts + 1] = 0 end
   end
-  -- `enter` is called even after an error, because the batches that were opened so far need their jobs.
+  -- `enter` is called even after an error. Otherwise no job would deliver the batches that were opened before the
+  -- error.
   calls.try(call, opening.enter, opened)
   calls.try(call, count, intake_state, counts)
   if call.failure and calls.is_forbidden(call.failure) then error(call.failure) end
@@ -129,8 +129,8 @@ function storing.added_by_topic(intake_state)
   return by_topic
 end
 
--- Returns, for each topic of this partition that got events by `intake.add_texts`, the number and the bytes of these
--- events, and the topic's subscribers in the form of `added_by_topic`.
+-- Returns, for each topic of this partition that got events, the number and the bytes of these events, and the topic's
+-- subscribers, one on each line. The bytes are right only if the events were added by `intake.add_texts`.
 function storing.published(intake_state)
   local published = {}
   for _, topic in ipairs(intake_state.accepted) do

@@ -187,8 +187,10 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes a record: puts the time of its end (µs) and `closed_ms` (or 0) in front. Records of one script call get
--- different times, 1 µs apart. Making a record takes longer than 1 µs, so these times are earlier than the next call.
+-- Completes a record of a batch: puts in front the time at which the batch ended, which is now (µs), and the time at
+-- which it was closed (`closed_ms`; 0 if there is none). If a script call makes several records, each gets a time 1 µs
+-- later than the one before. These times are still earlier than the next call, because making a record takes longer
+-- than 1 µs.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
@@ -224,15 +226,16 @@ local function closed_ms_of(call, records, bid, token)
   return not records.has_no_closed and open_batches.closed_ms(call, bid)
 end
 
--- Collects the record of a batch that the script is about to drop. `about` has `created_ms` and `attempts` as in the
--- batch's header, the number of `events`, and perhaps `topics`: the number of events by topic.
+-- Collects the record of a batch that the script is about to drop. `about` has the batch's `created_ms` and `attempts`
+-- as Redis stores them (texts), the number of its `events`, and perhaps `topics`: the number of events by topic.
 function delivery_log.add_drop(call, records, bid, token, about)
   if records.max == 0 then return end
   local entries = records.by_token[token] or {}
   records.by_token[token] = entries
   entries[#entries + 1] = bid
   local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
-  -- If the header is damaged, its values may not be numbers. The record then has 0 in their place.
+  -- If the stored batch is damaged, `created_ms` and `attempts` may not be numbers. The record then has 0 in their
+  -- place.
   entries[#entries + 1] = delivery_log.ended_now(call, closed_ms_of(call, records, bid, token), string.format(
     '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
     topics_text(about.topics), records.reason, failures

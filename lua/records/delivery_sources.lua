@@ -13,8 +13,8 @@ local many = include('store/many')
 local merging = include('records/merging')
 local delivery_sources = {}
 
--- The first read of a source fetches MIN_CHUNK entries, because a page takes only a few from most sources. Later reads
--- fetch more, up to MAX_CHUNK.
+-- A page of a listing needs only a few entries from most of the indexes and logs that it reads. So the first read of
+-- each fetches only MIN_CHUNK entries. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
 -- Appended to an id `x`, this makes an id that comes just before `x` in a listing: ids descend, and `x-` is larger than
@@ -90,8 +90,8 @@ end
 
 -- Returns one of the sources that a listing merges: the entries of the sorted set `index` within the listing's bounds.
 -- Returns nothing if there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. The function
--- `read` returns the entry for an id, or nothing if it must not be listed. `open` is the same function for all sources.
--- With a closure for each source, a listing of 5,000 subscribers would take a fifth longer.
+-- `read` returns the entry for an id, or nothing if it must not be listed. All sources share the function `open`: if
+-- each had a closure, a listing of 5,000 subscribers would take a fifth longer.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local range = listing.ranges[scale]

@@ -13,15 +13,15 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- An id that is smaller than any other. In a listing, ids descend among entries of the same time, so this id comes
--- last. A page that begins after it has only entries of earlier times.
+-- An id that is smaller than any other. A listing shows entries of the same time by descending id, so this id would
+-- come last among them. A page that begins after this id has only entries of earlier times.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the writes before the time `place` (ms), the newest first. A write is a table about one
 -- earlier script call that appended records to logs:
 --   place   the time of that call (ms)
---   tokens  the subscribers to whose logs the call wrote. The trail has an entry for each, all with the same time
--- Leaves out the oldest write, because some of its entries in the trail may have been deleted.
+--   tokens  the subscribers to whose logs the call wrote
+-- The oldest write in the trail is left out, because some of its subscribers may be missing: old entries are deleted.
 local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(
     call.keys.deliveries_trail(ending), delivery_log.trail_position(call, ending, place)

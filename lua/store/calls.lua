@@ -30,8 +30,8 @@ local function announce(channel)
   end
 end
 
--- Runs a script and returns its result. Then publishes each announcement in `call.wakes`, and throws the error that
--- `calls.try` has kept, if there is one.
+-- Runs a script and returns its result. Then publishes the announcements that wake workers or the scheduler, if the
+-- script has given them work (`call.wakes`). Finally, throws the error that `calls.try` has kept, if there is one.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local now_us = time[1] * 1000000 + time[2]
@@ -58,8 +58,7 @@ function calls.try(call, step, ...)
 end
 
 -- Runs `step`, and returns its result. If `step` fails with WRONGTYPE, because another program has written a key with
--- another type, returns nothing and keeps the error, as `calls.try` does. Throws any other error at once: an error such
--- as that the ACL forbids a command does not mean that a key is wrong.
+-- another type, returns nothing and keeps the error, as `calls.try` does. Throws any other error at once.
 function calls.try_keys(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end
@@ -67,9 +66,8 @@ function calls.try_keys(call, step, ...)
   call.failure = call.failure or result
 end
 
--- Runs a command that reads a key, whatever the type of the key is. Returns the reply, or an error table if the command
--- cannot read a key of this type. Throws any other error: an error such as that the ACL forbids the command does not
--- mean that the key is wrong.
+-- Runs a command that reads a key. Returns the reply, or an error table if another program has written the key with a
+-- type that the command cannot read. Throws any other error.
 function calls.read(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err and not reply.err:find('^WRONGTYPE') then error(reply) end

@@ -45,9 +45,9 @@ local function try_failed(call, token)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers deliver to a subscriber at once, even if they had to wait because of a failure. Makes due now: the trial
--- job, which is the only job of a failing subscriber that may run next (lane_entry.lua), and up to `max` waiting jobs.
--- If no job becomes due in this way, makes the delivery of the oldest failed batch due now.
+-- Lets workers deliver to a subscriber at once, even if they had to wait because of a failure. Makes some of its jobs
+-- due now: its trial job (field `probe`), which is the only job that may run next if deliveries to the subscriber fail,
+-- and up to `max` waiting jobs. If there are none, makes the delivery of the oldest failed batch due now.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -23,9 +23,9 @@ function topics.refusal(call, topic, client)
   if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
   local publisher = topics.publisher(call, topic)
   if not client or publisher == client then return end
-  -- After a removal, the name of the topic may stay, without a publisher, until other partitions have ended their
-  -- subscriptions to the topic. A client that repeats the removal is told that the topic does not exist, not that the
-  -- removal is forbidden.
+  -- The name of a removed topic may stay for a while, without a publisher, until other partitions have ended their
+  -- subscriptions to the topic. A client that repeats the removal in this time is told that the topic does not exist,
+  -- not that the removal is forbidden.
   local was_removed = not publisher and redis.call('HEXISTS', call.keys.topic(topic), 'removed_before') == 1
   return was_removed and 'topic_not_found' or 'forbidden'
 end
@@ -54,12 +54,11 @@ local function end_elsewhere(call, topic, marks)
 end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. Returns the number of deleted delayed events,
--- and the other partitions that must end subscriptions to the topic (elsewhere.lua). The name of the topic stays,
+-- and the other partitions that must still end subscriptions to the topic (elsewhere.lua). The name of the topic stays,
 -- without a publisher, until these partitions have done so, and while joins read the topic.
 --
--- The outbox entry for these partitions is stored before the topic's hash is deleted. Otherwise, if Redis were killed
--- and kept only the first writes, the field `elsewhere` of the hash, which names the partitions, would be missing when
--- the caller repeats the removal.
+-- The outbox entry that tells these partitions is stored before the topic's hash, which names them, is deleted.
+-- Otherwise, if Redis were killed and kept only the first writes, a repeated removal would not find the partitions.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -146,10 +145,8 @@ local function unused_among(call, names, first, last)
 end
 
 -- Ends the given subscriptions of a subscriber. A subscription is in two lists: the topic's list of subscribers, and
--- the subscriber's list of topics. A subscription is ended even if only one list has it.
---
--- The topic's list is changed first. If Redis is killed and keeps only the first writes, the caller repeats the call,
--- and still finds the subscription in the subscriber's list.
+-- the subscriber's list of topics. The topic's list is changed first. So if Redis is killed and keeps only this change,
+-- the caller repeats the call, and still finds the subscription in the subscriber's list.
 --
 -- Topics that are left without a publisher and without a subscription are deleted. Otherwise a client could use up the
 -- maximum number of topics by subscribing and unsubscribing.

@@ -13,8 +13,8 @@ return function(call, args)
   if redis.call('SISMEMBER', keys.subscribers(), token) == 0 then return 'subscriber_not_found' end
   if not args.is_foreign and redis.call('SISMEMBER', keys.topics(), topic) == 0 then return 'topic_not_found' end
   local is_subscribed = redis.call('SISMEMBER', keys.subscriber_topics(token), topic) == 1
-  -- This is called even if the subscriber's list lacks the topic. The topic's list may still have the subscription, if
-  -- Redis was killed during a removal of the topic and kept only the first writes.
+  -- The topic's list of subscribers is changed even if the subscriber's own list lacks the topic. The subscription may
+  -- be left in the topic's list, if Redis was killed during a removal of the topic and kept only the first writes.
   topics.unsubscribe_from(call, token, { topic })
   return is_subscribed and 'ok' or 'not_subscribed'
 end

@@ -12,9 +12,8 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * A callback that this machine does not reach may still be within reach of the bus. It is reported as fine if no
- * delivery to it fails, and the last delivery is at most this old. If the last delivery is older, the receiver may have
- * stopped since.
+ * The bus may reach a callback that this machine does not reach. Such a callback is reported as fine if no delivery to
+ * it fails and the last one is at most this old. If the last delivery is older, the receiver may have stopped since.
  */
 const DELIVERED_WITHIN_MS = 60_000;
 

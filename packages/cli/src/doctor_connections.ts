@@ -75,8 +75,9 @@ export async function tlsInstead(url: string, timeoutMs: number): Promise<string
 }
 
 /**
- * A connection to the server of a URL. No request is sent on it. It is made by an HTTP request that is never finished,
- * because Node's requests know how to connect through a proxy.
+ * A connection to the server of a URL, for finding out whether the server can be reached. No request is sent on the
+ * connection. It belongs to an HTTP request that is never finished, because Node's requests can connect through a
+ * proxy.
  */
 class Connection {
   socket: Socket | undefined;
@@ -93,8 +94,8 @@ class Connection {
     try {
       const [socket]: Socket[] = await once(this.#request, 'socket', { signal });
       this.socket = socket;
-      // If the connection goes through a proxy, its TLS handshake is done before Node hands over the socket, so the
-      // event `secureConnect` would never come.
+      // If the connection goes through a proxy, its TLS handshake is already over when Node hands out the socket.
+      // Waiting for the event `secureConnect` would then never end.
       if (socket instanceof TLSSocket && !socket.getPeerFinished())
         await once(socket, 'secureConnect', { signal });
       else if (socket?.connecting) await once(socket, 'connect', { signal });

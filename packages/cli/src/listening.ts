@@ -82,9 +82,8 @@ async function listenAt(port: number, server: Server): Promise<void> {
 }
 
 /**
- * The receiver to which events are forwarded. `authorization` is Basic authentication with the user name of the URL,
- * which should be the subscriber's `uuid`: the bus sends it as the user name with each delivery, and the receiver may
- * check it.
+ * The receiver to which events are forwarded. `authorization` carries the user name of the URL, which should be the
+ * subscriber's `uuid`: a receiver may accept only deliveries with this user name, as the bus sends them.
  */
 interface Forwarding {
   url: string;

@@ -94,13 +94,13 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // A request may fail while the next chunk is being read, before `underWay` is awaited. This `catch` keeps Node
-      // from ending the process because of the unhandled rejection. The `await` throws the error all the same.
+      // The request may fail while the next chunk is still being read, before `underWay` is awaited. Without this
+      // `catch`, Node would then end the process because of an unhandled rejection. The `await` still throws the error.
       underWay.catch(() => {});
     }
     await underWay;
   } catch (error) {
-    // A request with earlier lines may be under way. If it fails too, its error is thrown instead, because the user
+    // If a request with earlier lines is still under way and fails too, its error is reported instead, because the user
     // must then go on from those earlier lines.
     const reason = await underWay.then(
       () => error,

@@ -101,8 +101,8 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   const target = () => {
     if (at) return at;
     at = targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
-    // Only https needs the proxy: a bus that is called by plain http is on this machine. Without this condition, a
-    // wrong HTTPS_PROXY would stop a call to such a bus.
+    // A bus that is called by plain http is on this machine, so it needs no proxy. `useProxy` is not called for such a
+    // bus, because it would fail if HTTPS_PROXY is not the URL of a proxy.
     if (at.url.startsWith('https:')) useProxy(env);
     return at;
   };

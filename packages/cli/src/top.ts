@@ -10,13 +10,13 @@ const REFRESH_MS = 2000;
 const METRICS_TIMEOUT_MS = 5000;
 /**
  * Time between the two readings of the metrics from which a rate is computed. By default, each process of the bus
- * updates its counters every five seconds. If readings were four seconds apart (two refreshes), a rate would be 0 if no
- * update came between them, and a quarter too high if one did.
+ * updates its counters every five seconds, so about two updates come in this time. In a time of four seconds, there may
+ * be one update or none, and the rate would jump between too high and 0.
  */
 const RATES_OVER_MS = 10_000;
 /**
- * Two readings are far enough apart even if they are this much closer than RATES_OVER_MS, because some answers take
- * longer than others.
+ * The time between two readings may be this much shorter than RATES_OVER_MS, because some answers take longer than
+ * others.
  */
 const JITTER_MS = 500;
 
@@ -108,9 +108,8 @@ async function* reportsOf(
       // After a failure, the next request is due two seconds from now, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // Requests are due every two seconds, however long each takes. If a request were due two seconds after the one
-    // before had ended, the durations of the requests would add up, and a rate could span eleven seconds instead of
-    // ten.
+    // Requests are due every two seconds, however long each takes. Without this rule, the durations of the requests
+    // would add up, and a rate could be computed over eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});

@@ -15,9 +15,9 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
 /**
- * If a table is too wide, the names of subscribers are shortened, but not below MIN_NAME_WIDTH characters. If that is
- * not enough, columns are left out. When only the columns of rank 1 to MAIN_RANK remain, names are shortened to
- * MIN_NAME_WIDTH_OF_MAIN before a further column is left out.
+ * If the table is too wide for the terminal, names of subscribers are shortened to MIN_NAME_WIDTH characters at least.
+ * If this is not enough, columns are left out. The columns of rank 1 to MAIN_RANK are more important: before one of
+ * them is left out, names are shortened to MIN_NAME_WIDTH_OF_MAIN.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;

@@ -222,9 +222,10 @@ export abstract class Api extends AnyCall {
 
   /**
    * Makes a new secret for a client. The old secret still works for `grace` ms, by default a day. Give `secret_at`, the
-   * time at which the old secret was made (`clients()` shows it), so that the call can be repeated if its answer is
-   * lost: if the first call has replaced that secret, the repeat changes nothing, and rejects with BadClientError.
-   * Without `secret_at`, a repeat could end the secret that the client still uses.
+   * time at which the old secret was made (`clients()` shows it), if you may repeat the call because its answer was
+   * lost. If the first call has replaced the old secret, the repeat changes nothing, and rejects with BadClientError.
+   * Without `secret_at`, the repeat would replace the secret again, and the old one, which the client still uses, would
+   * stop working.
    */
   rotateSecret(token: string, { signal, timeoutMs, ...body }: Rotation & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body }, { signal, timeoutMs });

@@ -23,8 +23,8 @@ export const MAX_TIMEOUT_MS = 540_000;
 /**
  * What is known about a call that ends because of its time limit or its signal:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the last failed attempt, if there is one. For an event, this is an attempt at the request that now
- *   sends events of its topic, even if the event itself waits for the next request.
+ * - `lastFailure`: the last failed attempt at the call, if there is one. An event that waits for the next request has
+ *   no attempt of its own; it gets the last failure of the running request for its topic.
  */
 export interface Progress {
   readonly mayBeDone: boolean;

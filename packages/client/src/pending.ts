@@ -44,8 +44,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * `giveUp` is called if the time limit or the signal ends the publish, and returns what is known about the event.
-   * Throws for an aborted signal, and for a time limit that is not allowed.
+   * `giveUp` is called if the time limit or the signal ends the publish, and returns what is known about the event. The
+   * constructor throws if the signal is aborted already, or if the time limit is not allowed.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
