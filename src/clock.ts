@@ -36,9 +36,8 @@ export function atMostEvery<Values extends unknown[]>(
 const MIN_PAUSE_MS = 2;
 
 /**
- * Pauses after work, for as long as the work has taken, but at most `maxMs`. So repeated work leaves up to half of the
- * time to others. `beganMs` (monotonic) is when the work began. After less than MIN_PAUSE_MS of work, there is no
- * pause.
+ * Pauses after work, for as long as the work has taken, but at most `maxMs`, to leave time to other work. `beganMs`
+ * (monotonic) is when the work began. After less than MIN_PAUSE_MS of work, there is no pause.
  */
 export async function pauseAfter(beganMs: number, maxMs: number): Promise<void> {
   const pauseMs = Math.min(clock.monotonicMs() - beganMs, maxMs);

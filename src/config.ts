@@ -143,7 +143,10 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
   return [...unknownVariables(env), ...rubyWarnings(env)];
 }
 
-/** The variables of `rtm` (packages/cli), which may be set in the same shell. */
+/**
+ * The variables of `rtm` (packages/cli). They may be set in the same shell, so the bus does not warn that they are
+ * unknown.
+ */
 const OF_RTM = ['ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
 
 /**

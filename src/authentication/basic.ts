@@ -28,10 +28,10 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'cached'>;
   /**
-   * The last correct credentials of each client. Comparing with them is cheaper than hashing each request's
-   * credentials, and saves a twelfth of the CPU of a publish. An entry is used for a second at most: its key is the
-   * Client object in the cache of `ClientDirectory`, which replaces the object when it reads the client from Redis
-   * again. Only clients of ROUTEMASTER_CLIENTS keep their objects, because they never change.
+   * The last correct credentials of each client. Comparing a request with them is cheaper than hashing its credentials,
+   * and saves a twelfth of the CPU of a publish. The entry of a client in Redis lasts a second at most, so that a new
+   * secret is noticed: the key is the cached Client object, which `ClientDirectory` replaces when it reads the client
+   * again.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

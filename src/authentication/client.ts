@@ -118,7 +118,7 @@ export class Clients {
     return outcome === 'ok' ? { secret } : outcome;
   }
 
-  /** Returns the token and name of all clients in Redis, unsorted. Pairs take half as long to make as objects. */
+  /** Returns the token and name of all clients in Redis, unsorted. */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
     const scan = this.#control.scan((redis, keys, cursor) =>
@@ -188,11 +188,12 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // These reads are not in a MULTI, because a full Redis refuses a MULTI even for reads. So the client can change
-    // between them, and their order matters.
-    // - The former secret is read after the present one. So a secret that is replaced in between is still found.
-    // - The name is read last. So a client that is removed in between has no name. If it had a name but no digests, its
-    //   token alone would be accepted, as for a client without a secret.
+    // The client can change between these reads, because they are not in a MULTI: a full Redis refuses a MULTI even for
+    // reads. So the order of the reads matters.
+    // - The present secret is read before the former one. If the present one becomes the former one in between, it is
+    //   found.
+    // - The name is read last. If the client is removed in between, it has no name, and is not found. A name without
+    //   digests would look like a client without a secret, whose token alone is accepted.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

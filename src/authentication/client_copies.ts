@@ -32,9 +32,9 @@ export function registerIn(
 }
 
 /**
- * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Skips a client if
- * another program has overwritten one of its keys with another type. `error` is the first error about such a key. If
- * scopes no longer permit a join, the join is ended, and `ended` has its token.
+ * Makes the copies of clients in the partition `other` equal to the clients in the control partition. If scopes no
+ * longer permit a join, ends it and returns its token in `ended`. Skips a client that has a key of a wrong type in
+ * Redis, so that one damaged client does not stop the copying of others. `error` is the first such error.
  */
 export async function repairCopies(
   control: Partition,

@@ -18,7 +18,7 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache reads the clock at each use, and sets no timers to keep a reading for a while.
+    // `ttlResolution: 0` makes the cache read the clock at each use. By default it would set a timer with each reading.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: () => clock.monotonicMs() } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }

@@ -109,8 +109,9 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now. Resolves with undefined if the client was removed, or if the credential from
-   * which `sessionProof` made `proof` has become invalid. Throws StorageUnavailable if the client cannot be looked up.
+   * Resolves with the caller of a session, as it is now. Resolves with undefined if the client was removed, or if the
+   * credential of the login is no longer valid. `sessionProof` made `proof` from this credential. Throws
+   * StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {

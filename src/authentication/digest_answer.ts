@@ -76,8 +76,8 @@ export function expectedResponse(
 }
 
 /**
- * True if the `uri` in a Digest answer is the target of the request. Either may be an absolute URL on the host of the
- * request, because a proxy may have changed the request line (RFC 7616, section 3.4.6).
+ * True if the `uri` in a Digest answer is the target of the request. One of the two may be an absolute URL on the host
+ * of the request, and the other a path, because a proxy may have changed the request line (RFC 7616, section 3.4.6).
  */
 export function namesTarget(uri: string, req: IncomingMessage): boolean {
   const target = req.url ?? '';

@@ -23,8 +23,8 @@ export interface Digests {
 }
 
 /**
- * Returns the stored digests of a secret, or null for a client without a secret, whose token alone is accepted. So the
- * result is not null if only one of the digests is missing: the client does have a secret.
+ * Returns the stored digests of a secret. Returns null if both are missing: the client then has no secret, and its
+ * token alone is accepted. If only one is missing, the client still has a secret.
  */
 export function digestsIn(sha256: string | null, md5: string | null): Digests | null {
   return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };

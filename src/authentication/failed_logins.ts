@@ -9,8 +9,8 @@ import { replies } from '../store/replies.ts';
 export const MAX_FAILURES = 100;
 const WINDOW_MS = 60_000;
 /**
- * Number of failure counters for each minute. The SHA-256 of an address selects its counter. With 16 bits each, the
- * counters have 128 KB. They take up to 320 KB of Redis's memory, because Redis reserves room for a growing string.
+ * Number of failure counters for each minute. The SHA-256 of an address selects its counter. The counters of a minute
+ * take up to 320 KB of Redis's memory.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';

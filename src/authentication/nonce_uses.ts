@@ -6,8 +6,8 @@ import type { Partition } from '../store/partition.ts';
 
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time that a nonce may lie in the future. The time in a nonce is the issuing process's estimate of Redis's
- * clock. Estimates differ, so a nonce that another process has just issued may seem to be from the future.
+ * Maximum time that a nonce may lie in the future. Each process estimates the time of Redis's clock, and puts it in the
+ * nonces that it issues. The estimates differ, so a new nonce of another process may seem to be from the future.
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
@@ -18,21 +18,20 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 /** Maximum nonce uses in one script call. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 /**
- * Maximum turns of the event loop for which uses are gathered before a script call. Other Batchers wait only two turns,
- * but the script calls for nonce uses are so short that few uses arrive during a call. With 64 connections, a call has
- * some 55 uses after four turns, and 23 after two. Four turns save the web process 3 % of its CPU and Redis 9 %, and
- * answers do not come later.
+ * Maximum turns of the event loop for which nonce uses are gathered, so that one script call takes many. With 64
+ * connections, four turns gather some 55 uses, and two turns 23. Compared with two, four turns save the web process 3 %
+ * of its CPU and Redis 9 %, and answers do not come later.
  */
 const MAX_LOOP_TURNS = 4;
 
 /**
- * Bytes of Redis that are reckoned for a unit of a client's quota for nonces. A nonce costs a unit for its first 512
- * requests (values of its counter `nc`), and one more unit for each further 512.
+ * Bytes of Redis's memory for one unit of a client's quota for nonces. Each nonce takes one unit of the quota for its
+ * first 512 requests, and one more for each further 512.
  */
 const NONCE_BYTES = 300;
 /**
- * Maximum units (see NONCE_BYTES) in a client's quota for nonces. If Redis has little memory, the maximum is lower
- * (`#maxClientNonces`). The quota is refilled steadily: an empty one is full again after NONCE_USES_KEPT_MS.
+ * Maximum units (see NONCE_BYTES) in a client's quota for nonces; fewer if Redis has little memory. An empty quota is
+ * refilled steadily, and full again after NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;
 

@@ -28,9 +28,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. If no client has the token, the name
-   * is `unknown.` and 16 digits of the token's HMAC, because the token may be the credential of a removed client. The
-   * name has the same form if another program has overwritten the client's key in Redis. Throws StorageUnavailable.
+   * Resolves with a function that returns the public name of each of these tokens. If a token's client does not exist,
+   * or its key in Redis is damaged, the name is `unknown.` and 16 digits of the token's HMAC. The token itself may be a
+   * credential, which must not be shown. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -82,10 +82,11 @@ export class PublicNames {
   }
 
   /**
-   * Returns the `token` of the client or join that a caller names. Root and clients name it by its token, which is
-   * returned unchecked: the route itself must refuse a client that gives another client's token. Viewers give a public
-   * name (see `tokenOf`). `token` is undefined if no client is found for this name. `tokens` may return a token twice.
-   * `priceInCalls` is what the search costs in the caller's rate limit.
+   * Returns the token of the client or join that `name` stands for.
+   * - Root and clients give the token itself, which is returned unchecked. The route must refuse a client that gives
+   *   another client's token.
+   * - Viewers give a public name, whose token is searched among `tokens` (see `tokenOf`). If none is found, `token` is
+   *   undefined. `priceInCalls` is what the search costs in the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,

@@ -80,8 +80,7 @@ export class Sessions {
       await this.#control.command((redis, keys) =>
         Promise.all([
           redis.unlink(keys.session(digestOf(id))),
-          // If the session stayed in this set, it would count among MAX_SESSIONS, and later logins would end valid
-          // sessions.
+          // Otherwise the ended session would count among MAX_SESSIONS, and a later login would end a valid session.
           redis.zrem(keys.sessions(token ?? role), digestOf(id)),
         ]),
       );

@@ -31,11 +31,17 @@ interface ApiInput {
 
 const MAX_READ = 131_072;
 
-/** The rate limit of a visitor counts this many characters of API answers as one call. */
+/**
+ * If a page of the console reads this many characters of API answers, this costs its visitor one call of the rate
+ * limit.
+ */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
-/** Returns how many calls a visit to a page or form costs in the rate limit. The visit itself costs one more. */
+/**
+ * Returns how many calls of the rate limit a visit to a page or form costs for what it reads of the API. The visit
+ * itself costs one more.
+ */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
 }

@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that `publishAll` has read, but that are neither stored nor refused yet, to bound memory. The maximum
- * is four times the 1,000 events of a request, so that full requests can follow each other without a wait.
+ * Maximum events that `publishAll` holds in memory: those that are read, but neither stored nor refused yet. While one
+ * request with 1,000 of them is under way, the next ones can be filled.
  */
 const MAX_UNDER_WAY = 4000;
 
@@ -12,10 +12,7 @@ export interface PublishFailure {
   error: unknown;
 }
 
-/**
- * Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` reads at most one more
- * event.
- */
+/** Thrown by `publishAll` if publishing an event has failed. */
 export class PublishAllError extends RoutemasterError {
   readonly stored: number;
   /** The error that `events` threw, if reading them has failed too. */
@@ -43,9 +40,9 @@ export class PublishAllError extends RoutemasterError {
 }
 
 /**
- * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. If an
- * event fails or `events` throws, reads at most one more event, and waits until the events that were read are stored or
- * refused. Then throws a PublishAllError or, if no event has failed, the error of `events`.
+ * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. After
+ * a failure, reads at most one more event, and waits until the events that were read are stored or refused. Then throws
+ * a PublishAllError or, if only reading `events` has failed, the error that `events` threw.
  */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,

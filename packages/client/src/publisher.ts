@@ -7,8 +7,8 @@ const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
 /**
- * A call of `flush`, which waits for the publishes with the numbers 1 to `last`. `left` is how many of these publishes
- * have not ended yet.
+ * A call of `flush`. Publishes are numbered in the order of their calls. This flush waits for the publishes up to the
+ * number `last`, and `left` of them have not ended yet.
  */
 interface Flush {
   last: number;
@@ -130,8 +130,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // One aborted signal can end 100,000 publishes, with a call of this function for each. Refilling the buffer in
-    // every call would take quadratic time, so it is refilled once, after the last call.
+    // One aborted signal can end 100,000 publishes, with a call of this function for each. If every call converted
+    // waiting events to JSON, the time would be quadratic. So `#startSoon` does it once, after the last call.
     this.#startSoon();
     return progress;
   };

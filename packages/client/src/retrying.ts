@@ -11,8 +11,8 @@ const MAX_BACKOFF_MS = 5000;
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum wait before an attempt, even if `Retry-After` asks for a longer one. No call lasts as long as this. Without a
- * maximum, a wait of more than 24 days would end at once, because Node has no longer timers.
+ * Maximum wait before an attempt, even if `Retry-After` asks for a longer one. Without a maximum, a wait of more than
+ * 24 days would end at once, because Node has no longer timers.
  */
 const MAX_DELAY_MS = 3_600_000;
 

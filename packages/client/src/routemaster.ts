@@ -66,10 +66,10 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Reads no more events while 4,000 are
-   * neither stored nor refused. Resolves with the number of events when all are stored. If an event fails or `events`
-   * throws, reads at most one more event, and waits until the events that were read are stored or refused. Then rejects
-   * with a PublishAllError or, if no event has failed, with the error of `events`.
+   * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Keeps at most 4,000 events in memory
+   * at a time. Resolves with the number of events when all are stored. After a failure, reads at most one more event,
+   * and waits until the events that were read are stored or refused. Then rejects with a PublishAllError or, if only
+   * reading `events` has failed, with the error that `events` threw.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

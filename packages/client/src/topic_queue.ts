@@ -14,8 +14,8 @@ const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request with several events. In UTF-8 they take 3 MiB at most; the bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * Each success multiplies the maximum events of the next request (`#maxEvents`) by this factor, up to
- * EVENTS_PER_REQUEST. `#maxEvents` is lower after a request has been refused because of one event.
+ * After a bad event, requests are smaller (see `#refused`). Each success then multiplies their maximum events by this
+ * factor, up to EVENTS_PER_REQUEST.
  */
 const GROWTH = 1.25;
 
@@ -57,8 +57,8 @@ export class TopicQueue {
   }
 
   /**
-   * Removes an event that its caller has given up, unless it is being sent. Returns whether the bus may have stored the
-   * event, and the last failure.
+   * Removes an event that its caller has given up, unless it is being sent. Returns what the caller should know:
+   * whether the bus may have stored the event, and the last failed attempt (see Progress).
    */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
@@ -101,11 +101,10 @@ export class TopicQueue {
 
   /**
    * Returns the events of a refused request that have failed. Puts the other events back to the front of the queue.
-   * - The error is not about a single event: all events have failed.
-   * - The error says which event is at fault: this event has failed.
-   * - The error does not say which event is at fault: no event has failed yet. Each further request has half as many
-   *   events, until a request with only the event at fault is refused.
-   * Afterwards requests grow slowly (see GROWTH), because more bad events may follow.
+   * - If the error is not about a single event, all events have failed.
+   * - If the error says which event is at fault, this event has failed.
+   * - Otherwise no event has failed yet. The next requests have half as many events each time, until the event at fault
+   *   is alone in a request.
    */
   #refused(events: readonly Pending[], error: unknown, givenUp: ReadonlySet<Pending>): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };

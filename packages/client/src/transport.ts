@@ -13,8 +13,8 @@ export interface Request {
 }
 
 /**
- * Maximum Digest challenges that one attempt answers. The first brings a nonce. A second means that the nonce is too
- * old, or that Redis has lost its data. A third means that the secret is wrong.
+ * Maximum Digest challenges that one attempt answers. The first one brings a nonce. A second one means that the bus no
+ * longer accepts this nonce, and brings another. A third one means that the secret is wrong.
  */
 const MAX_CHALLENGES = 2;
 
@@ -61,9 +61,9 @@ export class Transport {
   }
 
   /**
-   * Returns the URL of a request. Throws ConnectionError if the URL is on another server, which would otherwise get the
-   * credentials. The path of a listing's next page comes from an answer (header Link). A path such as `@example.com/`,
-   * put after the URL of the bus, would make example.com the host.
+   * Returns the URL of a request. Throws ConnectionError if the URL is on another server, which must not get the
+   * credentials. The path of a listing's next page comes from an answer, and a path such as `@example.com/`, put after
+   * the URL of the bus, would make example.com the host.
    */
   #urlOf({ path }: Request): URL {
     const url = URL.canParse(this.#base + path) ? new URL(this.#base + path) : undefined;
@@ -111,8 +111,8 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     const thrown = error instanceof TypeError ? error.cause : undefined;
-    // If a proxy refuses to connect, the cause of the TypeError of `fetch` is a DOMException, whose own cause is the
-    // reason.
+    // If `fetch` uses an HTTP proxy and the proxy refuses to connect, the TypeError is caused by a DOMException, and
+    // the DOMException by the real error.
     const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;

@@ -73,7 +73,10 @@ function write(request: NodeRequest, response: NodeResponse, { status, headers, 
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-/** Number of chunks of a body that are joined to one, because each chunk takes 400 bytes besides its content. */
+/**
+ * Number of chunks of a body that are collected before they are joined into one. Each chunk takes 400 bytes besides its
+ * content, so a body of many tiny chunks would fill the memory.
+ */
 const MAX_CHUNKS = 1000;
 
 class Arrived {

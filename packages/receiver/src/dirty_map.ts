@@ -4,9 +4,8 @@ import type { Handler } from './receiver.ts';
 
 /**
  * Stores dirty URLs: those that have had an event since they were last handled. Each time that a URL is marked as
- * dirty, the mark gets a new number. By this number, `clean` notices that the URL was marked again meanwhile. The time
- * of an event could not serve as the number: two events of a URL can have the same time, because some publishers give
- * times in whole seconds.
+ * dirty, the mark gets a new number. By this number, `clean` notices that the URL was marked again while it was being
+ * handled.
  */
 export interface DirtyStore {
   /** Marks URLs as dirty, even if they are dirty already. `times` has the time of each URL's newest event. */
@@ -94,9 +93,9 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The number of a mark is Redis's time in ms, with microseconds as the fraction. A counter for each URL would start
-// again at 1 after the URL was cleaned. A slow sweep that knows an older mark 1 could then clean the mark of a later
-// event.
+// The number of a mark is Redis's time in ms, with microseconds as the fraction. A counter for each URL would not do:
+// it would begin at 1 again once the URL is clean, and a slow sweep that has read an earlier mark 1 could remove the
+// new one.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000

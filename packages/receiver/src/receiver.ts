@@ -211,8 +211,7 @@ export class Deliveries {
     if (bustCache) await bustCache([...new Set(events.map(({ url }) => url))]);
     for (const [topic, its] of byTopic(events, on)) {
       const handled = await on[topic]?.(its, delivery);
-      // `failed` can be undefined even if `handled` is not: in JavaScript, handlers may return anything, such as the
-      // array of `Promise.all`.
+      // In JavaScript, a handler may return anything, such as the array of `Promise.all`, which has no `failed`.
       const failed: readonly string[] | undefined = handled?.failed;
       if (failed && failed.length > 0) throw new EventsFailed(topic, failed);
     }
@@ -294,8 +293,8 @@ function byTopic(
 }
 
 /**
- * Returns true if `on` has a handler for the topic. A method that `on` inherits from its class is a handler. A method
- * that every object inherits, such as `constructor`, is not.
+ * Returns true if `on` has a handler for the topic, which may be a method of its class. Methods that every object has
+ * do not count: a topic can be called `constructor`.
  */
 function hasHandler(on: Record<string, Handler | undefined>, topic: string): boolean {
   return Boolean(on[topic]) && (Object.hasOwn(on, topic) || !(topic in Object.prototype));
