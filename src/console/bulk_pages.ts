@@ -21,9 +21,9 @@ export interface BulkParts {
 }
 
 /**
- * The owner of all bulk operations on dead letters that root begins, which all holders of the root key share and
- * viewers see. The bulk operations of a client have its token as their owner. No token has a colon, so no client can be
- * the owner of root's operations.
+ * The owner of all bulk operations on dead letters that root begins: all holders of the root key share these
+ * operations, and viewers see them. A client's operations have the client's token as their owner, and no token has a
+ * colon, so no client can be this owner.
  */
 const ROOT_OWNER = ':root';
 
@@ -47,8 +47,8 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // A page refreshes itself with the `id` of the bulk operation that it shows. If another bulk operation has
-          // taken its place, the page says so.
+          // Refreshes of the page send the `id` of the bulk operation that it shows. If somebody has begun a new one
+          // meanwhile, the page shows the new one, and says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&

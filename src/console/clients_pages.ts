@@ -128,8 +128,9 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // Reloading the page with the new secret sends this form again, with the same `secret_at`, which the API then
-        // refuses as outdated. Otherwise a second new secret would end the secret that the client still uses.
+        // If a person reloads the page with the new secret, the browser sends this form again, with the same
+        // `secret_at`: the time of the secret that was replaced. The API refuses the repeated form because of this
+        // time. Otherwise a second new secret would end the one that the client still uses.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';
@@ -165,10 +166,10 @@ function topics(patterns: readonly string[] | undefined) {
 
 const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
 
-/** In a form field of topic patterns, this means no topic at all. No topic has this name. */
+/** What a person types into a field of topics to allow no topic at all. An empty field allows any topic. */
 const NO_TOPIC = '-';
 
-/** Returns the limits in a form as the API takes them. An empty field means any topic, and is left out. */
+/** Returns the limits in a form as the API takes them. An empty field, which allows any topic, is left out. */
 function limitsIn(fields: AnyFields) {
   const patternsIn = (field: string) => {
     const list = wordsIn(fields[field]);

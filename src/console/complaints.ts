@@ -8,8 +8,8 @@ import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
 /**
- * Number of samples (one every ten seconds) that workers may fail to store before the overview says that no worker has
- * spoken.
+ * Workers store figures (a sample) every ten seconds. After this many missing samples, the overview says that no worker
+ * has spoken.
  */
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
@@ -17,10 +17,7 @@ const LONG_SECONDS = 60;
 
 /** The state of the bus, from which the overview page derives its complaints. */
 export interface State {
-  /**
-   * The newest figures of the whole bus or, if a client looks at the page, of the client's subscriber. A client's
-   * number of dead letters includes the dead letters of its joins.
-   */
+  /** The newest figures of the whole bus or, if a client looks at the page, of the client's subscriber. */
   figures: SeenFigures | undefined;
   /** The time since a worker last stored figures (a sample). Undefined if no sample is stored. */
   ageMs: number | undefined;
@@ -28,7 +25,7 @@ export interface State {
   memory: Memory;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
-  /** The number of replicas of the Redis that has the fewest, and the number below which it refuses publishes. */
+  /** The number of replicas of the Redis that has the fewest. A Redis with fewer than `min` refuses publishes. */
   replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;

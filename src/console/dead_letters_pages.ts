@@ -67,8 +67,8 @@ export function deadLettersPages({ api, bulks, joins }: BulkParts & { api: ApiCa
       },
     }),
     ...bulkPages({ api, bulks, joins }),
-    // This page comes after the routes of the forms `selected` and `bulk`, because `:id` matches these paths too. If it
-    // came first, a POST of a form would be refused.
+    // The route of this page must come after the routes of the forms `selected` and `bulk`, because `:id` matches their
+    // paths too. If it came first, it would get the POSTs of these forms, and a page refuses a POST.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {

@@ -32,8 +32,8 @@ export class FormFields {
   }
 
   textArea(name: string, attributes: Html, value?: string): Html {
-    // Browsers drop a line end at the beginning of a text area. One is added here, so that a value that begins with a
-    // line end keeps its own.
+    // Browsers drop a line end directly after `<textarea>`. The template adds one for them to drop, so that a value
+    // that begins with a line end does not lose its own.
     return html`<textarea name="${name}" ${attributes}${this.#mark(name, true)}>
 ${this.#typed(name)[0] ?? value}</textarea>`;
   }
@@ -54,8 +54,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
     const named = this.#refusal?.error.members.field;
     if (!this.#refusal || named === undefined) return undefined;
     const [wrong = ''] = String(named).split('.');
-    // If the error names no form field, it names a part of the JSON in a text area, so the text area is marked as
-    // wrong.
+    // An error in the JSON of a text area names a member of the JSON, which is no field of the form. In this case the
+    // text area is marked as wrong.
     const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
     if (wrong !== name && !isInside) return undefined;
     this.#isMarked = true;
@@ -64,8 +64,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
 }
 
 /**
- * Returns the page to which a refused form belongs, with the error. If the page's body does not show the error, adds it
- * at the top, where no refresh of a part of the page removes it.
+ * Returns the page to which a refused form belongs, with the error. If the form does not show the error itself, adds it
+ * at the top of the page, where refreshes do not remove it.
  */
 export function withRefusal(page: Page, { error }: Refusal): Page {
   const body = html`${page.body}`;

@@ -42,8 +42,8 @@ interface Entry {
   name: string;
   roles: readonly Role[];
   /**
-   * The error code for an unknown topic, subscriber and so on, such as `topic_not_found`. An error page with this code
-   * links to `path`.
+   * The error for an unknown topic, subscriber and so on, such as `topic_not_found`. The page that shows this error has
+   * a link to the list at `path`, so that the person can pick one that exists.
    */
   notFoundCode?: ErrorCode;
 }
@@ -94,7 +94,10 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
   return { status, headers: { ...headers, 'Content-Encoding': 'gzip' }, body: await compressed(text) };
 }
 
-/** The title of the page for a refused form. The API's own title of the error bad_body speaks of a body, not a form. */
+/**
+ * The title of the page for a refused form. The API's title of the error `bad_body` speaks of a request body, which a
+ * person at a form does not know.
+ */
 const BAD_FORM = 'The form cannot be accepted';
 
 /** Returns a page that shows an error, or a redirect to the login page if nobody is logged in. */
@@ -197,8 +200,8 @@ export function tokenField(formToken: string): Html {
 }
 
 /**
- * Returns a hidden field that does not tell one form from another. `typed.js` keeps typed text over a new login, and
- * finds the form again by its action and its other hidden fields.
+ * Returns a hidden field that any form may have. `typed.js`, which puts typed text back into a form after a new login,
+ * tells forms apart by their action and their other hidden fields.
  */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;

@@ -5,16 +5,15 @@ import { isRefresh } from './layout.ts';
 
 /**
  * Time for which browser tabs share the answer to a refresh. It is a little less than the time between two refreshes of
- * a tab, so that no tab gets the same answer twice. After this time, the answer is deleted, because 100 long answers
- * take 50 MB.
+ * a tab, so that no tab gets the same answer twice.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
 
 /**
- * Shares the answers to refreshes among the browser tabs that show the same page to the same caller, so each answer is
- * made only once. A shared answer contains no form token, because each login session has its own: `console.js` fills it
- * in. The session of each request is still checked.
+ * Shares the answers to refreshes among the browser tabs that show the same page to the same caller, so that each
+ * answer is made only once. A shared answer has no form token, because each login session has its own: `console.js`
+ * puts it into the forms.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -50,7 +49,7 @@ export class LiveParts {
     const { caller, path, query, headers } = call;
     const key = JSON.stringify([caller, path, query, headers['accept-encoding']]);
     const known = this.#shared.get(key);
-    // Only the request for which the answer was made pays for it in the rate limit.
+    // Only the request for which the answer was made counts in the caller's rate limit.
     if (known) return known.then((answer) => ({ ...answer, priceInCalls: 0 }));
     const made: Promise<Answer> = handle({ ...call, formToken: '' });
     this.#shared.set(key, made);

@@ -27,8 +27,8 @@ const TO: Input<{ to?: string | undefined }> = {
 };
 
 /**
- * Maximum characters of the user and of the path `to`, which the page of a refused login shows again. Anybody may send
- * this form, and 128 KiB of `<` took 10 ms to show.
+ * Maximum characters of the user and of the path `to`. The page of a refused login shows both again, so without these
+ * limits anybody could keep the bus busy with long texts.
  */
 const MAX_USER = 256;
 const MAX_PATH = 4096;

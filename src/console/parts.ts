@@ -9,8 +9,8 @@ import { FormFields } from './filled_form.ts';
 import { commonField, tokenField } from './layout.ts';
 
 /**
- * The schema of a page's query. It accepts all parameters, because the API checks the ones that the page passes on. A
- * parameter that occurs twice becomes undefined.
+ * The schema of a page's query. It accepts all parameters, because the API checks those that the page passes on. A
+ * parameter that occurs twice counts as absent.
  */
 export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   schema: z.record(z.string(), z.string().optional().catch(undefined)),
@@ -87,8 +87,8 @@ interface FormOptions {
   does: string;
   isDangerous?: boolean;
   /**
-   * The content above the button. Visible fields are made by a function, with the `FormFields` that it gets. If the
-   * form was refused, `form` shows the error only above content that a function makes.
+   * The content above the button. If it has visible fields, it must be a function that makes them with the given
+   * FormFields. A refused form then shows the error, and what the person typed.
    */
   content?: Content | ((fields: FormFields) => Content);
 }
@@ -121,9 +121,9 @@ export function wasField(values: unknown): Html {
 }
 
 /**
- * Throws if the values have changed since the form was shown, so that the form does not overwrite another person's
- * change. Checks nothing if the form has no `wasField`. The error says `somebody has changed` and `what`, and is shown
- * at the form field `field`.
+ * Throws if somebody has changed the values since the form was shown, so that the form does not overwrite this change.
+ * Checks nothing if the form has no `wasField`. `what` tells the person what was changed. The error is shown at the
+ * form field `field`.
  */
 export function checkUnchanged(
   { was }: AnyFields,
@@ -177,7 +177,10 @@ export function boxes(shown: readonly (readonly [name: string, value: Content] |
   return html`<dl class="figures">${shown.map((each) => each && html`<div><dt>${each[0]}</dt><dd>${each[1]}</dd></div>`)}</dl>`;
 }
 
-/** Returns links to the variants of a page. `all` has the values of a query parameter with the texts of their links. */
+/**
+ * Returns links to variants of a page, such as other ranges of time. The keys of `all` are the values of a query
+ * parameter, and its values are the texts of the links.
+ */
 export function choices(
   all: Readonly<Record<string, string>>,
   current: string,

@@ -16,8 +16,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * A plot's caption shows, as the present value, the newest one among this many last values that is not null. The very
- * last value is null until it is sampled.
+ * A plot's caption shows the present value. It takes the newest of this many last values that is not null, because the
+ * very last value is null until it is sampled.
  */
 const LATEST = 3;
 

@@ -65,8 +65,8 @@ function pageAt(pages: readonly Route[], path: string) {
 
 /**
  * Returns `path` if a page has this path, and otherwise the path of the nearest page above it:
- * `/console/topics/widgets` for `/console/topics/widgets/publish`. After a form was refused, the address bar shows the
- * form's own path, which is at most two levels below a page.
+ * `/console/topics/widgets` for `/console/topics/widgets/publish`. A login returns to the path that the address bar
+ * showed. After a refused form this is the form's own path, where there is no page.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

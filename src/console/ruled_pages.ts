@@ -61,7 +61,7 @@ type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about
 
 /**
  * Returns the query that tells the API which client owns a trigger or join, and tells the audit the name and the
- * client. The query matters only in root's forms: from a client, the API refuses it, so ApiCalls leaves it out.
+ * client. Only root's forms need the query. ApiCalls leaves it out for a client, from whom the API would refuse it.
  */
 export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');

@@ -57,8 +57,8 @@ export function subscriptionChange(api: ApiCalls): Route {
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
       const what = 'this subscription meanwhile; this form would replace what the page shows above';
       checkUnchanged(call.body, settingsOf(report), { code: 'bad_subscription', field: 'topics', what });
-      // Only numbers that the person changed are sent. The others may be defaults that the operator has set. Sending a
-      // default would store it for this client, who would keep it even when the operator changes the default.
+      // Only numbers that the person changed are sent. Any other may be a default of the operator. Sending it would
+      // store it for this client, who would keep it even when the operator changes the default.
       const changed = NUMBERS.filter(
         ([field, , member]) => String(call.body[field]) !== String(report[member]),
       );

@@ -4,7 +4,8 @@ import { outcomeOf } from './batch_parts.ts';
 import { ago, count, duration } from './format.ts';
 
 /**
- * Length of the line in units of the SVG. The SVG has no text, because browsers stretch it to the width of the window.
+ * Length of the timeline in units of the SVG. Browsers stretch the SVG to the width of the window. It has no text,
+ * which would be stretched too.
  */
 const LENGTH = 1000;
 /** Minimum length of an attempt's bar in the units of LENGTH. A shorter bar would be invisible. */

@@ -18,10 +18,8 @@ export interface Acquired {
 
 /**
  * The first item of the script's reply, decoded. `atMs` is the time by Redis's clock. `acks` has three numbers for each
- * finished job (see lua/delivering/acquire.lua), and `subscribers` two items for each subscriber: its token and its
- * values.
- *
- * The reply has no names of values, because names would cost 5 µs for each job in Redis, and as much in Node.
+ * finished job (see lua/delivering/acquire.lua), and `subscribers` has two items for each subscriber: its token and its
+ * values. Names of the values would cost 5 µs for each job in Redis, and as much in Node.
  */
 type Head = [
   readyJobs: number,
@@ -44,8 +42,8 @@ type BatchHead = [token: string, created: string, attempts: string, count: numbe
 const decoder = new Decoder();
 
 /**
- * Reads the reply of the script `acquire`: first the head, then for each acquired job the packed job and the pieces of
- * its batch (`Batch.pieces`).
+ * Reads the reply of the script `acquire`. The first item is the Head. For each acquired job, the next items are the
+ * job as Redis stores it, and the pieces of its batch (`Batch.pieces`).
  */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [readyJobs, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
@@ -76,7 +74,7 @@ function readSubscriber(values: SubscriberValues): Subscriber {
   };
 }
 
-/** Reads an acquired job. The next items of `buffers` are the packed job and then the pieces of its batch. */
+/** Reads an acquired job. The next items of `buffers` are the job as Redis stores it, and the pieces of its batch. */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,
   buffers: Iterator<Buffer>,
@@ -94,9 +92,8 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Pieces are views of the chunks that were read from Redis. While the delivery hangs, they keep these chunks, of at
-    // most 64 KiB each, in memory. If the pieces were copied, the chunks could be freed, but the copying took a sixth
-    // of a worker's CPU at 100 events a batch.
+    // Pieces are not copies, but parts of the chunks (up to 64 KiB) that were read from Redis. So a delivery that hangs
+    // keeps whole chunks in memory. But copying took a sixth of a worker's CPU at 100 events a batch.
     pieces: Array.from({ length: pieces }, () => buffers.next().value),
   };
   const subscriber = subscribers.get(token);

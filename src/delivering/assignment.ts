@@ -15,7 +15,10 @@ const LOST_REDIS_RETRY = triedAgainIn(1000);
 
 export interface AssignmentParts {
   queue: Queue;
-  /** Acknowledges a job, together with others. If the script call fails, Redis may have applied it all the same. */
+  /**
+   * Acknowledges a job in a script call that it shares with other finished jobs. Rejects if the call failed, although
+   * Redis may have applied it.
+   */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
@@ -26,8 +29,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a report of the outcome to Redis has failed. The lost reply may have assigned a job to the worker, so
-   * the worker must ask Redis for that job.
+   * True after a report of the outcome to Redis has failed. Perhaps only the reply was lost, and the reply assigned the
+   * worker's next job. So the worker must ask Redis for that job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -48,8 +51,9 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // If a heartbeat found no lease (`#lost`), another worker may have the job. But if the handler has stored the
-    // outcome itself (`settled`), the lease is gone because the job has ended.
+    // If a heartbeat found that the lease is gone (`#lost`), another worker may run the job, so this outcome is not
+    // reported. But if the handler has stored the outcome itself (`settled`), the lease is gone because the job has
+    // ended.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated while Redis is away. Without a report, a batch that was delivered would be delivered
@@ -133,17 +137,16 @@ export class Assignment {
   }
 
   /**
-   * Acknowledges the job together with others. A repeated ack has a script call of its own, so that one bad ack cannot
-   * block other jobs.
+   * Acknowledges the job in a script call that it shares with other finished jobs. A failed ack is repeated in a call
+   * of its own. Otherwise an ack that fails each time would make the acks of other jobs fail too.
    */
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If the first ack was applied, but its reply was lost, the repeated ack finds that the batch is gone. So all
-    // events of the batch count as removed. If the batch still exists, the lease ran out while Redis was away, and
-    // nothing was removed.
+    // If a repeated ack finds that the batch is gone, the first ack has probably deleted it, and only its reply was
+    // lost. So all events of the batch count as removed, although this reply says 0.
     const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
@@ -153,9 +156,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // If the worker does not hold the job, `buried` counts the events in a dead letter that an earlier call made. After
-    // a lost reply (`inDoubt`), this was probably the worker's own call, so the events are counted here. Otherwise
-    // another worker made the call, and counts the events itself.
+    // Each dead letter must be counted once. If the worker does not hold the job, an earlier call made the dead letter
+    // (`buried` events). If a reply was lost before (`inDoubt`), that call was probably this worker's own, so its
+    // events are counted now. Otherwise another worker made the call, and counts them itself.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

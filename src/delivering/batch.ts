@@ -21,7 +21,10 @@ export interface Batch {
   pieces: Buffer[];
 }
 
-/** Number of events that one command reads. By default, the longest 50 events have 3.3 MB, which take Redis 1.5 ms. */
+/**
+ * Number of events that one command reads, so that Redis is not blocked for long. With the default limits, 50 events
+ * have up to 3.3 MB, which take Redis 1.5 ms.
+ */
 const EVENTS_PER_READ = 50;
 
 /**

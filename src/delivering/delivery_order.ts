@@ -9,7 +9,7 @@ export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'
 export interface ThreadData {
   config: Config;
   index: number;
-  /** The shared counts of IdleWorkers: how many workers of each thread are idle in each partition. */
+  /** How many workers of each thread are idle in each partition, in memory that all threads share (see IdleWorkers). */
   idleCounts: Int32Array;
   takenOverAtMs: number | undefined;
 }

@@ -17,9 +17,9 @@ export class HeldJobs {
   }
 
   /**
-   * Runs a job, and then calls `ended`. `isIdle` is false if the worker already runs its next job, which Redis may
-   * assign in its reply to the outcome of this one. `inDoubt` is true if such a reply was lost: Redis may have assigned
-   * a job of which the worker does not know.
+   * Runs a job, and then calls `ended`. `isIdle` is false if the worker already runs its next job, which came with
+   * Redis's reply to the outcome of this one. `inDoubt` is true if such a reply was lost, so that Redis may have
+   * assigned a job of which the worker does not know.
    */
   begin(grant: Grant, ended: (isIdle: boolean, inDoubt: boolean) => void): void {
     const assignment = new Assignment(grant, this.#parts);

@@ -38,9 +38,9 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // `decode` must not get a Buffer. It returns a string that Ruby packed as binary as a subarray of its argument, and
-    // `asJson` makes text of the subarray. A subarray of a Buffer is a Buffer, which JSON.stringify would convert by
-    // its method `toJSON` before it calls `asJson`.
+    // For a string that Ruby packed as binary, `decode` returns a part of its argument, of which `asJson` makes text.
+    // If the argument were a Buffer, so would be the part, and JSON.stringify would turn it into a list of bytes before
+    // it calls `asJson`.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

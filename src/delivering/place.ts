@@ -1,7 +1,7 @@
 /**
  * The place of a batch or dead letter in a listing, which is sorted by `atMs`, then by id. For a dead letter, `atMs` is
- * when it died. For any other batch, it is when the batch ended or, until then, when it was opened (ms with three
- * decimals).
+ * when it died. For any other batch, it is when the batch ended or, if it has not ended, when it was opened (ms with
+ * three decimals).
  */
 export interface Place {
   atMs: number;

@@ -16,8 +16,8 @@ import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 
 /**
- * Interval at which Redis is asked for suspects: batches that may have killed workers. New ones are announced, but an
- * announcement may be lost.
+ * Interval at which Redis is asked for suspects: batches that may have killed workers. Usually a message announces a
+ * new suspect, but messages may be lost.
  */
 const ASK_EVERY_MS = 30_000;
 
@@ -103,8 +103,8 @@ export class Quarantine {
         const died = await oneAtATime.run('quarantine', () => this.#deliver());
         if (!died) continue;
         await this.#condemn(died);
-        // Each new quarantine process may die soon, for example because memory is short. Without this wait, processes
-        // would be started again and again, without a pause.
+        // The next quarantine process may die at once too, for example because memory is short. Without this wait,
+        // processes would be started again and again, without a pause.
         await this.#backoff.wait(signal);
       } catch (error) {
         log.warn(failureOf(error), 'cannot look for suspects; trying again');
@@ -156,8 +156,8 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // Once the batch is found, it is not looked up again. If an earlier `condemn` took it from the worker, and only
-        // the reply was lost, the worker has no batch any more.
+        // The batch is looked up only once. If an earlier `condemn` took it from the dead worker, and only the reply
+        // was lost, another look would find nothing.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {

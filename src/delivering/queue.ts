@@ -18,8 +18,9 @@ import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 export const SLOW_MS = 1000;
 
 /**
- * The kind of the workers for which a script call acquires jobs: ordinary workers, spare workers, or a quarantine (the
- * process for batches that may have killed workers).
+ * The kind of the workers for which a script call acquires jobs: ordinary workers, spare workers (which help while all
+ * ordinary workers of a thread are busy with subscribers that hang), or a quarantine (the process for batches that may
+ * have killed workers).
  */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
@@ -32,24 +33,24 @@ export class Queue {
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #kind: WorkerKind;
   /**
-   * True from the time when the ACL of Redis forbade a command until a sweep is queued. The forbidden command stopped
-   * its script half-way, perhaps after the script removed a job from one list and before it added the job to another.
-   * The sweep finds such jobs.
+   * True after the ACL of Redis has forbidden a command, until a sweep is queued. A forbidden command stops its script
+   * half-way, perhaps when a job is in no list any more. The sweep finds such jobs.
    */
   #wasForbidden = false;
 
   constructor(partition: Partition, name: QueueName, settings: QueueSettings, kind: WorkerKind = 'regular') {
     this.#partition = partition;
     this.name = name;
-    // `settings` may be the whole configuration. Copying all of it into each call's arguments would take 3 µs.
+    // `settings` may be the whole configuration. Only what the scripts need is kept, because copying all settings into
+    // the arguments of each call would take 3 µs.
     const { laneLimit, laneLimitMax, leaseMs, deliveryLog } = settings;
     this.#settings = { laneLimit, laneLimitMax, leaseMs, deliveryLog, slowMs: SLOW_MS };
     this.#kind = kind;
   }
 
   /**
-   * Adds a job that a worker can take at once. Returns false if the queue already has the job, unless a dead worker
-   * holds it: then takes the job from that worker and returns true.
+   * Adds a job that a worker can take at once. Returns false if the queue already has the job. But if a dead worker
+   * holds the job, makes it ready for another worker, and returns true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -63,8 +64,8 @@ export class Queue {
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
    * that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * If the ACL of Redis forbade a command earlier, a call with workers first queues a sweep. If the bus's user in Redis
-   * still lacks a command, the call throws StorageForbidden, and deletes and assigns nothing.
+   * If the ACL of Redis forbade a command earlier, a call with workers first queues a sweep, which finds jobs that a
+   * script lost half-way. If Redis still forbids a command, throws StorageForbidden and changes nothing.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -139,8 +140,8 @@ export class Queue {
   }
 
   /**
-   * Makes the next `acquire` queue a sweep. Call this if the ACL of Redis forbade a command of a script that this
-   * object did not run.
+   * Makes the next `acquire` queue a sweep. Call this if the ACL of Redis stopped a script half-way that this object
+   * did not run: the sweep finds a job that the script lost.
    */
   noteForbidden(): void {
     this.#wasForbidden = true;

@@ -6,13 +6,13 @@ import type { DeathReason } from '../settlement.ts';
 
 /**
  * The name of the jobs that count, retry or purge many dead letters (see Bulks). The arguments of such a job are the
- * owner and the id of the bulk operation, and `count` or `run`.
+ * owner and the id of the bulk operation, and what the job does: `count`, or `run` for the retries or purges.
  */
 export const BULK_JOB = 'bulk';
 
 /**
- * The states of a bulk operation on dead letters, and of its part in each partition. (`bulkState` derives the state of
- * the operation from the states of the parts.) A `counted` operation waits until its owner confirms or cancels it.
+ * The states of a bulk operation on dead letters. Each partition stores the state of its own part, and `bulkState`
+ * derives the state of the whole from them. A `counted` operation waits until its owner confirms or cancels it.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -39,9 +39,9 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * Begins, finds and ends bulk operations: retries or purges of all dead letters that match a filter. An owner, which is
- * a client or all holders of the root key together, has one at a time. An operation has a job in each partition that
- * may have matching dead letters.
+ * Begins, finds and ends bulk operations: retries or purges of all dead letters that match a filter. Each client has at
+ * most one at a time, and all holders of the root key together have one. In each partition that may have matching dead
+ * letters, a job does the work.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -54,8 +54,8 @@ export class Bulks {
    * Begins a bulk operation, which replaces the owner's previous one. At first it only counts the dead letters that
    * match the filter. Returns false if the previous operation is running.
    *
-   * If the operation cannot begin in one partition, cancels it in all, so that it does not run in a part of the bus
-   * only. Then throws the error or, if the previous operation has just begun to run in that partition, returns false.
+   * If the operation cannot begin in one partition, cancels it in all, so that it does not treat only a part of the
+   * dead letters.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
@@ -145,8 +145,8 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 
 /**
  * Returns the state of a bulk operation, from the states of its parts: usually the first of BULK_STATES that a part
- * has. But if a part is cancelled and none is running, the state is `cancelled`. The other parts may have missed the
- * cancellation, because their partitions did not answer.
+ * has. But if a part is cancelled and none is running, the whole is `cancelled`, because partitions that did not answer
+ * may have missed the cancellation.
  */
 function bulkState(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

@@ -26,7 +26,8 @@ export type DeadLetter = z.infer<typeof DEAD_LETTER>;
 
 /**
  * Reads the dead letters with these ids by one pipeline, in the order of the ids. Undefined stands for a dead letter
- * that is missing. With `skip` (see `Partition`), it also stands for one whose keys another program has overwritten.
+ * that does not exist. With `skip` (see `Partition`), a dead letter whose keys another program has overwritten is
+ * undefined too, instead of causing an error.
  */
 export async function readLetters(
   redis: Commands,
@@ -80,8 +81,8 @@ export interface Period {
 
 /**
  * Returns the places (time of death and id) of up to `count` dead letters in the sorted set `index`: the newest first,
- * then descending ids. With `after`, the last place of the previous page, returns only places behind it, and ignores
- * `untilMs`. Works even if the dead letter at `after` has been deleted.
+ * then descending ids. `after` is the last place of the previous page: only places behind it are returned, even if its
+ * dead letter has been deleted. With `after`, `untilMs` is ignored.
  */
 export async function placesIn(
   redis: Commands,
@@ -92,9 +93,9 @@ export async function placesIn(
 ): Promise<Place[]> {
   const from = after ? `(${after.atMs}` : (untilMs ?? '+inf');
   const [tied, older] = await Promise.all([
-    // ZREVRANGEBYSCORE cannot begin at an id. So all letters of the millisecond of `after` are read, and those behind
-    // `after` are picked. One millisecond has few letters: a script call makes at most one dead letter, except
-    // `sweep_batches`, which makes about 300.
+    // Other dead letters may have died in the same millisecond as the one at `after`, and ZREVRANGEBYSCORE cannot begin
+    // at an id. So all dead letters of this millisecond are read (a script call makes about 300 at most), and those
+    // behind `after` are picked.
     after ? redis.zrevrangebyscore(index, after.atMs, after.atMs) : [],
     redis.zrevrangebyscore(index, from, sinceMs ?? '-inf', 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -11,8 +11,8 @@ import type { DeathReason } from '../settlement.ts';
 import { type DeadLetter, type Period, placesIn, readLetters } from './dead_letter.ts';
 
 /**
- * Maximum dead letters that one pipeline reads, so that other requests are served between two pipelines. Without
- * pipelines, sending the commands took a quarter of a web process's time while a client read long lists.
+ * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines, so that a request for
+ * a long list does not hold them up.
  */
 const READ_SLICE = 20;
 
@@ -32,12 +32,12 @@ interface FoundPlace {
 }
 
 /**
- * Lists up to `limit` dead letters, newest first: those behind the place `after`, of `subscribers` or of all. `next` is
- * the `after` of the next page, and absent on the last page.
+ * Lists up to `limit` dead letters, newest first, of `subscribers` or of all. Begins behind the place `after`, which is
+ * the `next` of the previous page. The last page has no `next`.
  *
- * With `filter.reason`, lists only letters that died for this reason. One call looks at no more than MAX_SEARCHED
+ * With `filter.reason`, lists only letters that died for this reason. One call searches no more than MAX_SEARCHED
  * letters (or `limit`, if it is higher), so it may find fewer than `limit` although there are more. `looked` is the
- * number of letters that it has looked at.
+ * number of letters that were searched.
  */
 export async function listDeadLetters(
   partitions: Partitions,

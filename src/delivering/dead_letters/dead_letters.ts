@@ -58,9 +58,9 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script purges a letter only if it belongs to the subscriber that the script gets: the letter's own
-      // subscriber if this is the client or one of its joins (`isOwn`), and otherwise the client, so that the letter
-      // stays. (Without `client`, the script gets no subscriber, and purges any letter.)
+      // The script deletes a letter only if it belongs to the given subscriber; without one (root asks), it deletes any
+      // letter. For a letter of the client or of one of its joins (`isOwn`), the letter's own subscriber is given. For
+      // any other letter the client is given, so that the letter stays.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;
@@ -95,9 +95,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` again and again, with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters that died by
-   * `untilMs`. Ends when none is left, or `process` returns undefined. Returns the sum of the results. `process` must
-   * remove the ids from the subscriber's sorted set. Otherwise it would get the same ids again.
+   * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters that died by `untilMs`, again
+   * and again, until none is left or `process` returns undefined. Returns the sum of the results. `process` must retry
+   * or delete the letters. Otherwise it would get the same ids again.
    */
   async #bySlices(
     token: string,

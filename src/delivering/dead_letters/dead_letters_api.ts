@@ -104,7 +104,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       async handle({ caller, query }) {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         await check(caller, tokens);
-        // One check is enough, because a client and its joins are in the same partition.
+        // Checks whether memory is short. The first token is enough, because a client and its joins are in the same
+        // partition.
         await guard.checkSubscriber(tokens[0] ?? '');
         let retried = 0;
         for (const token of tokens) retried += await deadLetters.retryAll(token);

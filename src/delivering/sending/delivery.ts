@@ -46,10 +46,10 @@ export class Delivery {
   }
 
   /**
-   * Delivers a batch once. Resolves with the outcome: at once if `signal` is aborted, and otherwise no later than
-   * ANSWER_WAIT_MS (delivery_exchange.ts) after the time limit. `notice` is sent as a header. `atMs` is the time in the
-   * signature. Throws RangeError if an event or the signing secret is unreadable, and TypeError if the callback is not
-   * a URL.
+   * Sends a batch to the callback once. Resolves with the outcome: at once if `signal` is aborted, and otherwise no
+   * later than ANSWER_WAIT_MS (delivery_exchange.ts) after the time limit. `notice` is sent as a header. `atMs` is the
+   * time in the signature. Throws RangeError if an event or the signing secret is unreadable, and TypeError if the
+   * callback is not a URL.
    */
   deliver(
     batch: Batch,
@@ -112,9 +112,8 @@ export class Delivery {
 
 /**
  * Removes secrets from `answer`, the beginning of a refusal's body. Viewers see the answer, and error pages may quote
- * the headers of the request. Also removes a secret that the end of the text cuts off. `secrets` includes the
- * subscriber's `uuid`, because some clients have no secret, and the `uuid` may be the token by which such a client logs
- * in.
+ * the headers of the request. Also removes the beginning of a secret at which the text was cut off. The subscriber's
+ * `uuid` is treated as a secret, because it may be the token by which a client without a secret logs in.
  */
 function without(answer: string, secrets: readonly string[]): string {
   let text = answer;

@@ -6,9 +6,9 @@ import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * Maximum bytes of an answer that undici parses at a time. If the headers are too long, undici closes the connection,
- * but goes on to parse all bytes that it has read, and makes an error for each header in them. This took 200 ms with
- * the 64 KiB that Node reads at a time.
+ * Maximum bytes of an answer that undici parses at a time. Even after undici has closed a connection because the
+ * headers are too long, it parses all bytes that it has read, and makes an error for each header in them. This would
+ * take 200 ms with the 64 KiB that Node reads at a time.
  */
 const SLICE_BYTES = 1024;
 
@@ -66,7 +66,8 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
       proxyTunnel: true,
       connectTimeout: connectTimeoutMs,
       requestTls: tls,
-      // The address of the proxy is not checked, because the operator has chosen it. Its certificate always is.
+      // The address of the proxy is not checked, because the operator has chosen it. But its certificate is checked
+      // even if those of callbacks are not (`sslVerify`).
       proxyTls: { ...tls, rejectUnauthorized: true },
       clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: deliveryTimeoutMs }),
       factory: (origin, options) => {
@@ -96,8 +97,8 @@ function reporting(
 }
 
 /**
- * Makes `read()` return at most SLICE_BYTES. undici calls `read()` until it returns null. For a destroyed socket,
- * `read()` returns null at once, so that undici parses nothing more after it has closed the connection.
+ * Makes `read()` return at most SLICE_BYTES, and nothing after undici has closed the connection. Otherwise undici would
+ * go on to parse bytes of an answer that it has refused.
  */
 function readInSlices(socket: Socket): void {
   const read = socket.read.bind(socket);

@@ -41,8 +41,8 @@ type Headers = Record<string, string | string[] | undefined>;
 
 /**
  * One request to a callback, and its answer. A 2xx status decides the outcome at once. With any other status, the
- * outcome also has the beginning of the answer's body. The delivery waits for this beginning at most ANSWER_WAIT_MS.
- * After any status, the body is read on for up to a second, so that the connection can be used again.
+ * delivery waits up to ANSWER_WAIT_MS for the beginning of the answer's body, which belongs to the outcome. After any
+ * status, the body is read on for up to a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly subscriber: string;
@@ -134,8 +134,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange. If its outcome is not decided yet, it is the refusal that has arrived or, without a refusal, the
-   * parameter `outcome`.
+   * Ends the exchange. If its outcome is not decided yet, the outcome is the refusal that has arrived. If none has
+   * arrived, it is the parameter `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
