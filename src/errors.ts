@@ -62,8 +62,8 @@ interface ErrorOptions {
 }
 
 /**
- * An error that is answered to the caller as `application/problem+json` (RFC 9457). It has no stack trace, because
- * making one would cost 6 µs. Its `cause` is the error inside the bus that has led to it, if there is one.
+ * An error that is answered to the caller as `application/problem+json` (RFC 9457). Its `cause` is the error inside the
+ * bus that has led to it, if there is one. It has no stack trace: making one for each refused call would cost 6 µs.
  */
 export class BusError extends Error {
   readonly code: ErrorCode;

@@ -1,9 +1,8 @@
 import { clock } from '../clock.ts';
 
 /**
- * Time for which all workers must be busy, without beginning or ending a job, before it counts as a standstill. Workers
- * with quick deliveries begin and end jobs more often. If the time were longer, other subscribers would wait longer for
- * the spare workers, which deliver during a standstill.
+ * If all workers of a thread are busy, and none has begun or ended a job for this time, the thread is at a standstill,
+ * and its spare workers help. With a longer time, a hanging subscriber would delay the others longer.
  */
 const AFTER_MS = 10;
 

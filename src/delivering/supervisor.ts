@@ -19,8 +19,8 @@ export class Supervisor {
   readonly #stopping = new AbortController();
 
   /**
-   * `file` is the program of the threads. Each thread gets ThreadData as its `workerData`. `takenOverAtMs` is when the
-   * bus took over Redis from a Ruby Routemaster, or undefined if it did not.
+   * `file` is the program of the threads. `takenOverAtMs` is when the bus took over Redis from a Ruby Routemaster, if
+   * it did: the age of older batches counts from then.
    */
   constructor(file: URL, config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.#file = file;
@@ -79,8 +79,8 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.clear(index);
-    // The thread that has just ended may have been woken for a ready job. So for each partition, another thread is
-    // woken to look for such a job.
+    // The ended thread may have been told of a job that it did not take. So for each partition, another thread is woken
+    // to look for jobs.
     for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

@@ -15,7 +15,7 @@ const MAX_TOPICS_LENGTH = 256;
 const BEFORE_ID = '{"id":"'.length;
 const BEFORE_TOPIC = '","topic":"'.length;
 const COMMA = ','.length;
-/** Maximum length of an event up to the end of its topic: id and topic have at most 64 characters each. */
+/** Only this many bytes of an event are searched for its topic: id and topic have at most 64 characters each. */
 const MAX_HEAD_BYTES = 160;
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
 
@@ -28,8 +28,7 @@ interface LastAttempt {
 
 /**
  * Returns the record of an accepted batch for the delivery log. A script adds the times at which the batch was accepted
- * and closed. The size of the batch is computed from the events as they are stored, which is not always JSON (see
- * legacy_event.ts).
+ * and closed.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

@@ -12,26 +12,25 @@ interface ThreadParts extends Omit<WorkersParts, 'queue' | 'mayAsk'> {
 }
 
 interface ThreadSettings extends QueueSettings {
-  /** Number of regular workers, to which spare workers are added. */
   workers: number;
   acquireTimeoutMs: number;
 }
 
 const WORKERS_PER_SPARE = 3;
 /**
- * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, as a sign of life. Asking at
- * each tick would cost more commands in an idle thread.
+ * Idle spare workers ask for jobs once in this many ticks (`tickMs` in workers.ts), to show that they are alive. Asking
+ * at each tick would cost an idle thread more commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * Number of ticks after which idle regular workers ask for jobs, as a sign of life, if the bus has several partitions.
- * A thread then has workers for each partition, and asking at each tick would cost too many commands. More than two
- * ticks would be too many, because a worker can count as dead after three ticks without a sign of life.
+ * On a bus with several partitions, idle regular workers ask for jobs once in this many ticks, to show that they are
+ * alive. A thread has workers for each partition, so asking at each tick would cost many commands. Three ticks would be
+ * too many: a worker that is silent for so long can count as dead.
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
- * Minimum workers of a thread for a partition. Each subscriber may always keep one worker busy. With fewer than four
- * workers, this one would be more than a quarter of all.
+ * Minimum workers of a thread for a partition. A subscriber that hangs may keep one worker busy, and with fewer than
+ * four workers it would block more than a quarter of them.
  */
 const MIN_WORKERS = 4;
 

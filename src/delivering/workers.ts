@@ -12,8 +12,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers: once at the start, and at every change. */
   onIdle?: (idle: number) => void;
   /**
-   * True if idle workers are allowed to ask for a job as soon as one may be ready. If false, they ask only at the
-   * start, at ticks (`tickMs`) and after errors.
+   * False keeps idle workers from asking as soon as a job may be ready: spare workers take jobs only when all regular
+   * workers are busy. At the start, at ticks (`tickMs`) and after errors, all ask nevertheless.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -31,7 +31,10 @@ interface WorkersSettings {
   ticksPerAsk?: number;
 }
 
-/** Returns the interval of ticks: at most a third of the lease, so that a worker can miss two ticks. */
+/**
+ * Returns the interval of ticks, at which workers renew their leases. It is at most a third of a lease, so that a
+ * worker that misses two ticks keeps its lease.
+ */
 export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
   return Math.min(acquireTimeoutMs, leaseMs / 3);
 }

@@ -9,15 +9,15 @@ const MAX_REQUESTS = 1000;
 /** Maximum bytes of bodies that a process holds in memory. Parsing a body takes several times its size in addition. */
 const MAX_HELD_BYTES = 128 * 1024 * 1024;
 /**
- * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). One connection can bring
- * 115 MB a second, and Node would then collect garbage for half of its time. This pace slows down no valid publish,
- * because parsing one is slower: 16 MiB a second.
+ * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). Otherwise one connection
+ * could bring 115 MB a second, and Node would collect garbage for half of its time. No valid publish becomes slower,
+ * because the bus parses only 16 MiB a second.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
 /**
- * Minimum time between two searches for slow bodies. A search gives back the memory that was reserved for slow bodies
- * but is not used yet. It takes up to 50 µs.
+ * Minimum time between two searches for slow bodies. Each search takes up to 50 µs, and gives back memory that slow
+ * bodies have reserved but do not use yet.
  */
 const SEARCH_EVERY_MS = 50;
 
@@ -31,9 +31,8 @@ const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
- * further requests at once. A client's first request may take all that is free. For a further request, as much must
- * stay free for others as the client already has. Example: a client with 40 requests gets another one only if 40 more
- * places stay free.
+ * further requests at once. So that one client does not take all, a client with 40 requests gets another one only if
+ * room for 40 more stays free. The same holds for bytes.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -78,7 +77,7 @@ export class Admission {
   grow(bytes: number, reservation: Reservation): void {
     const holding = this.#holdings.get(reservation.client) as Holding;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
-    // `#hasRoomFor` ends reservations whose bodies stall. It may have ended `reservation` too.
+    // To make room, `#hasRoomFor` ends requests whose bodies stall, and this one may be among them.
     if (!this.#hasRoomFor(fits) || reservation.isFreed) throw overloaded();
     this.#change(holding, 0, bytes);
   }
@@ -143,7 +142,10 @@ export class Admission {
   }
 }
 
-/** Returns what Content-Length announces, at most MAX_PUBLISH_BYTES. If more arrives, `grow` reserves the rest. */
+/**
+ * Returns what Content-Length announces, at most MAX_PUBLISH_BYTES, or 0. `grow` reserves room for what arrives beyond
+ * this.
+ */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);
 }

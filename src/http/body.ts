@@ -10,8 +10,8 @@ type Watch = Pick<Reservation, 'pauseAfter' | 'arrived' | 'whenTakenBack'>;
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
- * Prepares a request with `Expect: 100-continue`, whose sender waits until `readBytes` asks for the body. An answer
- * that is sent earlier ends the connection, because the next bytes could be the body or another request.
+ * Prepares a request with `Expect: 100-continue`, whose sender waits until `readBytes` asks for the body. If the
+ * request is answered before that, the connection ends: its next bytes could be the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;

@@ -31,8 +31,7 @@ export class CallLimits {
   /**
    * A client's reading calls are handled one at a time, and so are its changing calls, so that one client does not slow
    * down the others. Sixteen listings of 1,000 dead letters delayed another client's publish by half a second (p99)
-   * when they ran at the same time, and by up to 28 ms one after the other. Reads and changes have separate queues, so
-   * that reads do not wait for a long change.
+   * when they ran at the same time, and by up to 28 ms one after the other.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1, MAX_PAUSE_MS);
@@ -77,9 +76,8 @@ export class CallLimits {
       if (left === 0) this.#underWay.delete(client);
       else this.#underWay.set(client, left);
     };
-    // Runs when the response or its socket emits `close`, whichever is first. Listening to the response would
-    // not be enough: when a connection closes, Node emits no `close` on a response that waits for an earlier one to be
-    // sent.
+    // Listens to the socket too: if the connection closes while the response waits for earlier ones to be sent, Node
+    // emits no `close` on the response.
     const closed = () => {
       response.off('close', closed);
       socket.off('close', closed);

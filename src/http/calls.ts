@@ -107,7 +107,7 @@ export class Calls {
       const isLong = sumOf(chunks.map(({ length }) => length)) > LONG_BODY;
       const whenFree = () => this.#parts.budget.whenFree(holderOf(call));
       call.text = isLong ? await textInTurns(chunks, whenFree) : textOf(chunks);
-      // No `await` may come between `whenFree` and the parsing: the work budget counts only the time up to the next
+      // The parsing must follow without another `await`: the work budget measures the time from `whenFree` to the next
       // `await`.
       if (isLong && !route.takesText) await whenFree();
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
@@ -124,7 +124,10 @@ export class Calls {
     }
   }
 
-  /** Checks the credentials again before any change. Publishes are exempt, because there are too many. */
+  /**
+   * Checks the credentials again, in Redis, before any change except a publish: publishes are too many for a further
+   * read each.
+   */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return await route.handle(call);
@@ -182,8 +185,7 @@ export function takesBody(route: Route): boolean {
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
   // Before parsing, refuses a body with too many delimiters (brackets, commas and quotes outside of strings), because
-  // they take long to parse. The maximum is higher than the maximum bytes of a trigger's data, because valid data may
-  // be nothing but delimiters.
+  // they take long to parse. Even trigger data that is nothing but delimiters stays below this maximum.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

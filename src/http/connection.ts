@@ -7,20 +7,26 @@ import type { WorkBudget } from './work_budget.ts';
 /** Maximum requests of one connection that are handled at the same time. */
 const MAX_DUE = 4;
 /**
- * If parsing a slice of a chunked body takes longer than this, the chunks count as tiny, and WorkBudget decides when
- * the next slice is parsed. A slice takes up to 1.2 ms with chunks of one byte, and 0.01 ms with large chunks.
+ * If parsing SLICE_BYTES of a chunked body takes longer than this, its chunks are tiny, and WorkBudget lets other work
+ * go before the next bytes. With chunks of one byte, it takes up to 1.2 ms, with large ones 0.01 ms.
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * If this many chunks of a body arrive in the same read as its headers, all connections are read in slices from then
- * on, because such tiny chunks take long to parse: 2000 of them 3 ms. Node reads at most 64 KiB at a time, so only
- * chunks of less than 30 bytes can reach this number.
+ * A body with this many chunks in one read of the socket looks like an attack: a read has at most 64 KiB, so each chunk
+ * has less than 30 bytes, and parsing them takes 3 ms. From then on, the parser gets only SLICE_BYTES at a time, of any
+ * connection.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
-/** Maximum bytes that the HTTP parser gets at a time. With more, it could find a great many requests at once. */
+/**
+ * Maximum bytes that the HTTP parser gets at a time. In the 64 KiB of a whole read, it could find 3,600 requests at
+ * once, and other connections would wait for them.
+ */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
-/** The name under which WorkBudget queues the parsing of tiny chunks. All connections share it. */
+/**
+ * The name under which WorkBudget queues the parsing of tiny chunks. All connections share it, so that their number
+ * brings no advantage.
+ */
 const TINY_CHUNKS = ':tiny_chunks';
 
 type Feed = (bytes: Buffer) => void;
@@ -37,7 +43,7 @@ interface Held {
 /**
  * Handles at most four requests of one connection at a time. Otherwise a few kilobytes of pipelined requests would keep
  * all other connections waiting. When a fifth request arrives, the connection reads no more bytes until two of the four
- * are answered. A connection that is read in slices (see ReadingMode) also stops parsing the bytes that have arrived.
+ * are answered.
  */
 export class Connection {
   readonly #socket: ServedSocket;
@@ -54,13 +60,13 @@ export class Connection {
   #isDetached = false;
   #isSliced = false;
   /**
-   * Number of body chunks found in the bytes that arrived together with the headers, and are parsed whole. Undefined
-   * while bytes are parsed in slices.
+   * Number of body chunks in the bytes that came together with the headers: very many look like an attack (see
+   * `#watchChunks`). Undefined except while these bytes are parsed.
    */
   #unslicedChunks: number | undefined;
   /**
-   * True if the body that is being parsed has tiny chunks. The slices of such a body wait until WorkBudget lets them be
-   * parsed.
+   * True if the body that is being parsed has tiny chunks. They take long to parse, so WorkBudget lets other work go
+   * first.
    */
   #hasTinyChunks = false;
   #isWaitingForTurn = false;
@@ -80,8 +86,8 @@ export class Connection {
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait.
    *
-   * `push('')` starts the next read. Otherwise the rest of a half-arrived body would never be read if the connection is
-   * paused at this moment: Node's parser stops reading a socket that gets another `data` listener.
+   * `push('')` starts the next read, because Node's parser stops reading a socket that gets another `data` listener.
+   * Without it, the rest of a half-arrived body might never be read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -126,9 +132,8 @@ export class Connection {
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // If the caller was slow to read earlier answers, Node has paused the socket, and would resume it when they are
-    // read. Nobody would listen to the socket then, and its bytes would be lost. To prevent this, the socket is marked
-    // as not paused.
+    // If the caller was slow to read earlier answers, Node has paused the socket, and would resume it once they are
+    // read. The bytes that come before anybody else listens to the socket would be lost. So it is marked as not paused.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -138,11 +143,11 @@ export class Connection {
   }
 
   /**
-   * Watches a chunked body for tiny chunks, which take long to parse. From now on, the connection is read in slices,
-   * and a slice that takes long to parse reveals tiny chunks.
+   * Watches a chunked body for tiny chunks, which take long to parse. From now on, the parser gets SLICE_BYTES at a
+   * time: if it takes long for them, the chunks are tiny.
    *
-   * Bytes that arrived together with the headers are parsed whole, so the chunks in them are counted. If there are
-   * MAX_UNSLICED_CHUNKS, all other connections are read in slices too, because they may bring tiny chunks as well.
+   * The bytes that came together with the headers are parsed whole, so the chunks in them are counted.
+   * MAX_UNSLICED_CHUNKS look like an attack, which may use more connections: then all of them are read in slices.
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {
@@ -186,8 +191,8 @@ export class Connection {
   }
 
   /**
-   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Does not touch a detached socket:
-   * another Connection may take it over, and would not resume it if it were paused.
+   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. A detached socket is left alone:
+   * if it were paused, the Connection that takes it over would not resume it.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;

@@ -1,6 +1,9 @@
 import { clock } from '../clock.ts';
 
-/** Time for which new connections are read in slices after a connection sent something that takes long to parse. */
+/**
+ * After a connection has sent what takes long to parse, connections that are opened in this time are parsed a few KB at
+ * a time, as are all open ones (see ReadingMode).
+ */
 const SLICED_MS = 60_000;
 
 interface Sliceable {
@@ -13,9 +16,9 @@ interface Sliceable {
  * Whole: Node's HTTP parser reads the socket by itself, which saves 11 to 15 % of the CPU of a publish. But one read
  * can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
  *
- * In slices: Connection gives the parser a few KB at a time. When one connection sends more than four requests at once,
- * or a body in tiny chunks, all open connections are read in slices from then on, and so are those that are opened in
- * the next minute. So the wait of 54 ms comes at most once a minute.
+ * In slices: Connection gives the parser a few KB at a time. More than four requests at once, or a body in tiny chunks,
+ * look like an attack, which may use several connections. From then on, all open connections are read in slices, and so
+ * are those that are opened in the next minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
@@ -30,9 +33,7 @@ export class ReadingMode {
     this.#whole.delete(connection);
   }
 
-  /**
-   * Makes all connections be read in slices, from now on, because one of them sent something that takes long to parse.
-   */
+  /** From now on, reads all connections in slices, because one of them sent what takes long to parse. */
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;
     for (const connection of this.#whole) connection.readInSlices();

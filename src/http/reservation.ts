@@ -13,8 +13,8 @@ const STALLED_MS = 1000;
  */
 const SLOW_BODY_MS = 250;
 /**
- * Bodies count against PACE (admission.ts) in portions of this size. A body that is shorter than one portion does not
- * count.
+ * The rate limit PACE (admission.ts) counts the bytes of a body each time that so many have arrived. So it never slows
+ * down a shorter body.
  */
 const PACED_BYTES = 64 * 1024;
 /** Minimum pause after each PACED_BYTES. Without this pause, one turn of the event loop reads up to 2 MiB, in 10 ms. */

@@ -51,7 +51,10 @@ export const SWEEP_MS = 50;
 export class HttpServer {
   readonly #server: Server;
   readonly #open = new Set<HttpSocket>();
-  /** For each idle connection, the number of bytes that had arrived when `#closeIdle` was last called. */
+  /**
+   * For each idle connection, the number of bytes that had arrived when `#closeIdle` was last called. If no more have
+   * come by the next call, the connection is closed.
+   */
   readonly #quiet = new WeakMap<HttpSocket, number>();
   /**
    * Connections whose CONNECT or Upgrade request waits until the responses to earlier requests are sent. Node no longer
@@ -149,9 +152,9 @@ export class HttpServer {
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
-    // Node's `close` calls this function. Node's own version would cut off responses that are written but not sent yet.
-    // It would also leave open the connections that have had no request so far, such as those that routers open in
-    // advance. `#closeIdle` does the work instead.
+    // Node's `close` calls this function, and Node's own version would cut off responses that are written but not sent
+    // yet. `#closeIdle` replaces it, and also closes connections without a request so far, such as those that routers
+    // open in advance.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#closeIdle();

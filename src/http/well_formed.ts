@@ -66,8 +66,8 @@ function isOtherOrigin(headers: IncomingHttpHeaders): boolean {
 
 function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
   const from = parseUrl(origin);
-  // Browsers leave the default port out of `Origin`, but a router may add it to `Host`. `parseUrl` removes the default
-  // port.
+  // A router may add the default port to `Host`, but browsers leave it out of `Origin`. `parseUrl` removes it, so that
+  // equal hosts compare as equal.
   return Boolean(from?.host) && from?.host === parseUrl(`${from?.protocol}//${host}`)?.host;
 }
 

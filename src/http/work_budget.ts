@@ -5,16 +5,20 @@ const BUDGET_MS = 2;
 
 /**
  * Spreads long work, such as parsing long bodies, over several turns of the event loop. Otherwise Node would handle the
- * data of all connections in one turn, and the last request would wait for all others. Each step of the work has an
- * owner, for whom it is done, such as a client. The owners take turns, so that one with many steps does not hold up the
+ * data of all connections in one turn, and the last request would wait for all others. The work is done in steps. The
+ * clients for whom it is done (the owners of the steps) take turns, so that one with much work does not hold up the
  * others.
  */
 export class WorkBudget {
-  /** The steps that wait to start, by owner. The owner whose turn is next comes first. */
+  /**
+   * The steps of work that wait to start, by owner: mostly the client for whom they are done. The owner whose turn is
+   * next comes first.
+   */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   /**
-   * When the budget of this turn of the event loop is spent. Undefined if no step has asked for a start in this turn.
+   * When the time for long work in this turn of the event loop is over. Undefined if no work has been asked for in this
+   * turn.
    */
   #endsAtMs: number | undefined;
   #isStarting = false;
@@ -25,8 +29,8 @@ export class WorkBudget {
 
   /**
    * Resolves when a step of long work may start. Await this directly before each step, because the time of the step is
-   * measured from here to the next `await`. The steps of one owner, such as a client's token, start in order, and the
-   * owners take turns.
+   * measured from here to the next `await`. The steps of one owner, such as a client, start in order, and the owners
+   * take turns.
    */
   whenFree(owner = ''): Promise<void> {
     return new Promise((resolve) => {
@@ -42,8 +46,8 @@ export class WorkBudget {
     this.#isStarting = true;
     this.#endsAtMs ??= this.#beginBudget();
     for (;;) {
-      // This `await` lets the step run whose promise `#next()?.()` has just resolved. Without it, all steps would be
-      // started before the time of the first one is known.
+      // The step that `#next()?.()` has let go runs during this `await`. Without the `await`, all steps would be let go
+      // before the first has shown how long it takes.
       await undefined;
       if (this.#waiting.size === 0 || clock.monotonicMs() >= this.#endsAtMs) break;
       this.#next()?.();
@@ -59,7 +63,10 @@ export class WorkBudget {
     return clock.monotonicMs() + this.#budgetMs;
   }
 
-  /** Removes and returns the first waiting step of the first owner, and puts this owner behind all others. */
+  /**
+   * Returns the function that starts the next step of work, and puts its owner, such as a client, behind all other
+   * owners.
+   */
   #next(): (() => void) | undefined {
     for (const [owner, queue] of this.#waiting) {
       const work = queue.shift();

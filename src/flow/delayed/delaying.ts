@@ -80,8 +80,8 @@ export class Delaying {
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
       const { topic } = publication;
-      // If no event was published at once (all were delayed or refused), nothing is noted. `subscribers` is 0 in this
-      // case, even if the topic has subscribers.
+      // If all events were delayed or refused, no event was published yet that could be counted. In this case,
+      // `subscribers` is 0 even if the topic has subscribers.
       if (events === 0) continue;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
       onlooker.note({ ...publication, events: atOnce });

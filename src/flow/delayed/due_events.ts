@@ -50,9 +50,8 @@ export class DueEvents {
   }
 
   /**
-   * Throws StorageFull if Redis stores more than the bus permits (the high mark). StorageGuard would not be enough: it
-   * throws only when a shortage has lasted for LASTING_SHORTAGE_MS, and by then due events with many subscribers could
-   * have filled Redis.
+   * Throws StorageFull if Redis stores more than the bus permits (the high mark). StorageGuard would do so only after a
+   * second of shortage, in which due events with many subscribers could fill Redis.
    */
   async #checkMemory(): Promise<void> {
     const { partition, limits } = this.#parts;

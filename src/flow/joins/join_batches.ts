@@ -74,7 +74,7 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join. Each script call takes the events that it has counted out of the batch,
+   * Counts the events of a batch for its join. Each script call removes from the batch the events that it has counted,
    * and the call that empties the batch ends its job. The batch waits while Redis is short of memory, or an outbox is
    * full. Throws RangeError if an event cannot be decoded, and StorageUnavailable.
    */
@@ -112,7 +112,10 @@ export class JoinBatches {
     return DONE;
   }
 
-  /** Returns true if the batch is from an earlier join of the same name. The events of such a batch are not counted. */
+  /**
+   * Returns true if the batch is left over from a removed join of the same name: its events must not count for the new
+   * join.
+   */
   async #isOfEarlier({ token, bid }: Batch, { countsAfter }: Join): Promise<boolean> {
     if (countsAfter === 0) return false;
     const partition = this.#parts.partitions.ofSubscriber(token);
@@ -153,9 +156,8 @@ export class JoinBatches {
   }
 
   /**
-   * A join may publish to a topic (`then`) that lives in another partition. In this case, makes the client of the join
-   * the publisher of the topic there, because the script `join_events` can do so only in the partition of the join.
-   * Returns the reason for a refusal, or undefined.
+   * If the join publishes to a topic in another partition, makes the client of the join the publisher of this topic.
+   * (In the join's own partition, the script `join_events` does this.) Returns the reason for a refusal, or undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

@@ -19,8 +19,8 @@ import {
 /** Maximum joins whose expired join keys are closed in one call. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys that are read in one call. It is more than MAX_JOINS, so that one client with
- * many such joins does not hide the joins of other clients.
+ * Maximum joins with expired join keys that are read in one call, of which up to MAX_JOINS are chosen. If only
+ * MAX_JOINS were read, they could all be those of one client, and the others would wait.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
@@ -104,9 +104,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // An event about an expired key may have to pass through an outbox in another partition, which the script cannot see.
-  // If that outbox is full, no key may be closed. With a limit of 0 bytes, the script acts as if its own outbox were
-  // full: it closes no key, and the join is tried again after a second.
+  // If the topic for expired keys is in another partition, its events may have to wait in an outbox there, which the
+  // script cannot see. When that outbox is full, a limit of 0 bytes keeps the script from closing keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

@@ -12,7 +12,7 @@ interface Joined {
  * undefined if there is no such loop.
  *
  * The search goes backward: from a source topic to the joins that publish to it, then to the source topics of these
- * joins, and so on. It may miss a loop of joins that different clients make at the same moment.
+ * joins, and so on. A loop is missed if different clients make its joins at the same moment.
  */
 export async function sourceInLoop(
   partitions: Partitions,

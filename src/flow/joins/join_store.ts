@@ -27,13 +27,13 @@ export interface Join {
   token: string;
   rules: JoinRules;
   /**
-   * When the rules were stored, in µs by the clock of Redis. A script that gets the version of replaced rules refuses
-   * to count.
+   * When the rules were stored, in µs by the clock of Redis. Scripts compare it, and refuse to count by rules that have
+   * been replaced.
    */
   version: string;
   /**
-   * Batches of an earlier join of the same name are not counted: their scores in the queue are at most this number. 0
-   * if no earlier join left batches.
+   * Batches with a score of at most this number in the join's queue are left over from a removed join of the same name,
+   * and are not counted. 0 if there are none.
    */
   countsAfter: number;
 }
@@ -110,8 +110,8 @@ export async function claimTopics(
 
 /**
  * True if events to one of these topics would have to pass through a full outbox in another partition than the join's.
- * The outbox in the join's own partition is checked by the scripts. If a partition does not answer, its outboxes count
- * as not full, because events for this partition wait in the outbox of the join's partition.
+ * (The scripts check the outbox in the join's own partition.) A partition that does not answer counts as having room,
+ * because the join's own outbox keeps the events for it.
  */
 export async function areFullElsewhere(
   { token }: Join,

@@ -31,9 +31,8 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. If another call
-   * changed something during this call, the client may have become the publisher of topics in other partitions in spite
-   * of the refusal.
+   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. But if another call
+   * caused the refusal at the last moment, the client may already be the publisher of topics in other partitions.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);
@@ -70,10 +69,10 @@ export class Joins {
    * Prepares other partitions for a new or changed join. Returns the reason for a refusal, such as a loop of joins, or
    * undefined.
    *
-   * - First checks whether the join would be refused. This changes nothing.
-   * - Then notes at the source topics in other partitions that their events must also go to the partition of the join.
-   * - Then makes the client the publisher of the topics to which the join publishes. This comes last, because a later
-   *   refusal would not undo it.
+   * - First checks whether the join would be refused, without changing anything.
+   * - Then makes source topics in other partitions send their events to the partition of the join too.
+   * - Last makes the client the publisher of the topics to which the join publishes, because nothing would undo this
+   *   after a refusal.
    */
   async #prepare(
     partition: Partition,

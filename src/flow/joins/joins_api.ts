@@ -51,8 +51,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
     return { token: joinToken(name, token), priceInCalls };
   };
   /**
-   * Removes the stored join if the client was removed, or lost a scope that the join needs, while the request was
-   * handled. Such a change ends only the joins that are stored when it happens, and may have missed this join.
+   * Removes the stored join if its client was removed, or lost a scope that the join needs, during this request. The
+   * call that did so ended only the joins that it found, perhaps just before this one was stored.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

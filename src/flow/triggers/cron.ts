@@ -6,8 +6,8 @@ import { DAY_MS, type Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years. With fewer, 29 February would be refused, because there is none
- * between 2096 and 2104. With more, a search would take too long: eight years without a match take up to 14 ms.
+ * An expression must match within this many years. They must be eight, because 29 February can be so far away (2096 to
+ * 2104). To search more years would take too long: eight take up to 14 ms.
  */
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */
@@ -28,8 +28,7 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *
  * The library croner handles time zones, but is too slow and not always right: `* * 2 * 3 SUNL` in Berlin takes 80 s,
  * and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So this class asks croner
- * for local times, without a zone, and converts them. If the clocks change before the time that croner found, this
- * class asks croner again for the time after the change (unless the expression is fixed-time).
+ * for local times, without a zone, and converts them.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -37,8 +36,8 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object of the last call, for times up to eight years before or after `year`. It is kept because the next
-   * call is usually about the same year. croner gets and returns local times as if they were UTC.
+   * The croner object of the last call, kept because the next call probably needs the same. It finds times up to eight
+   * years before or after `year`. Its times are local, but written as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -99,17 +98,16 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // When the clocks go back, they may show the local time `next` twice, and `atMs` is the first of the two moments.
-      // If this moment is not after `afterMs`, the search goes on, because a fixed-time expression does not fire at the
-      // second moment.
+      // When the clocks go back, a local time comes twice, and `atMs` is the first of the two moments. If `atMs` has
+      // passed, the search goes on: a fixed-time expression does not fire the second time.
       if (atMs > afterMs) return atMs;
       local = next;
     }
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // Just after the clocks went back, an earlier moment can have a later local time than `beforeMs`. To find such
-    // moments too, the search begins a day after `beforeMs`, and goes backward in local time.
+    // When the clocks go back from 3:00 to 2:00, the moment 2:50 before the change is earlier than 2:10 after it. To
+    // find such moments, the search goes backward in local time from a day after `beforeMs`.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -141,10 +139,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks whether croner's result may be wrong because the clocks change. croner searched from `fromMs`, forward or
-   * backward, and found `atMs`, as if the zone always had the offset `offsetMs`. Returns undefined if `atMs` is right.
-   * Otherwise returns a time between `fromMs` and `atMs` at which the zone has another offset. The caller then lets
-   * croner search again, from the change of the clocks on.
+   * Checks whether croner's result is wrong because the clocks change: croner searched from `fromMs`, forward or
+   * backward, and found `atMs`, as if the zone always had the offset `offsetMs`. Returns undefined if `atMs` is right,
+   * and otherwise a time between `fromMs` and `atMs` at which the zone has another offset.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
@@ -154,8 +151,8 @@ export class CronTimes implements Times {
       // Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
       // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
       fromMs + dayMs,
-      // If the clocks go back within a day of `atMs`, they may show the local time that croner found at two moments. Of
-      // these two, the one nearer to `fromMs` is wanted, but `atMs` may be the other one.
+      // If the clocks go back within a day of `atMs`, the local time that croner found may come twice. The moment
+      // nearer to `fromMs` is the right one, and `atMs` may be the other.
       atMs - dayMs,
       // `atMs` was computed with `offsetMs`. If the zone has another offset at `atMs`, the clocks do not show the local
       // time that croner found.

@@ -1,6 +1,9 @@
 import { DAY_MS, type Zone } from './zone.ts';
 
-/** The local times of an expression: each combination of these numbers, on the days for which `isDay` returns true. */
+/**
+ * The local times of a cron expression: each combination of these hours, minutes and seconds, on the days for which
+ * `isDay` returns true.
+ */
 export interface DayTimes {
   hours: readonly number[];
   minutes: readonly number[];
@@ -24,8 +27,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns when the offset of the zone, which is `offsetMs` at `fromMs`, changes for the first time. Returns `upToMs` +
- * 1 if the offset does not change up to `upToMs`.
+ * Returns the first time after `fromMs` at which the offset of the zone is no longer `offsetMs`, or `upToMs` + 1 if the
+ * offset stays the same up to `upToMs`.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

@@ -19,9 +19,9 @@ interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the definition of a trigger as Redis stores it: six lines, which lua/flow/triggers/triggers.lua splits.
- * `revision` is an id that no other definition has. When the trigger fires, the script puts the JSON of the event
- * together from the event id, `head`, the time and `tail`.
+ * Returns the definition of a trigger as Redis stores it: six lines. The last two, `head` and `tail`, are the JSON of
+ * its event without id and time, which a script adds when the trigger fires. `revision` is an id that no other
+ * definition has.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

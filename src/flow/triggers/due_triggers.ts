@@ -52,9 +52,9 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * Checks and charges the publish rates of clients, which the control partition stores. Undefined if `partition` is
-   * the control partition, where the script charges the clients itself. In other partitions, a client is charged only
-   * after its events are published, so it can exceed its rate for a moment.
+   * The publish rates of clients, which the control partition stores. Undefined if `partition` is the control
+   * partition: there, the script charges the clients. In another one, a client is charged only after its events are
+   * published.
    */
   ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -72,7 +72,7 @@ export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
   /**
-   * The definitions (by revision) whose times cannot be computed, and about which the log has had a line in the last
+   * The revisions of definitions whose times cannot be computed, and about which the log has had a line in the last
    * hour.
    */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });

@@ -7,8 +7,9 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * A trigger moves only if it is stored in its new partition within this time after it was read in the old one. Slow
- * partitions get more time: `bringToTopic` measures how long its first two calls take, and adds twice that time.
+ * A trigger that moves must arrive in its new partition within this time after it was read in the old one: the client
+ * may have deleted a trigger that arrives later. Slow partitions get more time: `bringToTopic` measures how long its
+ * first two calls take, and adds twice that time.
  */
 const MAX_AGE_MS = 1000;
 
@@ -28,8 +29,8 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOf(before);
   const home = partitions.ofTopic(topic);
-  // The script `receive_trigger` accepts the trigger only shortly after `seenMs`. If it accepted a late call, it could
-  // bring back a trigger that another call has moved and the client has then deleted.
+  // The script `receive_trigger` refuses a trigger that arrives too long after `seenMs`: meanwhile another call may
+  // have moved the trigger, and the client may have deleted it.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await from.command((redis, keys) =>

@@ -11,9 +11,9 @@ export const PROMPT_MS = 10_000;
  */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. It must be at least 11, because a trigger that fires
- * every second has 11 due times within PROMPT_MS. With fewer, the rest would be older than PROMPT_MS at the next call,
- * and `catch_up: none` would skip them.
+ * Maximum due times for which one script call fires a trigger. The due times within PROMPT_MS, up to 11, must fit into
+ * one call. Otherwise those left over could be older than PROMPT_MS at the next call, and `catch_up: none` would skip
+ * them.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 

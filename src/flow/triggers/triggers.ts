@@ -66,10 +66,10 @@ export class Triggers {
   }
 
   /**
-   * Creates or replaces a trigger, which then publishes to `topic`. Calls `decide` with the stored trigger, if there is
-   * one, and with the time of Redis. `decide` returns what to store. If another request changes the trigger meanwhile,
-   * `decide` is called again. `isFixed` is true if the setting ROUTEMASTER_CLIENTS names the client: Redis does not
-   * store such clients.
+   * Creates or replaces a trigger, which then publishes to `topic`. `decide` gets the stored trigger, if there is one,
+   * and the time of Redis, and returns what to store. It is called again if another request changes the trigger
+   * meanwhile. `isFixed` is true if the setting ROUTEMASTER_CLIENTS names the client: such a client is not in Redis, so
+   * the script must not look for it there.
    */
   async put(
     trigger: TriggerName,
@@ -135,8 +135,7 @@ export class Triggers {
 
   /**
    * Removes a trigger from all partitions but one. A trigger is in two partitions if two calls at the same time gave it
-   * topics in different ones. After each removal, searches again, because another process may have moved the trigger
-   * meanwhile. Returns false if no partition has the trigger any more.
+   * topics in different ones. Returns false if no partition has the trigger any more, because another call removed it.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;

@@ -31,7 +31,7 @@ export class Zone {
 
   /**
    * Returns when the clocks first show a local time (given in ms, as if it were UTC), or when they go forward if they
-   * skip this local time. The offset of the zone must not change twice within two days.
+   * skip this local time. The result may be wrong if the clocks change twice within two days.
    */
   firstAt(localMs: number): number {
     const [dayBeforeMs, dayAfterMs] = [localMs - DAY_MS, localMs + DAY_MS];
