@@ -26,8 +26,8 @@ function client_quota.is_empty(quota, client)
     local full_at, at = (redis.call('GET', quota.key_of(client)) or ''):match('^(%d+) ?(%d*)$')
     local set_back_us = math.max(0, (tonumber(at) or 0) - quota.now_us)
     full_at_us = math.max(quota.now_us, (tonumber(full_at) or 0) - set_back_us)
-    -- If the window was longer when the time was stored, the time may be more than one window away. The time is
-    -- shortened to one window, because an empty bucket is full after one window.
+    -- The operator may have shortened the window since these times were stored. The bucket then need not wait out the
+    -- longer window: it is full after one new window at the latest.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end

@@ -8,11 +8,11 @@ nonces of this bus. The field of a replaced key is its hour, with the time of th
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- The `run_id` of this Redis, or nil if it has not been read yet. Reading it takes 6 µs. A restart of Redis changes the
--- `run_id` and also deletes this variable, so the variable is never out of date.
+-- The `run_id` of this Redis, or nil if it has not been read yet. The variable saves later script calls 6 µs each. It
+-- is never out of date, because a restart of Redis, which changes the `run_id`, also deletes it.
 local run
 
--- Replaces all keys. The nonces that they signed are no longer accepted.
+-- Replaces all keys that sign nonces. The bus no longer accepts the nonces that the old keys signed.
 function digest_keys.replace(call)
   local keys = call.keys
   local fields = redis.call('HGETALL', keys.digest_keys())
@@ -25,8 +25,9 @@ function digest_keys.replace(call)
   end
 end
 
--- Replaces all keys if the `run_id` shows that Redis was restarted or replaced, because such a Redis may have forgotten
--- which nonces were used. If no earlier `run_id` is stored, for example after an upgrade, the keys stay.
+-- Replaces all keys that sign nonces if the `run_id` shows that Redis was restarted or replaced, because such a Redis
+-- may have forgotten which nonces were used. If no earlier `run_id` is stored, for example after an upgrade, the keys
+-- stay.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   run = run or redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

@@ -26,9 +26,9 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, 8 KiB at most. Redis
 -- reserves extra memory for a growing string, so the set takes up to 20 KB.
 local MAX_COUNT = 65535
--- Number of bits by which one use of a nonce can make the nonce's bit set grow. Example: a set of 512 bits has the
--- counts 0 to 511. A count from 512 to 1023 makes the set grow to 1024 bits. A count above 1023 is refused until the
--- set has grown.
+-- A nonce's bit set grows by this number of bits when a count needs it. So a nonce that is used only a few times takes
+-- little memory. Example: a set of 512 bits has the counts 0 to 511. A count from 512 to 1023 makes the set grow to
+-- 1024 bits. A count above 1023 is refused until the set has grown.
 local STEP = 512
 
 -- Returns the time (ms) at which a nonce of the client was last refused because the client's quota was empty, and the

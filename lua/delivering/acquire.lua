@@ -81,8 +81,8 @@ end
 -- Returns the field `acks` of the reply. It has three numbers for each finished job:
 --   - 1 if the worker still held the job, otherwise 0 (false in `removed`)
 --   - the number of events in the batch, or 0 if the worker did not hold the job
---   - 1 if the worker did not hold the job and the batch no longer exists, otherwise 0. An earlier call, whose reply
---     was lost, may have deleted the batch
+--   - 1 if the worker did not hold the job and its batch no longer exists, otherwise 0. If the worker is repeating a
+--     call whose reply was lost, a 1 tells it that the first call deleted the batch
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do

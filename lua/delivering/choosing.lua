@@ -22,7 +22,7 @@ choosing.START = batches.HEADER + 10
 --                     a time
 --   position          the position in `popped` of the job that was tried last
 --   waiting_by_share  for each share (the workers that all slow subscribers, for example, may use together): how many
---                     jobs waited because it was full when the call began, minus those that the call has taken since
+--                     jobs are in the list of jobs that found no free worker in the share
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if it is certain that the batch of the tried job has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
@@ -58,9 +58,9 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. Jobs that waited because their share was full come first, if
--- the share has room now. A share is the part of the workers that one kind of subscribers (all slow ones, for example)
--- may use together. Instant jobs, which any worker may take, come next.
+-- Returns the next job to try, or nothing if none is left. All slow subscribers, for example, may together use only a
+-- part of the workers, called a share. Jobs that waited because all workers of their share were in use come first, if
+-- the share has a free worker now. Instant jobs, which any worker may take, come next.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -78,9 +78,8 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- If a batch may have killed workers (a suspect, see jobs.lua), makes its job wait for a quarantine process and returns
--- true. Returns false for any other batch, and if a quarantine itself is choosing. The history of the batch decides,
--- not its number of attempts: a dead letter that is retried starts at 0 attempts, but keeps its history.
+-- If a batch may have killed workers, makes its job wait for a quarantine, which is a process that delivers only such
+-- batches, and returns true. Returns false for any other batch, and if a quarantine itself is choosing.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end

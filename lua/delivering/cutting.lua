@@ -44,10 +44,9 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the items of a batch's list, about EVENTS_PER_READ at a time. Stops at the end of the list, or when one
--- delivery cannot carry all items that were read. `start` has the first items, which were read before. Returns the
--- items, and true if they are known to exceed `limits`. The bytes of the last read are not counted here. So if the
--- second value is false, the caller must compare all bytes with the limit.
+-- Reads the items of a batch's list, about EVENTS_PER_READ at a time, until the list ends or the items exceed `limits`.
+-- `start` has the first items, which were read before. Returns the items, and true if they exceed the limits. If the
+-- second value is false, the items may still have too many bytes, and the caller must check that.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -95,8 +94,8 @@ function cutting.add_events(call, given, bid, start, lane)
   local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
   local count = pieces.add_events(given, list, batches.HEADER + 1, last)
   local bytes = given.bytes - before
-  -- All events were added before their bytes are compared with the limit, because usually all fit. If they do not fit,
-  -- they are taken back here.
+  -- Usually all events fit into one delivery. So they are first added to the reply, which also counts their bytes. If
+  -- they do not fit, they are removed from the reply, and only the first ones are added again.
   if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
     pieces.take_back(given, count, bytes)
     last, is_cut = last_that_fits(list, limits), true
@@ -114,9 +113,8 @@ local function score_of_part(index, bid, created_ms, events_left)
   local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
-  -- If the score directly below that of `bid` is taken by another batch, the new batch gets the same score as that
-  -- batch. This does no harm, because order matters only to `ordered` subscribers. An `ordered` subscriber gets only
-  -- its oldest batch, so only its oldest batch is split, and no other batch comes before the oldest.
+  -- The new batch may get the same score as another batch of the subscriber. This does no harm: order matters only to
+  -- `ordered` subscribers, and only the oldest batch of such a subscriber is split.
   return string.format('%d', math.min(first, score - 1))
 end
 

@@ -15,8 +15,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds drops (fields and values that say what was dropped) to the drops in a hash. Numbers are added up. `from` becomes
--- the earlier of the two times, and `to` the later one.
+-- Adds what was dropped (`drops`: field, value, …) to what a Redis hash says was dropped before. Numbers are added up.
+-- `from` becomes the earlier of the two times, and `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
@@ -27,8 +27,8 @@ local function add_drops(hash, drops)
   many.command('HSET', hash, sums)
 end
 
--- Adds drops to the notice that the subscriber will get, and to the subscriber's totals. Does nothing if the subscriber
--- has left.
+-- Adds what was dropped to the notice that the subscriber will get, and to the subscriber's totals. Does nothing if the
+-- subscriber has left.
 function drop_notices.add(call, token, drops)
   if redis.call('EXISTS', call.keys.subscriber(token)) == 0 then return end
   add_drops(call.keys.drop_notice(token), drops)
@@ -36,8 +36,8 @@ function drop_notices.add(call, token, drops)
 end
 
 -- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch of a subscriber carries
--- a notice; the field `teller` of the notice has its UID. If no batch carries one, this batch gets the drops that have
--- not been reported yet.
+-- a notice; the field `teller` of the notice has its UID. If no batch carries a notice, this batch gets one about all
+-- events that were dropped but not yet reported.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end

@@ -17,12 +17,12 @@ local waiting = include('delivering/waiting')
 local finishing = {}
 
 -- Makes the table that collects the changes for the finished jobs. Some of its fields:
---   lists        the keys of the batches' Redis lists
---   attempts     the keys of the histories of failed attempts
+--   lists        the Redis keys of the finished batches
+--   attempts     the Redis keys of their histories of failed attempts
 --   accepted     for each subscriber: its finished batches, and the sums of their events and health points
---   undelivered  records for the delivery log of batches that were not sent, because their subscriber had left; false
---                if there are none
---   closed       for each batch that was closed to new events: the time of closing (ms)
+--   undelivered  records for the delivery log: the finished batches that were not sent, because their subscriber had
+--                left; false if there are none
+--   closed       for each finished batch: the time (ms) at which it was closed to new events, if it was
 local function collection(args, closed)
   return {
     workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, accepted = {}, closed = closed,

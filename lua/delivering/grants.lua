@@ -24,7 +24,7 @@ local DELIVERY_FIELDS = include('store/delivery_fields')
 local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
--- Makes the table that collects what one script call gives to workers. Fields:
+-- Makes the table that collects the grants of one script call. A grant is a job that is given to a worker. Fields:
 --   uids         makes the UIDs of batches that are split off larger ones
 --   choice       the state of choosing.lua
 --   reader       the state of lane_entry.lua
@@ -136,9 +136,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- `lanes.leave` finds only deliveries that earlier script calls began. If this call has begun the delivery, the
-  -- worker may already count in a share (the workers that all slow subscribers, for example, use together), and must be
-  -- removed from it here.
+  -- A delivery that this script call has begun is not stored yet, so `lanes.leave` does not find it. But its worker may
+  -- already count among the workers that all slow subscribers, for example, may use together (a share).
   lanes.leave_shares(call, { worker })
 end
 
@@ -147,7 +146,6 @@ local function describe_subscribers(call, given)
   for token, is_attempted in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
-      -- The time is passed as text, because Redis takes half a microsecond to convert a Lua number.
       local subscriber, now = call.keys.subscriber(token), string.format('%d', call.now_ms)
       if is_attempted then redis.call('HSET', subscriber, 'last_attempted_at', now) end
       described[#described + 1] = token

@@ -60,18 +60,19 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
-  -- This job was the subscriber's `trial_job`, the only one that could run next, so all others were waiting, even that
-  -- of the oldest batch. That job becomes ready now.
+  -- While this job was the only one that could run next (`trial_job`), all other jobs of the subscriber waited, even
+  -- the job of the oldest batch. The job of the oldest batch becomes ready now.
   if was_trial_job then waiting.make_instant(call, lane.token, 1) end
   return false
 end
 
--- A share (`share` is its name) is the part of the workers that all subscribers of one kind, such as all slow ones, may
--- use together. If the share has room for this worker, counts the worker in it and returns true. A quarantine worker
--- (see `has_room`) needs no room. Otherwise returns false, and the job waits:
+-- All subscribers of one kind, such as all slow ones, may together use only a part of the workers: their share. If not
+-- all workers of the share are in use, counts this worker in the share and returns true. A worker of a quarantine (see
+-- `has_room`) is always allowed. Otherwise returns false, and the job waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
---   - Otherwise the job waits in a list until the share has room. It becomes the subscriber's `trial_job`, and all
---     other jobs of the subscriber wait for it, so each subscriber has at most one job in the list.
+--   - Otherwise the job waits in a list of the share until the share has a free worker. The other jobs of the
+--     subscriber wait until this job (now its `trial_job`) has begun, so the list has at most one job of each
+--     subscriber.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -85,9 +86,9 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber that has deliveries in flight may have another one. A quarantine, which is the process
--- for batches that may have killed workers, may always begin a delivery. Otherwise its job would wait and then come to
--- an ordinary worker, which would pass it to the quarantine again, and so on.
+-- Returns true if a subscriber that has deliveries in flight may have another one. A quarantine, which is a process
+-- that delivers only batches that may have killed workers, may always begin a delivery. If it had to wait, an ordinary
+-- worker would get the job next, pass it to the quarantine again, and so on.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
@@ -114,8 +115,8 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- Only a failing, slow or new subscriber, or a join, has a `share`. If such a subscriber has a `trial_job`, this is
-  -- the only one of its jobs that may run next, so any other job must wait.
+  -- If one job of a failing, slow or new subscriber, or of a join, was chosen to run next (`trial_job`), its other jobs
+  -- wait.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

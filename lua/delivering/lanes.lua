@@ -37,9 +37,9 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many slow or new subscribers use exactly one worker of the share `slow` (the workers that deliver to slow
--- or new subscribers). They are counted once in a script call. If the call then begins deliveries to more of them,
--- `enter_share` (lane_entry.lua) adds these.
+-- Returns how many slow or new subscribers have exactly one delivery that uses a worker of the share `slow`.
+-- `share_room` uses the number to let more subscribers have a first delivery. It is computed once in a script call. If
+-- the call then begins first deliveries to more such subscribers, `enter_share` (lane_entry.lua) adds them.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -49,9 +49,9 @@ local function single_workers(call)
       counts[token] = (counts[token] or 0) + 1
     else
       -- `lanes_held` tells to which subscriber a worker delivers, but is written only at the end of a script call. A
-      -- worker without an entry got its delivery in this call, and is counted as the only worker of its subscriber. If
-      -- the subscriber has others, the count is too high. This is safe, because `share_room` then permits too few
-      -- workers.
+      -- worker without an entry got its delivery in this call. It is counted as the only worker of its subscriber,
+      -- although the subscriber may have more. If the result is too high, `share_room` permits too few workers, which
+      -- is safe.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -64,11 +64,10 @@ end
 -- Returns how many more workers the subscribers of a share (all slow ones, for example) may use together; 0 or less
 -- means none. `holds_some` is true if the subscriber that wants a worker already has deliveries in flight.
 --
--- In the share `slow`, the last quarter is for subscribers without a delivery in flight. Otherwise they would wait for
--- subscribers that hang. Example: of 64 workers, the share `slow` has 32. Subscribers with deliveries in flight may use
--- 24 of them, and the last 8 (`kept`) are for the others. Late deliveries count in the share even if it is full
--- (late.lua), and can use up these 8 too. A subscriber without a delivery in flight then gets a worker all the same, as
--- long as fewer than 8 subscribers have exactly one worker of the share.
+-- In the share `slow`, the last quarter (`kept`) is for subscribers without a delivery in flight. Otherwise these would
+-- wait for subscribers that hang. Example: of 64 workers, the share `slow` has 32. Subscribers with deliveries in
+-- flight may use 24 of them, and the last 8 are for the others. Even if late deliveries (late.lua) have used up these
+-- 8, a subscriber without a delivery in flight gets a worker, as long as fewer than 8 subscribers have exactly one.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -89,10 +88,11 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Returns how many deliveries a subscriber may have in flight if a spare worker begins the last of them: a quarter of
--- the workers that no other subscriber uses, but at least 1. Spare workers help while all regular workers of a thread
--- are busy with long jobs. `in_flight` is the number of the subscriber's deliveries in flight. `entered` is the number
--- of all deliveries that this script call has begun but not yet stored in `lanes_held`.
+-- Spare workers help while all regular workers of a thread are busy with long jobs. A spare worker may begin a delivery
+-- only if the subscriber has fewer deliveries in flight than this function returns: a quarter of the workers that no
+-- other subscriber uses, but at least 1. Otherwise a few subscribers that hang could use up the spare workers too.
+-- `in_flight` is the number of the subscriber's deliveries in flight. `entered` is the number of all deliveries that
+-- this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -175,8 +175,8 @@ function lanes.leave_all(call, workers, tokens)
   return ended
 end
 
--- Does the same as `lanes.leave_all` for one worker: it no longer counts among the workers that deliver. Its job and
--- its batch do not change. Returns the token of its subscriber, or nothing if the worker had no delivery in flight.
+-- Ends the delivery of one worker: the worker no longer counts among the workers that deliver. Its job and its batch do
+-- not change. Returns the token of its subscriber, or nothing if the worker had no delivery in flight.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.subscribers_of(call, { worker })))
 end

@@ -28,8 +28,8 @@ end
 -- share `slow`, so that slow subscribers together cannot use too many workers. A worker that counts in another share
 -- stays there.
 function late.notice(call, slow_ms)
-  -- acquire looks for late deliveries before it gives leases. So if a lease was given in the present interval of
-  -- LOOK_EVERY_US, the search of this interval has been made, and is not repeated.
+  -- One search in each interval of LOOK_EVERY_US is enough. Leases are given right after a search. So if the newest
+  -- lease was given in the present interval, the search has been made already.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_deliveries(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

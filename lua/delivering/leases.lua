@@ -26,10 +26,10 @@ local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- When the newest number was drawn, it was later than the clock by `before_us`; now it is later by `newest_us`. The
-  -- mean of the two makes the numbers grow at half the pace of the clock, so that the clock catches up. If the clock
-  -- was set back once more, `newest_us` is larger than the mean. The result is then `newest_us`, so that the numbers
-  -- never get smaller.
+  -- The newest number was later than the clock by `before_us` when it was drawn, and is later by `newest_us` now.
+  -- Taking the mean of the two makes the numbers grow at half the pace of the clock, so that the clock catches up. If
+  -- the clock was set back again, the mean would be less than `newest_us`, and the numbers would get smaller. So the
+  -- result is at least `newest_us`.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
@@ -104,8 +104,8 @@ end
 function leases.forget_worker(call, worker)
   redis.call('SREM', call.keys.workers_main(), worker)
   redis.call('SREM', call.keys.workers_aux(), worker)
-  -- The hash of workers is changed last, because the scrub finds dead workers in it. If Redis is killed and keeps only
-  -- the writes before this one, the scrub still finds the worker.
+  -- The job that gives back the jobs of dead workers (scrub.lua) finds the workers in this hash, so the hash is changed
+  -- last. If Redis is killed here and loses this write, the job finds the worker again.
   return redis.call('HDEL', call.keys.workers(), worker)
 end
 

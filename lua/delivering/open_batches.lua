@@ -21,7 +21,8 @@ local many = include('store/many')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- Events count as small if a full batch of them has at most this part of max_bytes.
+-- Events are small if a batch that is full of them has at most this part of max_bytes. Their bytes are not counted,
+-- because counting makes publishing slower.
 local SMALL_PART = 1 / 8
 
 -- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1: if no event fitted
@@ -46,34 +47,35 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if the new events (`slice`, from position `first` on) are so small that their bytes need not be counted.
--- A batch of `max_events` such events has at most an eighth of the default max_bytes. With the defaults, an event of
--- 1,309 bytes is small. If the subscriber has set its own max_bytes, returns false, because the bytes of all its events
--- are counted.
+-- Returns true if the new events (`slice`, from position `first` on) are so small that publish need not count their
+-- bytes: a batch of `max_events` such events has at most an eighth of the default max_bytes. With the defaults, an
+-- event of 1,309 bytes is small. If the subscriber has set its own max_bytes, returns false, because then the bytes of
+-- all its events are counted.
 function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   if max_bytes then return false end
   local count = slice.last - first + 1
   return open_batches.bytes_of(slice, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
--- Returns the entry of a new batch in `batches:room`, and the number of bytes that still fit into the batch. `bytes` is
--- the size of its events, each with the comma or `]` after it. The `[` before them takes one more byte.
+-- Returns what the hash `batches:room` must have about a new batch: its UID, followed by the number of bytes that still
+-- fit into it. Also returns this number. `bytes` is the size of the batch's events, each with the comma or `]` after
+-- it. The `[` before them takes one more byte.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if publish must read the hash `batches:room` for an open batch, because the bytes of the batch may be
--- counted. Returns false if the new events (`slice`) are small (`needs_no_count`) and the subscriber has the default
--- limits. With the default limits, `entry`, from `batches:open`, is only a UID.
+-- Returns true if the bytes of new events (`slice`) must perhaps be counted, so that publish must read the hash
+-- `batches:room`. Returns false if the events are small (`needs_no_count`) and the subscriber has the default limits.
+-- `entry` is the entry of the open batch in `batches:open`; it is longer than a UID if the limits are others.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the room of each open batch (the number of bytes that still fit into it). For
--- each batch, `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices` its new events. Returns
--- the room that is left, by token. Leaves out batches that have got only small events, including the new ones
--- (`needs_no_count`), because their bytes are not counted.
+-- Subtracts the bytes of new events from the number of bytes that still fit into each open batch. For each batch,
+-- `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices` its new events. Returns the bytes
+-- that still fit, by token. Leaves out batches into which only small events were put so far, because the bytes of small
+-- events are not counted.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}
@@ -92,7 +94,8 @@ function open_batches.take_room(call, tokens, entries, slices)
   return rooms
 end
 
--- Returns the entry of an open batch in the hash `batches:open`. `max_bytes` is the subscriber's own setting, or false.
+-- Returns the entry of an open batch in the hash `batches:open`: its UID, followed by `max_events`, which is left out
+-- if the subscriber has the default limits. `max_bytes` is the subscriber's own setting, or false.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
@@ -120,7 +123,7 @@ function open_batches.close_open(call, token, bid)
   redis.call('SREM', call.keys.batches_current(token), bid)
 end
 
--- Stores the present time as the time at which a batch, which must have been open, was closed.
+-- Stores that a batch, which must have been open, is closed now.
 function open_batches.note_closed(call, bid)
   redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end

@@ -5,8 +5,8 @@ has all items of the reply.
 local pieces = {}
 
 -- Maximum bytes of a piece (an item of acquire's reply that has events). A longer event is a piece of its own. Lua
--- joins texts in a buffer of this size, and copies longer texts several times. Without the maximum, acquire took up to
--- three times as long, and a batch of 260 MB blocked Redis for 5 s.
+-- joins texts in a buffer of this size; joining longer texts is slow. Without the maximum, acquire took up to three
+-- times as long, and a batch of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 

@@ -17,9 +17,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- If no delivery to the subscriber may begin before `throttled_until`, because earlier ones failed, lets `job` be tried
--- now as the subscriber's trial job (the only one of its jobs that may run next). If there is a trial job already, a
--- scheduled one becomes a waiting job. One in any other state stays the trial job, instead of `job`.
+-- If no delivery to a failing subscriber may begin before `throttled_until`, permits one now, and chooses `job` as the
+-- one that may run next (the trial job). A job that was chosen before and is scheduled for later becomes a waiting job.
+-- If the job that was chosen before can begin already, it stays the trial job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -18,9 +18,10 @@ local FIELDS = {
   'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id', 'matched', 'done', 'left',
 }
 
--- Returns the record of a bulk operation (its filter and progress). Returns nothing if the caller's step is out of
--- date: the owner has begun another operation, the operation is no longer in the state `state`, or another worker has
--- already finished the queue at `args.list_index` in the list of queues.
+-- Returns the record of a bulk operation (its filter and progress), for a script call that does a part of the
+-- operation. Returns nothing if that part must not be done any more: the owner has begun another operation, the
+-- operation is no longer in the state `state`, or another worker has already finished with this subscriber, whose place
+-- in the operation's list of subscribers is `args.list_index`.
 function bulks.open(call, args, state)
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
   for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end
@@ -28,22 +29,23 @@ function bulks.open(call, args, state)
 end
 
 -- Returns at most `args.max` dead letters that a bulk operation looks at next, each with its UID and the time of its
--- death. Also returns whether the queue has more. `record` is the hash of the operation.
+-- death. Also returns true if the subscriber `args.token` (or, without a token, all subscribers together) has more.
+-- `record` is the hash of the operation.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   -- If another program has overwritten the index of a subscriber's dead letters, the index is read as empty, so that
-  -- the operation goes on with the next subscriber. An error at the index of all dead letters (no `args.token`) is
-  -- thrown.
+  -- the operation goes on with the next subscriber. Without `args.token`, all letters are in one index. If that index
+  -- is overwritten, the operation cannot go on, so the error is thrown.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     local reply = calls.read('ZRANGEBYSCORE', ...)
     return reply.err and {} or reply
   end
   local found = {}
-  -- The last step may have stopped between two dead letters of the same millisecond (`at_ms`), so the other letters of
-  -- this millisecond are read first. They are read without a limit, because they are few: Redis runs only a few script
-  -- calls in a millisecond, and each makes some 300 dead letters at most.
+  -- The last script call of the operation may have stopped between two dead letters of the same millisecond (`at_ms`),
+  -- so the other letters of this millisecond are read first. They are read without a limit, because they are few: Redis
+  -- runs only a few script calls in a millisecond, and each makes some 300 dead letters at most.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -55,9 +57,10 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk operation (a retry or purge). Returns three values:
+-- Looks at the next dead letters of a bulk operation (a retry or purge), which goes through the letters of one
+-- subscriber after another. Returns three values:
 --   bids   the UIDs of the letters that match the filter of the operation
---   state  `going` if the queue has more letters, `next` if another queue follows, `over` after the last queue
+--   state  `going` if this subscriber has more letters, `next` if another subscriber follows, `over` after the last one
 --   last   if `state` is `going`: the last letter that was looked at
 function bulks.walk(call, args, record)
   local keys = call.keys
@@ -78,9 +81,9 @@ local function has_other_type(...)
   return type(reply) == 'table' and reply.err
 end
 
--- Returns the dead letters of `bids` that a step can handle. Leaves out a letter if another program has replaced one of
--- its keys by a key of another type. Otherwise each step would fail at this letter, and the letters behind it would
--- never be retried or purged. `retries` is true if the step retries letters, which uses more keys.
+-- Returns the dead letters of `bids` that can be read. Leaves out a letter if another program has replaced one of its
+-- keys by a key of another type. Otherwise the bulk operation would fail at this letter again and again, and never come
+-- to the letters behind it. `retries` is true if the letters will be retried, which uses more keys than a purge.
 function bulks.readable(call, bids, retries)
   local keys, readable = call.keys, {}
   for _, bid in ipairs(bids) do
@@ -94,14 +97,15 @@ function bulks.readable(call, bids, retries)
   return readable
 end
 
--- Stores the progress of a step. `counts` has new values for fields of the record. If `last` is given, the next step
--- continues behind this letter; otherwise it begins with the next queue. A step must call this function after all its
--- other changes. Otherwise, if the step failed half-way, the next step would skip the letters that are left. A single
--- command writes the whole progress, so that no letter counts twice.
+-- Stores the progress of a bulk operation after a script call has handled some of its dead letters. `counts` has new
+-- values for fields of the record. If `last` is given, the next call continues behind this letter; otherwise it begins
+-- with the next subscriber. A script must call this function after all its other changes. Otherwise, if the script
+-- failed half-way, the next call would skip the letters that were not handled.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
-  -- If `last` is missing, this step has finished its queue. The next step then begins another queue, at the earliest
-  -- time that the filter permits. The empty UID is smaller than all others, so no letter of that time is skipped.
+  -- Without `last`, the next call begins with another subscriber's letters: those from the earliest time that the
+  -- filter permits. The empty text is less than any UID, so it stands for the place before the first letter of that
+  -- time.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
   if not last then counts.queue = state == 'over' and 0 or args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end
@@ -109,7 +113,7 @@ function bulks.proceed(call, args, record, state, last, counts)
   redis.call('HSET', key, unpack(values))
 end
 
--- Stores the progress of a step that looked at `looked` dead letters, and retried or purged `done` of them.
+-- Stores the progress after a script call has looked at `looked` dead letters, and retried or purged `done` of them.
 function bulks.note_handled(call, args, record, state, last, looked, done)
   local counts = { done = record.done + done, left = record.left + looked - done }
   if state == 'over' then counts.state, counts.ended_ms = 'ended', call.now_ms end

@@ -85,9 +85,9 @@ end
 -- Checks a publication's delayed events (`to_delay`). Returns nothing if they may be stored. Otherwise returns the
 -- reason for the refusal and, if a single event is the reason, the index of this event.
 --
--- A client that repeats a stored publication, because the reply was lost, for example, must get `already_delayed`, even
--- if the client may have no more delayed events. In this case, only the event that is due last is looked up, because
--- the others may have been published meanwhile.
+-- A client may repeat a publication that is stored already, for example because the reply was lost. It must get
+-- `already_delayed`, and not that it has too many delayed events. So in a refused publication too, the event that is
+-- due last is looked up: the earlier ones may have been published meanwhile.
 local function judge_delay(call, args, delay_state, publication, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)

@@ -151,9 +151,9 @@ function delayed.add(call, publisher, topic, events)
   delayed.enter_topic(call, topic)
 end
 
--- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events, which take
--- `bytes` together. If another program has overwritten the key `delayed:held:{token}`, which counts the client's
--- delayed events, the events are removed without being subtracted there.
+-- Removes delayed events of a topic from the sorted set (`entries` are its members) and the hash (`ids` are its
+-- fields), and subtracts them, with their `bytes`, from what is counted for the client. If another program has
+-- overwritten the key of these counts, only the subtraction is skipped.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   many.command('ZREM', call.keys.delayed_due(topic), entries)
   many.command('HDEL', call.keys.delayed_events(topic), ids)

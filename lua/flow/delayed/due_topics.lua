@@ -105,9 +105,9 @@ function due_topics.find_first(call, client)
 end
 
 -- Returns the clients that publish topics with due events, the client with the earliest event first. Also returns true
--- if more topics may have due events than the script call looks at. Postpones topics that take no events now because an
--- outbox is full. Removes topics without a publisher, and unreadable ones, from `delayed:topics`; the sweep repairs
--- them later.
+-- if more topics may have due events than the script call looks at. Postpones a topic if too many bytes already wait
+-- for another partition that must get its events (a full outbox). Removes topics without a publisher, and unreadable
+-- ones, from `delayed:topics`; the sweep repairs them later.
 function due_topics.clients(call, intake_state)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

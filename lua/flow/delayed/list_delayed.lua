@@ -12,7 +12,7 @@ local topics = include('subscribing/topics')
 
 local DELAYED_PER_READ = 20
 
--- Returns the rank in the sorted set `due` at which a page of events goes on: the first rank behind the event that is
+-- Returns where a page of the list begins: the rank, in the sorted set `due`, of the first event after the one that is
 -- due at `after_ms` and has the serial number `after_serial`.
 local function rank_behind(due, after_ms, after_serial)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
