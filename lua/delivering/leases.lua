@@ -104,8 +104,8 @@ end
 function leases.forget_worker(call, worker)
   redis.call('SREM', call.keys.workers_main(), worker)
   redis.call('SREM', call.keys.workers_aux(), worker)
-  -- The job that gives back the jobs of dead workers (scrub.lua) finds the workers in this hash, so the hash is changed
-  -- last. If Redis is killed here and loses this write, the job finds the worker again.
+  -- scrub.lua finds dead workers in this hash, to give back their jobs. So the hash is changed last: if Redis is killed
+  -- here and loses this write, scrub.lua finds the worker again.
   return redis.call('HDEL', call.keys.workers(), worker)
 end
 

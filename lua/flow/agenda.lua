@@ -39,7 +39,7 @@ function agenda.postpone(call, entries, member)
 end
 
 -- Returns true if an entry that is due at `due_ms` may have this score. If the entry is due already, it may have been
--- postponed, so any later time up to WAIT_MS from now is correct too. A sweep corrects all other scores.
+-- postponed, so any later time up to WAIT_MS from now is correct too. The callers correct any other score.
 function agenda.is_placed(call, score, due_ms)
   if not score or not due_ms then return false end
   return score == due_ms or due_ms <= math.min(call.now_ms, score) and score <= call.now_ms + agenda.WAIT_MS

@@ -8,8 +8,8 @@ local batches = include('delivering/batches')
 local drop_notices = include('delivering/drop_notices')
 local drop_sums = {}
 
--- Maximum work of one script call, in units of about 1 µs of Redis: some 2 ms. The work is checked only after every 20
--- events, and 20 of the largest events can add another 2 ms.
+-- Maximum work of one script call, in units of about 1 µs of Redis, so that the call blocks Redis for about 2 ms. The
+-- call checks its work only after every 20 events, so the largest events can make it take another 2 ms.
 local MAX_WORK = 1900
 -- Work in the units of MAX_WORK: `sum` for each subscriber whose events are dropped, `event` for each event that is
 -- counted, and `byte` for each byte of these events.
@@ -68,9 +68,9 @@ end
 -- counts and the length of the list. Returns nothing if the script call has done its maximum work before the end; the
 -- next call then goes on after the first `begun_at` items.
 --
--- Between two calls, `acquire` may remove items from the list. The count goes on all the same, although it may then
--- count some events twice or not at all. If each removal made the count begin anew, it might never end. The count
--- begins anew only if the list has become shorter than the part that was counted.
+-- Between two calls, `acquire` may remove items from the list, so some events may be counted twice or not at all. This
+-- is accepted, because beginning anew after each removal might never end. The count begins anew only if the list has
+-- become shorter than the part that was counted.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_at then
@@ -94,10 +94,10 @@ end
 
 -- Adds a batch (`is_queued`) or dead letter, which is about to be dropped, to the sums of its subscriber. Returns one
 -- of these:
---   false               some events are not counted yet. The batch must stay until a later call has counted them
+--   false               the batch is large, and not all of its events are counted yet. The caller must keep it
 --   true                the list of the batch is gone, so there is nothing to count
 --   true, token, about  all events are counted, so the caller must delete the batch. `token` is its subscriber. `about`
---                       describes the batch for the delivery log
+--         describes the batch for the delivery log
 function drop_sums.note(call, sums, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]

@@ -39,8 +39,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's job is ready again, so no waiting job becomes ready instead (maximum 0). But if the subscriber is
-  -- `ordered`, `make_instant` ignores the maximum, and makes sure that the oldest batch comes first.
+  -- The dead worker's job is ready again, so no waiting job need become ready in its place (maximum 0). But if the
+  -- subscriber is `ordered`, `make_instant` ignores the maximum: the job of the oldest batch, which must come first,
+  -- becomes ready even if it was waiting.
   if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

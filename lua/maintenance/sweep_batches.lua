@@ -32,9 +32,9 @@ local function owner_of(list)
   return calls.read('LINDEX', list, 0)
 end
 
--- Returns true if the list of a batch begins with an event, so its header is missing. This can happen if Redis is
--- killed while a script shortens a batch: the script removes the first events together with the header, and then adds
--- the header again.
+-- Returns true if the list of a batch begins with an event, so its header is missing. A script shortens a batch by
+-- removing the first events together with the header, and then adding the header again. If Redis is killed between the
+-- two commands, the header is missing.
 local function has_no_header(batch)
   local first = owner_of(batch)
   return type(first) == 'string' and first:sub(1, 1) == '{'
@@ -48,9 +48,9 @@ local function find_owner(call, bid)
   end
 end
 
--- Adds a new header to a batch whose header is missing or damaged, and keeps all items. A batch whose header was
--- missing stays in the queue, and one whose header was damaged becomes a dead letter. If the subscriber is not known,
--- changes nothing, and only reports the batch as a finding.
+-- Adds a new header to a batch whose header is missing or damaged, and keeps all items. A batch without a header is
+-- usable again, and stays in the queue. If the header is damaged, the batch becomes a dead letter, because the damaged
+-- header is still among its items. If the subscriber is not known, only reports the batch as a finding.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -147,8 +147,8 @@ function check.batches_queued(call, bid, found, token)
 end
 
 -- Removes a UID from the set `batches:current:{token}`, unless it is the UID of the subscriber's open batch, or of a
--- batch that a Ruby process has stored. An open batch that was attempted does not count as open, because the first
--- attempt should have closed it.
+-- batch that a Ruby process has stored. A batch that was attempted must not be open, so its UID is removed even if
+-- `batches:open` names it.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -166,8 +166,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- An open batch must also be in the set `batches:current:{token}`, unless the Ruby Routemaster used this Redis before
-  -- (opening.lua says why).
+  -- The UID of an open batch must also be in the set `batches:current:{token}`, where the Ruby Routemaster would look
+  -- for it. Only if the Ruby Routemaster used this Redis before, it need not be there (opening.lua says why).
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   open_batches.close_open(call, token, bid)

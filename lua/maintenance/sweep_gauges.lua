@@ -19,19 +19,19 @@ local open_batches = include('delivering/open_batches')
 
 -- After this number of batches, a script call stops counting, so as not to block Redis. The next call goes on.
 local MAX_LISTS = 2000
--- Number of batches in a slice, the part of an index that is counted in one step. A slice can have more, because
--- batches with the same score are in the same slice.
+-- Number of batches in a slice, a part of an index. If a queue is too long for one script call, each call counts some
+-- slices. A slice can have more batches, because batches with the same score are in the same slice.
 local BATCHES_PER_SLICE = 200
--- Stored in place of a slice's number of batches if a batch in the slice is open, and may get more events. No slice
--- really has this number, so the next script call takes the slice for a changed one, and counts it again.
+-- Stored in place of a slice's number of batches if one of its batches is open, and may get more events. It differs
+-- from any real number of batches, so the next script call sees a change, and counts the slice again.
 local HAS_OPEN_BATCH = -1
 
 -- Creates a table about what is counted: the batches or the dead letters of a subscriber. Its fields:
 --   index    the key of the sorted set of their UIDs
 --   list_of  a function that returns the key of a batch or dead letter
 --   open     a set with the UID of the open batch, which may still get events
---   shrinks  true if the oldest batch may have fewer events at the next script call, because a join removes events from
---            its oldest batch as it counts them
+--   shrinks  true for a join, because it removes events from its oldest batch as it counts them, perhaps before the
+--            next script call
 --   read     how many batches or dead letters this script call has counted so far
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
@@ -60,9 +60,9 @@ local function count_slice(subject, from, to)
 end
 
 -- Counts the events of an index in slices, until the script call has counted MAX_LISTS batches. `counted` has the
--- slices that earlier calls counted. A slice in `counted` is counted again if its number of batches has changed, or if
--- it has the oldest batch of a join, which loses events as the join counts them. The last batches of the index, too few
--- for a slice, are not counted here. Returns three values:
+-- slices that earlier calls counted. A slice is counted again if it may have changed since: its number of batches
+-- differs, or it has the oldest batch of a join, which loses events as the join counts them. The batches after the last
+-- full slice are not counted here. Returns three values:
 --   slices  all slices so far, for the next script call
 --   events  the number of events in the slices, or false if this script call stopped early
 --   from    the score at which the last slice ends

@@ -28,7 +28,7 @@ local function read_holders(call, q)
   return holders
 end
 
--- Returns the keys of the lists that may contain a job. The lists of the jobs that workers hold are left out.
+-- Returns the keys of the lists in which a job may wait for a worker.
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
   if q ~= 'main' then return lists end
@@ -45,9 +45,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list, because a job must be in one list only, and only once. `times` is how
--- often the job is in this list, and `copies_found` how often it was in the lists that were searched earlier. If
--- `copies_found` is 0, one copy stays in this list, otherwise none. Returns the sum of both numbers.
+-- A job must be in one list only, and only once. `copies_found` is the number of its copies in the lists that were
+-- searched before, and `times` the number in this list. Removes all copies from this list, except one if there was none
+-- before. Returns the number of copies found so far, with those in this list.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -90,9 +90,8 @@ local function forget(call, q, suspect, found)
 end
 
 -- Puts a lost job where workers find it: usually into the list of instant jobs. But workers of the Ruby Routemaster
--- take delivery jobs from this list too, and would lose the job. While such workers run, a delivery job goes to a list
--- that only this bus reads: the jobs that wait because the share `slow` is full (slow and new subscribers use all
--- workers that they may use together).
+-- take jobs from this list too, and would lose a delivery job. While such workers run, a delivery job goes to a list
+-- that only this bus reads: that of jobs which wait until slow and new subscribers may use another worker.
 local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

@@ -39,8 +39,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- An ack or nack removes a worker from its lane only if the worker has a lease. A worker without a lease, such as one
-  -- of the Ruby Routemaster, would stay in the lane for ever. So a worker without a lease is not entered into the lane.
+  -- If a worker without a lease, such as one of the Ruby Routemaster, counted among the workers of a subscriber, it
+  -- would count there for ever: when a delivery ends, only a worker with a lease is removed from them.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

@@ -22,9 +22,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of removed topics and subscribers to the totals. Deletes these counts, and the histories of these
--- topics and subscribers. Does the same with the counts in `counters_reported`, which were already sent to the metric
--- service, so that they are not sent again. Returns how many counts were added to totals.
+-- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and the histories of these
+-- topics and subscribers. Does the same in `counters_reported`, which has what was already sent to the metric service.
+-- Otherwise the totals would be sent again. Returns how many counts were added to totals.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -30,9 +30,9 @@ local function same(entry, figures)
 end
 
 -- Appends figures about a topic, a subscriber or the bus to a history, which keeps the last `kept` entries. Time is
--- divided into steps, and a history gets at most one entry in each; `slot` is the number of the present step. With
--- `may_skip`, figures that have not changed since the last entry are not appended. Returns the number of appended
--- entries, 0 or 1.
+-- divided into slots of the same length, and a history gets at most one entry in each; `slot` is the number of the
+-- present one. With `may_skip`, figures that have not changed since the last entry are not appended. Returns the number
+-- of appended entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

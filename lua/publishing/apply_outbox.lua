@@ -59,9 +59,9 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- The events of this script call count as accepted at one time, from which their deadlines and ages begin. Moves this
--- time back to that of an outbox entry, because another partition accepted the events of the entry at that time. An
--- earlier time stays. `number` is the number of the entry, which is its time in µs, or more (outboxes.lua).
+-- The deadlines and ages of all events of this script call begin at one time, `call.accepted_us`. Another partition
+-- accepted the events of an outbox entry before, so the time is moved back to that of the entry, unless it is already
+-- earlier. `number` is the number of the entry: its time in µs, or slightly more (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)
@@ -73,8 +73,8 @@ local function names_in(set)
   return names
 end
 
--- Applies those outbox entries of another partition whose numbers are above `last`. Returns the number of the last
--- applied entry.
+-- Applies outbox entries of another partition. Skips those up to the number `last`, because they were applied before.
+-- Returns the number of the last applied entry.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
     if state.copies >= copies.MAX.outbox then break end

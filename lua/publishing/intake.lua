@@ -105,8 +105,8 @@ local function judge_key(call, intake_state, publication)
 end
 
 -- Ends the current run (the events of successive publications to one topic): gives its events to the topic's
--- subscribers, and to other partitions that have subscribers of the topic. All subscribers without earlier events in
--- this script call share one list, which need not be copied. Any other subscriber gets a list of its own.
+-- subscribers, and to other partitions that have subscribers of the topic. Subscribers without earlier events in this
+-- script call share one list, because copying it for each would take long. Any other subscriber gets a list of its own.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end
@@ -128,8 +128,8 @@ function intake.end_run(intake_state)
   intake_state.current_run = nil
 end
 
--- Adds events to what the subscribers of a topic get at the end of this script call. `events` is a slice (a part of a
--- list). The caller must not change this table afterwards, because it is kept.
+-- Adds events to what the subscribers of a topic get at the end of this script call. `events` names a part of a list.
+-- The caller must not change this table afterwards, because it is not copied.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -175,9 +175,8 @@ function intake.judge(call, intake_state, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. Changes nothing in Redis, but lowers the limits in `intake_state`, so that they hold for all these topics
--- together: `max_client_topics` by one for each topic that the client would come to own, and `max_topics` by one for
--- each such topic that does not exist yet.
+-- or nothing. Changes nothing in Redis. Each topic that the client would come to own lowers the limits in
+-- `intake_state`, so that these hold for all topics together.
 function intake.judge_all(call, intake_state, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, intake_state, { topic = name, client = client })

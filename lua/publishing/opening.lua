@@ -15,20 +15,20 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens, except that each subscriber gets at least one. If the events of a
--- subscriber would need more batches, they go into one long batch, which acquire delivers in parts (cutting.lua).
--- Opening a batch takes Redis 13 µs: 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms.
+-- Maximum batches that one script call opens. Each subscriber whose events would need more batches than are left gets
+-- one long batch instead, which acquire delivers in parts (cutting.lua). Opening a batch takes Redis 13 µs: 10,000
+-- events for a subscriber with max_events 1 blocked Redis for 130 ms.
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. The UIDs of all batches that the call opens begin with the 16
--- characters of `uid_seed`. `writes` collects what `enter` will write about new batches. It is false if no batch was
--- opened since the last call of `enter`.
+-- characters of `uid_seed`. `writes` has what `enter` must write about new batches; it is false while there is nothing
+-- to write.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), writes = false }
 end
 
--- Creates a table that collects what `enter` will write about new batches. Scores and times are texts, so that Redis
--- need not convert a Lua number for each batch, which takes 0.5 µs.
+-- Creates a table that collects what `enter` will write about new batches. Scores and times are converted to text once,
+-- for all batches. If they were numbers, Redis would convert them for each batch, which takes 0.5 µs each time.
 local function begin_writes(call)
   return {
     created_ms = string.format('%d', call.accepted_ms),

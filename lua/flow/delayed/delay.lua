@@ -86,8 +86,8 @@ end
 -- reason for the refusal and, if a single event is the reason, the index of this event.
 --
 -- A client may repeat a publication that is stored already, for example because the reply was lost. It must get
--- `already_delayed`, and not that it has too many delayed events. So in a refused publication too, the event that is
--- due last is looked up: the earlier ones may have been published meanwhile.
+-- `already_delayed`, even if it now has its maximum of delayed events. If it has, only the event that is due last is
+-- looked up, because the earlier ones may have been published meanwhile.
 local function judge_delay(call, args, delay_state, publication, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)

@@ -91,7 +91,7 @@ local function take(call, progress, client, until_ms)
 end
 
 -- Returns the client with the earliest due event, and the time (ms) up to which the caller may take events of this
--- client's topic `first`: until any other topic of any client has an event, but not later than now. Skips clients that
+-- client's topic `first`: the time of the next event of any other topic, or now if that is earlier. Skips clients that
 -- have used their part of the budget; when all have used it, each gets another part. Returns nothing if no event is
 -- due.
 local function next_client(progress, clients)
@@ -108,7 +108,8 @@ local function next_client(progress, clients)
 end
 
 -- Takes due events until the budget of the call is spent. Returns true if due events are left. Each call begins with
--- another client (`first_client`), so that a client whose events have many subscribers does not use up every call.
+-- another client (`first_client`). Otherwise a client whose events have many subscribers could use up the budget of
+-- every call.
 local function take_all(call, progress, first_client)
   local all, is_left = due_topics.clients(call, progress.intake_state)
   local clients = {}

@@ -16,20 +16,20 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')
 local open_keys = include('flow/joins/open_keys')
 
--- A join key that has expired is not closed as long as the join may have to count events that the bus accepted before
--- the key expired. If the oldest join key of a join is such a key, the join is looked at again after this time.
+-- A join key stays open after its time if some events that the bus accepted before that time are not counted yet,
+-- because they may complete the key. The join is then looked at again after this time.
 local LOOK_AGAIN_MS = 250
 
--- Maximum batches whose times are read. 300 take Redis about 0.3 ms.
+-- `counted_until` reads the times of at most this number of batches. 300 take Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
--- Returns a time (ms): the join has counted all events that the bus accepted before this time. It is the time of the
--- oldest batch in the join's queue, or now if the queue is empty. But it is never later than `moved_until_ms`, because
--- events that other partitions accepted later may not be in the queue yet.
+-- Returns a time (ms): the join has counted all events that the bus accepted before this time, so it knows which join
+-- keys were complete by then. It is the time of the oldest batch in the join's queue, or now if the queue is empty. But
+-- it is never later than `moved_until_ms`, because events that other partitions accepted later may not be in the queue
+-- yet.
 --
--- Without other partitions, the oldest batch is the first of the queue. With other partitions, the times of all batches
--- are read, because an event from another partition comes some time after it was accepted. If the queue has too many
--- batches to read them all, the result is 0.
+-- With other partitions, the oldest batch may be anywhere in the queue, because events from other partitions arrive
+-- late. So the times of all batches are read. If the queue has too many batches for that, the result is 0.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

@@ -72,9 +72,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes an event if the key is then complete. If new rules of the join have
--- made the key complete before, publishes for the earlier events first. If the script call reaches its maximum of
--- copies (events for one subscriber) meanwhile, returns false, and the new event is not counted.
+-- Counts one event for its join key, and publishes an event if the key is then complete. If a change of the join's
+-- rules has made the key complete already, first publishes an event for the earlier events alone. Returns false, and
+-- does not count the new event, if that reaches the script call's maximum of copies (events for one subscriber).
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -93,8 +93,8 @@ local function count(call, work, args, event)
   return true
 end
 
--- Counts events until the script call has published as much as it may. Returns how many events were handled, and how
--- many of the handled events had no join key.
+-- Counts events until all are counted, or the script call has published its maximum of copies (events for one
+-- subscriber). Returns how many events were handled, and how many of the handled events had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do

@@ -24,7 +24,7 @@ local HASH_LENGTH = 28
 --   no_room           the topic was deleted, and the bus has its maximum of topics
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
 --   outbox_full       too many bytes wait already for another partition that must get the events; the join must wait
--- If the topic lives in another partition (`home`), only `replaced` and `outbox_full` are checked.
+-- If the topic lives in another partition (its number is `home`), only `replaced` and `outbox_full` are checked here.
 local function refusal(call, intake_state, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then
@@ -37,8 +37,8 @@ end
 
 -- Returns the state of a topic to which the join publishes. Some fields:
 --   texts    the events to publish
---   copies   what one event counts towards the maximum of copies: 1 for each subscriber in this partition, and 1 more,
---            so that an event without subscribers counts too
+--   copies   how much of the script call's work one event takes: 1 for each subscriber in this partition, and 1 more
+--            for the event itself
 --   home     the number of the topic's partition, if it is not this one
 --   refusal  why the join may not publish to the topic; nil if it may
 local function outlet(call, intake_state, args, topic, type, home)
@@ -136,8 +136,8 @@ local function take(call, work, to)
     return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   end
   local publication = { topic = to.topic, client = work.args.client }
-  -- The topic was checked when the script call began. But if both topics of the join are new, the limits on topics may
-  -- permit only one of them, so the topic is checked again.
+  -- The topic was checked when the script call began. But the join may just have created its other topic, and so
+  -- reached the maximum of topics. So this topic is checked again.
   to.refusal = intake.judge(call, work.intake_state, publication)
   if to.refusal then return end
   intake.add_texts(call, work.intake_state, intake.accept(call, work.intake_state, publication), to.texts)

@@ -14,8 +14,9 @@ function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Returns the record of a join key, without the counts of topics that are not in `sources`. Also leaves out the counts
--- of a source from before it was removed and added again: `added_at` has the times at which sources were added.
+-- Returns the record of a join key, without the counts of topics that are no longer in `sources`. If a source was
+-- removed from the join and added again, its earlier counts are left out too. `added_at` has the time at which each
+-- source was added, to tell these counts from later ones.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }
@@ -65,13 +66,14 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Takes the events that complete a join key off its record: subtracts from the count of each source topic as many
--- events as the join requires of it. Returns the ids of these events, as far as the record has them.
+-- Subtracts from the record of a complete join key the events that the join requires: of each source topic, as many as
+-- its required count. Returns the ids of these events, as far as the record has them.
 function key_records.deduct(record, sources)
   local deducted_ids = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- The record may lack the ids of the first events. `unknown` is the number of these events.
+    -- A record keeps at most MAX_IDS ids, so it may lack those of the first events. `unknown` is the number of these
+    -- events.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and deducted_ids or kept

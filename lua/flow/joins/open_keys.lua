@@ -15,7 +15,8 @@ local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
 --   counts   for each source topic, how many of its events a join key needs
---   added_at for each source topic that was added later to the join: the time (µs, as text) of this change
+--   added_at for each source topic that was added to an existing join: the time (µs, as text) of this change. Counts
+--            from before it are ignored
 --   touched  the join keys whose record must be written
 --   moved    the join keys whose entry in the sorted set `since` must be written or removed
 function open_keys.begin(call, token, counts, added_at)
@@ -72,8 +73,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return ids
 end
 
--- Enters opened join keys in the sorted set with the time of their opening, and removes closed ones. A key that was
--- completed, but has events left, stays open, and gets the time of the completion.
+-- Enters join keys in the sorted set with the time at which they were opened, and removes closed ones. If a key is
+-- complete but has events left, it stays open, and counts as opened at the time of its completion.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

@@ -28,9 +28,9 @@ local joins = include('flow/joins/joins')
 local open_keys = include('flow/joins/open_keys')
 local topics = include('subscribing/topics')
 
--- A join is stored as a subscriber with these settings. It is `ordered`, so events are counted in the order of
--- acceptance. Its timeout is 0, so batches are ready at once. Its limits are low, so that a few script calls count a
--- whole batch.
+-- A join is stored as a subscriber with these settings. `ordered` makes the bus count events in the order of
+-- acceptance. With the timeout 0, batches are ready at once. The limits keep batches small, so that a few script calls
+-- count a whole batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
 -- Maximum joins of one client that may count the events of the same topic.
@@ -62,8 +62,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- A topic to which this join itself published until now is not followed, because the join gives up its old
-      -- outlets.
+      -- If this join itself publishes to the topic, it gives up the topic by this call, because the topic is not in its
+      -- new outlets. So the topic is not followed.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -76,9 +76,9 @@ local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. A join of another client is no obstacle here. If that
-    -- client still owns the topic, the topic is refused elsewhere: by `judge_all` below, or by claim_topics in the
-    -- topic's own partition.
+    -- Two joins of one client must not publish to the same topic. A join of another client is ignored here: if that
+    -- client owns the topic, the topic is refused for this reason, by `judge_all` below or, in another partition, by
+    -- claim_topics.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, intake_state, args.client, args.outlets_here)
@@ -131,9 +131,7 @@ local function store(call, args, intake_state)
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
   -- An earlier join of this name may have left batches, which workers must delete without counting their events.
-  -- `counts_after` is the score of the last of these batches, because all batches of the new join get higher scores.
-  -- The time of this call would not do: a batch of the new join can have an earlier time, if another partition accepted
-  -- its events.
+  -- `counts_after` is the score of the last of these batches: all batches of the new join get higher scores.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.sources_here, args.foreign_sources)

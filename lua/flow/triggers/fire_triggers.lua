@@ -35,9 +35,8 @@ local rates = include('publishing/rates')
 local storing = include('publishing/storing')
 local triggers = include('flow/triggers/triggers')
 
--- Maximum work of one script call, in units of about 20 µs of Redis. A firing (the due times of one trigger, which are
--- handled together) takes one unit. Each event that it publishes takes another unit, or more if the event is long or
--- has many subscribers.
+-- Maximum work of one script call, in units of about 20 µs of Redis. Handling the due times of one trigger takes one
+-- unit. Each event that is published takes another unit, or more if the event is long or has many subscribers.
 local MAX_WORK = 200
 local COPIES_PER_UNIT = copies.MAX.triggers / MAX_WORK
 
@@ -49,9 +48,9 @@ local ERRORS = {
 
 local LEFT = { outcome = 'left', fired = 0 }
 
--- Returns the definition of the trigger that `firing` names (a firing is one trigger with those of its due times that
--- are handled now), and a table with the stored `fired`, `missed` and `error` of the trigger. Returns nil if the
--- trigger is paused, or if its definition or due time has changed since the caller read it.
+-- Reads the trigger that is named in `firing`, which has the due times of one trigger that are handled now. Returns its
+-- definition, and a table with its stored `fired`, `missed` and `error`. Returns nil if the trigger is paused, or if
+-- its definition or due time has changed since the caller read it.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -78,8 +77,9 @@ local function work_of(call, trigger, topic)
   return math.max(1, copies.of(1, #trigger.head + #trigger.tail, math.max(1, subscribers)) / COPIES_PER_UNIT)
 end
 
--- Publishes events of a trigger, one for each of the times in `firing`, the earliest first. Stops at the maximum work
--- of the script call, but publishes at least one. Returns their number.
+-- Publishes events of a trigger, one for each of the times in `firing`, the earliest first. Stops when the script call
+-- has done its maximum work, but publishes at least one, so that an event with very many subscribers is published too.
+-- Returns their number.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.intake_state, publication)
   local work = work_of(call, trigger, topic)
@@ -114,8 +114,8 @@ local function store_result(call, result)
   if firing.error then agenda.postpone(call, due, member) end
 end
 
--- Publishes the events of a trigger, if it may publish. Returns the outcome for the reply. The result for the trigger
--- is only added to `progress.results`, because the script must store the events first.
+-- Publishes the events of a trigger, if it may publish. Returns the outcome for the reply. What changes about the
+-- trigger itself is collected in `progress.results`, and stored after the events.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return LEFT end
   local trigger, state = read(call, firing)
