@@ -55,7 +55,8 @@ local function grow(call, quota, use, uses, bits, kept_ms)
     refused_at_ms = nil
     -- Somebody may have recorded the refused request, to send it again. Replacing the keys makes the nonce of that
     -- request invalid. If the key of the nonce is no longer in use, all keys were replaced after the refusal, and need
-    -- not be replaced again. The key is unknown if an older release stored the refusal.
+    -- not be replaced again. If an older release stored the refusal, the key is unknown, and all keys are replaced to
+    -- be safe.
     if not key or redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

@@ -31,9 +31,8 @@ function batches.index_score(call)
 end
 
 -- Returns the score that a batch opened by this call gets in its subscriber's index: the time in µs. If `ordered` is
--- '1', the score is above all others in the index, even if Redis's clock was set back. Scores are whole numbers,
--- because a short sorted set stores fractions as text. With fractions, adding and removing a batch would take Redis 14
--- µs instead of 5.
+-- '1', the score is above all others in the index, even if Redis's clock was set back. Scores are whole numbers: with
+-- fractions, which a short sorted set stores as text, adding and removing a batch would take Redis 14 µs instead of 5.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.accepted_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]

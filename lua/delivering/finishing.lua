@@ -22,7 +22,7 @@ local finishing = {}
 --   accepted     for each subscriber: its finished batches, and the sums of their events and health points
 --   undelivered  records for the delivery log: the finished batches that were not sent, because their subscriber had
 --                left; false if there are none
---   closed       for each finished batch: the time (ms) at which it was closed to new events, if it was
+--   closed       for each finished batch: the time (ms) at which it was closed to new events
 local function collection(args, closed)
   return {
     workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, accepted = {}, closed = closed,

@@ -57,7 +57,7 @@ local function describe(given, start, count, piece_count)
   return { start[1], start[2], start[3], count, piece_count }
 end
 
--- Closes a batch to new events if it is its subscriber's open batch.
+-- Closes the batch `bid` to new events if it is the open batch of the subscriber `token`.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

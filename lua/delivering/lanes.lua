@@ -15,8 +15,9 @@ for it in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 
--- The names of the shares (`slow`, `failing` and `joins`), in the order in which acquire looks for jobs that wait for
--- them. They come from SHARES in src/store/job.ts.
+-- The names of the shares. Each kind of subscribers (`slow`, `failing` and `joins`) may use only a share of the
+-- workers, and jobs may wait until a worker of their share is free. acquire looks for these jobs in this order. The
+-- names come from SHARES in src/store/job.ts.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4

@@ -97,7 +97,7 @@ end
 --   false               the batch is large, and not all of its events are counted yet. The caller must keep it
 --   true                the list of the batch is gone, so there is nothing to count
 --   true, token, about  all events are counted, so the caller must delete the batch. `token` is its subscriber. `about`
---         describes the batch for the delivery log
+--                       describes the batch for the delivery log
 function drop_sums.note(call, sums, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]

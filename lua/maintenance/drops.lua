@@ -59,7 +59,7 @@ end
 -- the field. Otherwise no other job of the subscriber could run.
 --
 -- A waiting job becomes ready when another job of the subscriber ends, but a dropped job never ends. So for each
--- dropped job that other jobs may have waited for, one waiting job becomes ready here.
+-- dropped job that was not waiting itself, one waiting job becomes ready here.
 function drops.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end

@@ -61,7 +61,7 @@ local DO = { events = take_events, ['end'] = end_subscriptions, publish = publis
 
 -- The deadlines and ages of all events of this script call begin at one time, `call.accepted_us`. Another partition
 -- accepted the events of an outbox entry before, so the time is moved back to that of the entry, unless it is already
--- earlier. `number` is the number of the entry: its time in µs, or slightly more (outboxes.lua).
+-- earlier. `number` is the number of the entry: its time in µs, or more (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

@@ -16,8 +16,8 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')
 local open_keys = include('flow/joins/open_keys')
 
--- A join key stays open after its time if some events that the bus accepted before that time are not counted yet,
--- because they may complete the key. The join is then looked at again after this time.
+-- A join key that has expired stays open while some events that the bus accepted before it expired are not counted yet,
+-- because they may complete the key. The bus looks at the join again after this number of ms.
 local LOOK_AGAIN_MS = 250
 
 -- `counted_until` reads the times of at most this number of batches. 300 take Redis about 0.3 ms.

@@ -157,8 +157,8 @@ return function(call, args)
   local removed, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
-  -- `calls.try` keeps an error until the end of the script. If an error ended the script here, the counted events would
-  -- stay in the batch, and be counted again.
+  -- If an error ended the script here, the counted events would stay in the batch, and be counted again. So `calls.try`
+  -- keeps the error until the end of the script.
   calls.try(call, open_keys.schedule, args.token, args.within_ms)
   return {
     outcome = 'counted', removed = removed, is_done = remove_from_batch(call, args, removed), published = published,

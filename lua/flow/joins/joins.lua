@@ -41,7 +41,8 @@ function joins.open_outlet(call, token, topic)
   redis.call('HSET', into, topic, token)
 end
 
--- Removes the topics of a join from `joins:into`. Leaves out topics to which another join publishes now.
+-- Removes the topics of a join from `joins:into`, the hash that says which join publishes to each topic. Leaves out
+-- topics to which another join publishes now.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do
