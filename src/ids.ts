@@ -15,7 +15,10 @@ export const uids = (count: number): string[] => Array.from({ length: count }, u
 /** The prefix of the ids of spare workers. No other id has a dot. */
 const SPARE = 'spare.';
 
-/** Returns ids for this many spare workers. The metrics tell spare workers from others by these ids. */
+/**
+ * Returns ids for this many spare workers, which help while the other workers of their thread stand still. The metrics
+ * tell spare workers from others by these ids.
+ */
 export const spareUids = (count: number): string[] => uids(count).map((id) => `${SPARE}${id}`);
 
 export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);
@@ -58,14 +61,16 @@ export function isJoinToken(token: string): boolean {
   return token.startsWith('join:');
 }
 
-/** Returns the client of a subscriber: the owner of a join, or the subscriber itself. */
+/**
+ * Returns the client of a subscriber: for a join, the client that the join belongs to. Any other subscriber is itself a
+ * client.
+ */
 export function ownerOf(token: string): string {
   return readJoinToken(token)?.client ?? token;
 }
 
 /**
- * The counts of removed topics and subscribers are added up under this name, in the tag `topic` or `queue`. No topic
- * and no client has this name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not
- * contain `(removed)`.
+ * In the metrics, the counts of removed topics and subscribers are added up under this name. No topic and no client has
+ * this name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not contain `(removed)`.
  */
 export const REMOVED = '(removed)';

@@ -20,8 +20,8 @@ export const MAX_LEVELS = 66;
  */
 export const SHORT_TEXT = 65_536;
 /**
- * Maximum characters that one byte of a text can take in JSON. Some encoders, such as Go's, write even `<` as an
- * escape: `\u003c`.
+ * Maximum characters that one byte of a text can take in JSON. The maximum length of a request is calculated with this
+ * number. Some encoders, such as Go's, write even `<` as an escape: `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
 /**
@@ -82,8 +82,8 @@ export function parseJson(
 }
 
 /**
- * True if JSON.parse, which is faster, may parse a text, or a part of it, in place of `parseJson`. The text must have
- * at most SHORT_TEXT characters, because its nesting is not checked.
+ * True if JSON.parse, which is faster, may be used instead of `parseJson`, for the whole text or for a part such as a
+ * line. The text must have at most SHORT_TEXT characters, because its nesting is not checked.
  */
 export function isPlainJson(text: string): boolean {
   return !SURROGATE.test(text) && !mayHaveLongNumber(text);

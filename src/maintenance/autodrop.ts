@@ -29,8 +29,8 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * A large batch that the last script call has not dropped yet. Its events must be counted by topic first, which takes
- * several calls.
+ * A large batch that the last script call has not dropped yet. Before the batch is dropped, its events are counted by
+ * topic, so that its subscriber can be told what it misses. The counting takes several calls.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
@@ -47,8 +47,7 @@ type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy:
  * shortage.ts), drops only records of the delivery log, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
- * `oldest` takes the oldest, whoever has them. Each job drops only data of its own partition, but counts what the other
- * partitions in the same Redis hold.
+ * `oldest` takes the oldest, whoever has them. Each job drops only data of its own partition.
  */
 export class Autodrop {
   readonly #parts: AutodropParts;

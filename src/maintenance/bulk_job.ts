@@ -54,9 +54,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The stored progress says where to go on. After `next`, the dead letters of one subscriber are done, and those
-        // of the next subscriber follow. After `lost`, nothing was changed, because another worker has done the step,
-        // or the whole operation was cancelled or replaced.
+        // The stored progress says where to go on. If the state is `next`, the dead letters of one subscriber are done,
+        // and those of another follow. If the state is `lost`, the call changed nothing, because another worker was
+        // faster, or the operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -80,8 +80,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 
 /**
  * Returns the progress of a bulk operation in this partition. `queues` has the tokens of the subscribers whose dead
- * letters it handles, and `queueIndex` is the index of the next one. Returns undefined if the operation is neither
- * counting nor running, or a newer one has replaced it.
+ * letters must be counted, retried or purged. `queueIndex` is the position in `queues` at which to go on. Returns
+ * undefined if there is nothing to do now, or if a newer operation has replaced this one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

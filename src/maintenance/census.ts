@@ -7,8 +7,8 @@ export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
  * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in the `missing`
- * partitions, which cannot be reached. `standings` is a JSON text with the figures and rates that the job `sample` has
- * stored last, from which it calculates the next rates.
+ * partitions, which cannot be reached. `standings` is a JSON text with the figures and rates that the job `sample`
+ * stored when it last ran. The job calculates new rates from them.
  */
 interface Census {
   subscribers: CensusSubscriber[];
@@ -17,7 +17,10 @@ interface Census {
   missing: Partition[];
 }
 
-/** Reads the figures of all subscribers that can be reached. Throws if the control partition cannot. */
+/**
+ * Reads the figures of all subscribers that can be reached. Throws if the control partition, which has the `standings`,
+ * cannot be reached.
+ */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);
   const [first] = found;

@@ -55,8 +55,8 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
 }
 
 /**
- * Returns a plan of one order for all subscribers: to drop as many of their oldest dead letters and batches as hold
- * `freeBytes` by estimate.
+ * Returns a plan with a single order: to drop the oldest dead letters and batches of all subscribers, as many as hold
+ * about `freeBytes`.
  */
 export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
   const batches = sumOf(holdings.map((each) => each.batches));

@@ -37,7 +37,10 @@ const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   outbox: Outbox;
-  /** Wakes the workers and the scheduler when there is new work, until `Maintenance.stop` closes this object. */
+  /**
+   * Wakes the workers when a job is ready, and the scheduler when there is an earlier deadline. Closed by
+   * `Maintenance.stop`.
+   */
   wakeups: Wakeups;
 }
 

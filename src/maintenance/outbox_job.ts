@@ -29,9 +29,10 @@ interface OutboxJobParts {
 }
 
 /**
- * Returns the handler of the job `outbox`, which moves the entries of an outbox to the partitions that they are for. If
- * a partition is too slow, its entries are put on a list of its own, so that they do not hold up the others. Another
- * `outbox` job moves the entries of that list. Its argument is the position of the slow partition in `Partitions.all`.
+ * Returns the handler of the job `outbox`. The entries of an outbox say what is to be done in other partitions, and the
+ * job moves each entry to its partition. If a partition is too slow, its entries are put on a separate list, so that
+ * they do not hold up the entries for other partitions. Another `outbox` job, with the position of the slow partition
+ * in `Partitions.all` as its argument, moves the entries of that list.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

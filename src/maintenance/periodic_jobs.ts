@@ -52,8 +52,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
-    // Moves due jobs to the list of instant jobs, from which workers take them. Usually the scheduler does this; this
-    // job is the fallback.
+    // Moves due jobs to the list from which workers take them. Usually the scheduler does this; this job is the
+    // fallback.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
     // Takes jobs back from workers that were killed, so that other workers can run them. A process queues this job for
     // all partitions as soon as it starts (`isUrgent`). If the job were queued later, it would never run on a host

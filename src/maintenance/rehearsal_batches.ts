@@ -5,8 +5,9 @@ import type { Commands, Partition } from '../store/partition.ts';
 const KEYS_PER_SCAN = 300;
 
 /**
- * The batches that a takeover would convert. Of `count` batches, `jobless` have no job, `unindexed` are not in
- * `batches:index`, and `unreadable` have an unreadable header.
+ * The batches of a Ruby Routemaster that a takeover would find, `count` in all. Of these, `jobless` have no job that
+ * would deliver them, `unindexed` are missing from `batches:index`, and `unreadable` do not begin with a subscriber, a
+ * time and a number of attempts.
  */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
@@ -17,8 +18,8 @@ export interface FoundBatches {
 }
 
 /**
- * Reads the batches that a takeover would convert. Calls `progressOf` once, with the number of entries in
- * `batches:index`. Calls the function that `progressOf` returns now and then, with the number of batches read so far.
+ * Reads the batches that a takeover would convert. `progressOf` gets the number of entries in `batches:index`, and
+ * returns a function. This function is called now and then with the number of batches that have been read.
  */
 export async function readBatches(
   partition: Partition,

@@ -59,7 +59,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
     // The sample of the bus is the first of `samples`, so it is stored first. If it came late, the history of the bus
-    // would have a gap. A late sample of a topic or subscriber only shows its figures one step later.
+    // would have a gap. A topic or subscriber has no gap if its sample is late: its figures only appear a little later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });

@@ -86,9 +86,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the entries of one kind, if any is due. Otherwise returns the ms until the first entry is due.
-   * Returns Infinity if there is no entry, or if entries are being published, because the end of the publishing wakes
-   * the scheduler.
+   * Begins to publish the entries of one kind if any is due. Returns for how many ms the scheduler may then sleep, as
+   * far as these entries are concerned: until the first entry is due, or for ever (Infinity) if there is no entry.
+   * Infinity also while entries are being published, because the end of the publishing wakes the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

@@ -69,9 +69,9 @@ export async function measureShortage(
 
 /**
  * Returns the bytes of the entries that wait to be moved to other partitions. `all` is the sum of all entries. `moving`
- * is the sum of the entries that go to a partition in the same Redis (`there`), where they become batches. `moving` may
- * be too high: for the entries of the outbox, only the sum over all partitions is known, and this sum includes entries
- * that go to another Redis.
+ * is the sum of the entries whose partition is in the same Redis (`there`), where they become batches. `moving` may be
+ * too high, because only entries that were set aside for a slow partition are summed up by partition. All other entries
+ * count as moving.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -108,9 +108,8 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms. With
- * fewer, the estimate is worse: if 1 % of the batches have 90 % of the bytes, its standard deviation is a quarter of
- * the true value with a sample of 500, and more than half with 100.
+ * Maximum batches that one script call measures as a sample, and also the maximum for dead letters. 500 take Redis
+ * about 1 ms. Fewer would give a worse estimate if a few large batches have most of the bytes.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

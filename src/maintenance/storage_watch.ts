@@ -10,8 +10,8 @@ const LOST =
   'Redis, or start any process of the bus again to go on without the data.';
 
 /**
- * Maximum time for which requests wait for a look at Redis. It is short, because the bus may use several Redises, and
- * one of them may hang.
+ * Maximum time for which a request waits until Redis has been checked (`look`). It is short, because the bus may use
+ * several Redises, and one of them may hang.
  */
 const PATIENCE_MS = 100;
 /**

@@ -17,8 +17,8 @@ interface CrossingParts {
  *   passed on to that partition. It must have no other marks.
  * - An outbox that is not empty must have a job.
  *
- * These repairs are not reported as findings: a needless mark is normal after an interrupted change of subscriptions,
- * and any other fault comes from a Redis that has lost writes.
+ * These repairs are not reported as findings. For example, an interrupted change of subscriptions may leave a needless
+ * mark, which is no fault.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);

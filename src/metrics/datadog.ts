@@ -26,7 +26,7 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores totals that were sent. Skips a total if the stored one is not the one before it (`from`), so a repeated call
+ * Stores totals that were sent. Replaces the stored total of a counter only if it is still `from`, so a repeated call
  * changes nothing. Throws StorageUnavailable.
  */
 export async function noteReported(partition: Partition, totals: readonly SentTotal[]): Promise<void> {

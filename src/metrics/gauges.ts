@@ -95,10 +95,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait in outboxes, the lists of entries that other partitions must apply. The name `any` stands
- * for the entries that are not set aside, whichever partition they are for. A number, such as `3`, stands for the
- * entries that were set aside because partition 3 did not apply them in time. Returns nothing if the bus has only one
- * partition.
+ * Returns how many bytes wait in outboxes, the lists of entries for other partitions. A number, such as `3`, stands for
+ * the entries that were set aside because partition 3 was too slow. `any` stands for all other entries. Returns nothing
+ * if the bus has only one partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -188,9 +187,8 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while the worker holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // All other jobs are waiting. A job can wait until its subscriber may have another delivery in flight, until the
-    // subscribers of a kind (all slow ones, for example) may together use another worker, until a pause ends, or until
-    // the quarantine, a process for batches that may have killed workers, takes the job.
+    // All other jobs are waiting, for example because their subscriber is paused, or already has as many deliveries in
+    // flight as it may have.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { instant, scheduled, due, pending, waiting };
   });

@@ -156,15 +156,18 @@ export function metricsOf(kind: SubjectKind): MetricName[] {
 interface Change {
   now: AnyFigures;
   before: AnyFigures;
-  /** Steps from the sample `before` to the sample `now`: more than 1 if no worker ran in between. */
+  /**
+   * Time from the sample `before` to the sample `now`, in intervals of the history (`ms` in STEPS). More than 1 if no
+   * worker ran in between.
+   */
   slots: number;
 }
 
 /**
- * Returns how the figures (`entries`) of the bus, a topic or a subscriber changed from each sample of the bus to the
- * next. `sampled` has the slot of each sample, which is its time in steps since the Unix epoch. The keys of the map are
- * the slots of the later samples. A topic or subscriber has an entry only for the samples at which it was among the
- * busiest. In between, its figures count as unchanged.
+ * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. The keys
+ * of the map and the numbers in `sampled` are slots: a slot is the time of a sample divided by the interval between
+ * samples. A topic or subscriber has no entry in `entries` for a sample at which it was not among the busiest. Then its
+ * figures count as unchanged.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -58,7 +58,10 @@ interface HistoryParts {
   history: History;
   publicNames: PublicNames;
   topics: { has(name: string): Promise<boolean> };
-  /** `owners` returns the tokens of the clients that have a subscriber or a join. */
+  /**
+   * `owners` returns the tokens of the clients that have a subscriber or a join. A viewer names a subscriber by its
+   * public name, which is looked up among these clients.
+   */
   subscriptions: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }
 

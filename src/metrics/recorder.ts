@@ -93,7 +93,10 @@ export class Recorder {
     this.#observe('latency.end_to_end', [latencyMs]);
   }
 
-  /** Counts the join keys of a join that were completed, those that expired, and the events without a join key. */
+  /**
+   * Counts for a join the keys (orders, for example) that were completed, the keys that expired, and the events without
+   * a key.
+   */
   joined(subscriber: string, counts: { completed: number; expired: number; unkeyed: number }): void {
     this.#counters.increment('joins.completed', { queue: subscriber }, counts.completed);
     this.#counters.increment('joins.expired', { queue: subscriber }, counts.expired);

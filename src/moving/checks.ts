@@ -59,8 +59,8 @@ export async function runningProcesses(source: Partition): Promise<string | unde
 }
 
 /**
- * Returns the addresses of connections whose last command was a script call or WAIT. Such connections may belong to web
- * processes.
+ * Returns the addresses of connections that may belong to web processes, because their last command was one that web
+ * processes often send: a script call or WAIT.
  */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);

@@ -20,7 +20,7 @@ import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
-/** Number of topics whose marks are set in one step (see `markTopics`). */
+/** Number of topics that `markTopics` asks Redis for at a time. */
 const TOPICS_PER_SCAN = 300;
 /**
  * Stored in place of a cursor when everything has been copied and compared. The target may be in use from then on, so a
@@ -160,7 +160,9 @@ async function copy(
   await markTopics(source, target);
 }
 
-/** Sets the marks of all topics. A mark names another partition that has subscribers of the topic. */
+/**
+ * Notes at each topic which other partitions have subscribers of the topic, so that its events are passed on to them.
+ */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
   const scan = source.partitions.control.scan((redis, keys, cursor) =>

@@ -8,7 +8,10 @@ import type { Walk } from './walk.ts';
  */
 const MAX_CALLS = 1000;
 
-/** Corrects the gauges of all subscribers that have gauges, batches or dead letters. */
+/**
+ * Corrects the stored numbers (gauges) of each subscriber's queued batches and events, and of its events in dead
+ * letters.
+ */
 export async function sweepGauges(walk: Walk, seen: Seen): Promise<void> {
   const [withBatches, withLetters] = [seen.of('batches_queued'), seen.of('dead_letters_of')];
   await walk.addMembers(withBatches, 'gauge_events');

@@ -10,8 +10,8 @@ export interface Place {
   /** The token of the subscriber whose waiting jobs this place has. Empty for any other place. */
   waitingSubscriber: string;
   /**
-   * True if jobs in this list can outlive their batches: the script `acquire` deletes a job without a batch only when
-   * the job's turn comes.
+   * True if this list may contain jobs whose batches are gone. This is no fault: such a job stays until the script
+   * `acquire` takes it from the list and deletes it.
    */
   leftovers: boolean;
 }

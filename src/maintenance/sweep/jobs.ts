@@ -14,7 +14,10 @@ const MAX_SUSPECTS = 100;
 interface JobClues {
   waitingTokens: Iterable<string>;
   jobless: Iterable<string>;
-  /** Number of living workers of the Ruby Routemaster, which take jobs too. Undefined if there are none. */
+  /**
+   * Number of living workers of the Ruby Routemaster. If there are any, lost delivery jobs are put where these workers
+   * do not take them. Undefined if there are none.
+   */
   rubyWorkers?: number | undefined;
   maxJobs: number;
 }
@@ -55,9 +58,9 @@ export class JobSweep {
   }
 
   /**
-   * Reads from the index of the queue which jobs this sweep checks. Returns a map from each of these jobs to 0, in
-   * which `#countPlaces` counts where it finds the job. Removes a job from the index if its batch is gone and no worker
-   * has it.
+   * Reads from the index of the queue which jobs this sweep checks. Returns these jobs with the number 0 each, to which
+   * `#countPlaces` adds 1 for each place where it finds the job. Removes a job from the index if its batch is gone and
+   * no worker has it.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();

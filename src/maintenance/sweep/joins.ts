@@ -1,7 +1,10 @@
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** Repairs what Redis stores about joins and their open keys. */
+/**
+ * Repairs what Redis stores about joins and their open keys. A key of a join is, for example, an order; it is open
+ * until events of all sources of the join have come for it, or it expires.
+ */
 export async function sweepJoins(walk: Walk, seen: Seen): Promise<void> {
   for (const client of seen.of('joins_of'))
     for await (const names of walk.members('joins_of', client))

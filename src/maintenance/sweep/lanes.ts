@@ -2,9 +2,9 @@ import { bidOf, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and the share (one of
- * SHARES, the groups of workers with a limit) to which it belongs. `holding` has the workers that the sweep saw with a
- * job.
+ * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and the group that
+ * counts it. A group (one of SHARES) is, for example, the workers that deliver to slow subscribers; their number is
+ * limited. `holding` has the workers that the sweep saw with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;

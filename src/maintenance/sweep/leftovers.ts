@@ -20,8 +20,8 @@ export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
 }
 
 /**
- * Describes a counter of a topic or subscriber to the script `fold`. If the topic or subscriber has been removed, the
- * script moves the count from `field` to `total`. Returns undefined for any other counter.
+ * Describes a counter of a topic or subscriber to the script `fold`, which adds the count in `field` to `total` if the
+ * topic or subscriber has been removed. Returns undefined for any other counter.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

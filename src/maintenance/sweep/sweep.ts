@@ -45,8 +45,9 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   for (const jobs of [main, aux]) await walk.skippable(jobs.run());
   await sweepLanes(walk, waitingTokens);
   await sweepJoins(walk, seen);
-  // Gauges are not checked while a Ruby process uses this Redis. Such a process adds an event to a gauge at once, but
-  // the sweep sees the event only after this bus has converted its batch. So a correct gauge would seem wrong.
+  // Gauges, such as the number of queued events, are not checked while a Ruby process uses this Redis. Such a process
+  // adds an event to a gauge at once, but the sweep sees the event only after this bus has converted its batch. So a
+  // correct gauge would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, seen);
   await sweepDelayed(walk, seen);
