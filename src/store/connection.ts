@@ -38,7 +38,7 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, because Redis may have applied the command already.
     autoResendUnfulfilledCommands: false,
-    // With null, commands that are pending when the connection is lost would never end in ioredis 6.
+    // With 0, commands that are pending when the connection is lost fail. With null, they would never end in ioredis 6.
     maxRetriesPerRequest: 0,
     reconnectOnError: reconnectFromReplica(log),
     socketTimeout: SILENCE_MS,
@@ -70,7 +70,8 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     // If Redis refuses SELECT, ioredis would go on in database 0, which may belong to another bus. So the connection is
     // made anew.
     if (error.command?.name === 'select') redis.disconnect(true);
-    // ioredis reports this error if the process itself closes a connection that is not ready yet.
+    // ioredis reports this error if the process itself closes a connection that is not ready yet. This is no failure,
+    // so nothing is logged.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: messageOf(error) }, 'Redis cannot be reached; trying again');
     away = true;

@@ -42,7 +42,8 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The table is created with all its fields, because adding a field later takes Redis half a microsecond.
+  // The table is created with all its fields, because Redis takes half a microsecond more for each field that is added
+  // later.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,

@@ -106,10 +106,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The last part of the one key that each script call declares, after the prefix of the partition. In a cluster, this
- * key leads the call to the partition's master. The key must never exist. While a cluster moves the partition to
- * another master, key by key, the old master refuses calls that declare a missing key (ASK). If the key existed, a
- * script would begin, and fail half-way at the first key that has been moved.
+ * Each script call declares one key: the prefix of the partition, followed by this text. In a cluster, the key leads
+ * the call to the partition's master. The key must never exist. While a cluster moves the partition to another master,
+ * key by key, the old master refuses calls that declare a missing key (ASK). If the key existed, a script would begin,
+ * and fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 

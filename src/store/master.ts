@@ -55,8 +55,9 @@ export class Master {
   /** The name of this Redis in errors. */
   readonly name: string;
   /**
-   * True after the ACL forbade a command to a script that `Partition.runPermitted` ran. The next `runPermitted` then
-   * first checks that the ACL permits all commands.
+   * True after the ACL forbade a command of a script that `Partition.runPermitted` ran. The next `runPermitted` then
+   * first checks that the ACL permits all commands. Otherwise its script could fail half-way too, and its repetitions
+   * would repeat the first changes.
    */
   wasForbidden = false;
 
@@ -78,7 +79,10 @@ export class Master {
     return this.#connection instanceof RedisCluster ? this.#connection.addressOf(this.#slot) : undefined;
   }
 
-  /** Number of times that this process has connected to this Redis or, on a cluster, to any of its masters. */
+  /**
+   * Number of times that this process has connected to this Redis or, on a cluster, to any of its masters. When this
+   * number grows, Redis may have failed and lost data.
+   */
   get connections(): number {
     const connection = this.#connection;
     return connection instanceof RedisCluster ? connection.connections : madeBy(connection).count;

@@ -12,8 +12,8 @@ const NO_ADDRESSES =
 /**
  * The masters of a Redis Cluster, with a connection to each, over which commands are sent. ioredis's Cluster serves
  * only to find out which master has which slots. If it sent commands, it would repeat a command whose reply was lost,
- * although Redis may have applied the command. Besides, the bus must choose the master for pipelines, transactions,
- * WAIT and commands without a key.
+ * although Redis may have applied the command. Besides, it would send a command without a key, such as WAIT, to any
+ * node.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -25,7 +25,7 @@ export class RedisCluster {
   readonly #sharedRefresh = sharing(() => this.#refresh());
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** `cluster` must be new, so that no event is missed. */
+  /** `cluster` must be new: this class learns of the nodes from its events, and must not miss one. */
   constructor(cluster: Cluster, log: Log) {
     this.#cluster = cluster;
     this.#log = log;
@@ -58,7 +58,10 @@ export class RedisCluster {
     return this.#cluster.slots[slot]?.[0];
   }
 
-  /** Number of times that this process has connected to a master. */
+  /**
+   * Number of times that this process has connected to a master. When this number grows, a master may have failed and
+   * lost data.
+   */
   get connections(): number {
     return this.#connections;
   }

@@ -38,10 +38,10 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on this connection, when enough replicas have everything that
-   * Redis had written when it ran the command. This includes what other connections wrote. So a repeated publish, which
-   * writes nothing itself, waits until replicas have what the first publish wrote. Throws the error of `sent`. Throws
-   * StorageUnavailable if too few replicas confirm, although Redis has run the command.
+   * Resolves with the reply to `sent`, the last command on this connection, once enough replicas have all that Redis
+   * had written by then, for any connection. So a repeated publish, which writes nothing itself, waits until replicas
+   * have what the first publish wrote. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
+   * confirm, although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. If an earlier WAIT is

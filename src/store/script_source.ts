@@ -16,7 +16,10 @@ import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
-/** The module that every script needs: it runs the script, and makes the table `call`. */
+/**
+ * The module that every script needs: it runs the script, and makes the table `call`, in which the script finds the
+ * keys of its partition and the time.
+ */
 const CALLS = 'store/calls';
 
 /** Modules without a file in `lua/`. They are made of TypeScript constants, so that scripts use the same values. */
@@ -118,7 +121,8 @@ function includesOf(text: string): string[] {
 
 /**
  * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or includes itself,
- * directly or through others. In `users`, each file includes the next one, and the last file includes the module.
+ * directly or through others. The error shows the chain of includes, which is in `users`: each of these files includes
+ * the next one, and the last file includes the module.
  */
 function addModule(
   name: string,

@@ -17,8 +17,9 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses. `at` is the position of the first byte of an IPv4
- * address. If there is a `mask`, each byte of that address is XORed with it.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. A packet to such an address may go on to the IPv4
+ * addresses, so the bus checks these instead. `at` is the position of the first byte of an IPv4 address. If there is a
+ * `mask`, each byte of that address is XORed with it.
  */
 const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).

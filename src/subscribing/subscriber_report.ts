@@ -98,7 +98,10 @@ interface Row {
   dropped: List<string>;
   /** Number of dropped events that no delivery has reported to the subscriber yet. */
   events_in_notice: string | false;
-  /** Number of dropped events that a delivery reports which the subscriber has not accepted yet. */
+  /**
+   * Number of dropped events that a delivery reports to the subscriber, as long as the subscriber has not accepted this
+   * delivery.
+   */
   events_in_carried_notice: string | false;
 }
 

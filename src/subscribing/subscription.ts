@@ -121,8 +121,8 @@ export class Subscriptions {
 
   /**
    * Moves the events that joins of `partition` have published so far to the partitions `homes`, where their topics
-   * live. Otherwise an event could arrive after the removal of its join, and create a deleted topic again, although the
-   * join's client may be gone.
+   * live. Otherwise an event could arrive after the removal of its join, and create a topic again that was deleted
+   * meanwhile.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
     for (const home of homes) if (home !== partition) await this.#outbox.flush(partition, home);
@@ -159,8 +159,8 @@ export class Subscriptions {
     });
     await this.#marks.refresh(partition, topics);
     // A join may have published more events just before the removal, so its events are moved once more. If the join was
-    // not found, the removal of its client or an earlier call that was interrupted here has removed it. Its topics are
-    // then unknown, so the events for all partitions are moved.
+    // not found, an earlier call or the removal of its client has removed it, and nobody knows to which topics it
+    // published. So the events for all partitions are moved.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.
@@ -196,7 +196,7 @@ export class Subscriptions {
     return sumOf(await this.#partitions.ask((redis, keys) => redis.scard(keys.subscribers())));
   }
 
-  /** Returns the tokens of all clients that have a subscriber or a join. */
+  /** Returns the tokens of all clients that are subscribers or have joins. */
   async owners(): Promise<string[]> {
     return [...new Set((await this.#all()).map(ownerOf))];
   }

@@ -39,13 +39,12 @@ export class TopicMarks {
   /**
    * Prepares the subscription of a subscriber in `partition` to topics that live in other partitions, their homes. Sets
    * marks there, so that the homes pass on events to `partition`, and creates topics that do not exist. Call this
-   * before subscribing, and `refresh` afterwards. If this call or the subscribing fails, the next sweep deletes the
-   * created topics.
+   * before subscribing, and `refresh` afterwards.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes whose
-   * outboxes the caller must flush to `partition` before subscribing. These outboxes may have an entry that ends all
-   * subscriptions of a removed topic. If the topic exists again, this entry must come first, because later it would end
-   * the new subscription too.
+   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still have to tell `partition`
+   * that a topic was removed. If that came after the subscription to a new topic of the same name, it would end the new
+   * subscription too.
    */
   async reserve(
     partition: Partition,
@@ -86,9 +85,9 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The mark of a topic (the note that `partition` has subscribers of it) is removed below if the count finds none, but
-  // only if the mark still has the time that is read here. If a subscriber comes after the count, the mark has a new
-  // time, and stays.
+  // The marks (notes that `partition` has subscribers of a topic) are read before the subscribers are counted. If a
+  // topic has no subscribers, its mark is removed below, but only if the mark is the same as before the count. If a
+  // subscriber has come meanwhile, the mark has a new time, and stays.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
   // Even a correct mark is set again, because this gives it a new time. Otherwise another process that counted 0

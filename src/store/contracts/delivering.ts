@@ -48,9 +48,10 @@ export const lanes = {
 const client = 'text?';
 
 /**
- * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters
- * of the subscriber `token`. `listIndex` is the index of this subscriber in the operation's list of subscribers. If the
- * operation is for all subscribers, `token` is undefined and `listIndex` is 0.
+ * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters.
+ * An operation for some subscribers has a list of them: `token` is the subscriber whose dead letters the step takes,
+ * and `listIndex` is its index in the list. An operation for all subscribers has no list: `token` is undefined,
+ * `listIndex` is 0, and the step takes the oldest dead letters, whichever subscribers they belong to.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**

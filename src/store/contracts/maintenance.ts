@@ -8,8 +8,9 @@ const q = 'main|aux';
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /**
- * The parts (slices) of a long queue of batches or dead letters that a sweep has counted: `to` is the score at which a
- * slice ends in the queue's index, and `members` is its number of batches or dead letters.
+ * A sweep counts the events of a long queue of batches or dead letters in several script calls. This is what it has
+ * counted so far, in parts (slices) of the sorted set that lists the queue: `to` is the score at which a slice ends,
+ * and `members` is the number of its batches or dead letters.
  */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
