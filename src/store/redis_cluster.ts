@@ -13,7 +13,7 @@ const NO_ADDRESSES =
  * The masters of a Redis Cluster, with a connection to each, over which commands are sent. ioredis's Cluster serves
  * only to find out which master has which slots. If it sent commands, it would repeat a command whose reply was lost,
  * although Redis may have applied the command. Besides, it would send a command without a key, such as WAIT, to any
- * node.
+ * master.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;

@@ -50,8 +50,8 @@ const client = 'text?';
 /**
  * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters.
  * An operation for some subscribers has a list of them: `token` is the subscriber whose dead letters the step takes,
- * and `listIndex` is its index in the list. An operation for all subscribers has no list: `token` is undefined,
- * `listIndex` is 0, and the step takes the oldest dead letters, whichever subscribers they belong to.
+ * and `listIndex` is its index in the list. In an operation for all subscribers, `token` is undefined, `listIndex` is
+ * 0, and the step takes the next dead letters in the order of death, whichever subscribers they belong to.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
