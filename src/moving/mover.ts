@@ -63,8 +63,8 @@ export class Mover {
   }
 
   /**
-   * Returns for each key the partitions that get the whole key, or undefined if its elements are divided among the
-   * partitions.
+   * Returns for each key the partitions that get a copy of the whole key. Returns undefined for a key whose elements
+   * are divided among the partitions, for example by subscriber.
    */
   #placesOf(readers: readonly KeyReader[]): Promise<(readonly Partition[] | undefined)[]> {
     return Promise.all(
@@ -89,8 +89,9 @@ export class Mover {
   }
 
   /**
-   * Returns the elements that each partition gets. If `whole` is given, each partition in `whole` gets all elements.
-   * Otherwise each element goes to the partition of its owner, such as a subscriber.
+   * Returns which elements of a key each partition gets. If `whole` is given, each partition in `whole` gets all
+   * elements. Otherwise an element of a subscriber goes to the subscriber's partition, an element of a topic to the
+   * topic's, and so on.
    */
   async #shares(
     { found }: KeyReader,

@@ -6,11 +6,12 @@ import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
 /**
- * The owner of a key, or of an element of a key. The owner decides to which partitions the data is copied:
+ * What a key, or one element of a key, belongs to. This decides to which partitions the data is copied:
  *
- * - the data of a batch goes to the partition of its subscriber;
- * - the data of a worker goes with the batch that the worker delivers;
- * - the data of a trigger goes to the partition of the topic to which the trigger publishes;
+ * - data of a subscriber or topic goes to the partition of the subscriber or topic;
+ * - data of a batch goes to the partition of the batch's subscriber;
+ * - data of a worker goes with the batch that the worker delivers;
+ * - data of a trigger goes to the partition of the topic to which the trigger publishes;
  * - `control` stands for the control partition, `all` for every partition, and `nobody` for none.
  */
 export type Owner =
@@ -31,11 +32,14 @@ type Texts = readonly [first: string, second: string];
 
 type Row =
   /**
-   * The whole key goes to the partitions of one owner. The function finds the owner by the variable parts of the key's
-   * name, such as a token.
+   * The whole key belongs to one owner, such as a subscriber, and is copied to the owner's partition. The function
+   * returns the owner. Its arguments are the variable parts of the key's name, such as a token.
    */
   | { whole: (...parts: string[]) => Owner }
-  /** Each element goes to the partition of its owner, under the same key. */
+  /**
+   * The elements of the key belong to different owners, such as subscribers. The function returns the owner of one
+   * element, and the element is copied to the owner's partition.
+   */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
   /** The key has totals of other data, which are computed anew for each partition. */
   | { sums: Sums }
@@ -103,8 +107,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // An idempotency key's name in Redis has a digest instead of the topic, so nothing tells which partition will need
-  // the key. Every partition gets all idempotency keys, and the quotas that limit how many of them a client may have.
+  // Every partition gets all idempotency keys. The name of such a key in Redis has a digest, from which the topic (and
+  // so the partition) cannot be told.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

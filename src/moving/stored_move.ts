@@ -59,9 +59,8 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // The error message names the keys that an operator must delete to use this bus again. If the move stayed within one
-  // Redis and prefix, the move has also set the number of partitions, with which this bus would not start. On a
-  // cluster, the target must have another prefix, so the number of this bus is still right.
+  // The error message names the keys that an operator must delete to use this bus again. Except on a cluster, the move
+  // may have overwritten the number of partitions of this bus, so the number must be deleted too.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

@@ -5,9 +5,9 @@ import { pairsOf } from '../store/replies.ts';
 type Summed = Map<Partition, Map<string, number>>;
 
 /**
- * Computes a hash of totals for each new partition. The old hash cannot be copied, because the data that it sums up is
- * divided among the new partitions. `source` is the old partition. `of` is the variable part of the key: a client's
- * token in `delayed:held:{token}`, otherwise empty.
+ * Computes a hash of totals for each new partition. The hash of `source` (the old partition) cannot be copied, because
+ * the data that it sums up is divided among the new partitions. `of` is the token of a client if the totals are about
+ * one client, otherwise empty.
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 
@@ -60,7 +60,7 @@ export const triggerSums: Sums = async (source, partitions) => {
   return summed;
 };
 
-/** Returns the topic to which a trigger publishes: the second line of the trigger's definition. */
+/** Returns the topic to which a trigger publishes. It is the second line of the trigger's definition. */
 export function topicOfDefinition(definition: string): string {
   return definition.split('\n', 2)[1] ?? '';
 }

@@ -30,8 +30,8 @@ export function curlOf(method: string, path: string, operation: Operation): stri
   if (roles.length > 0) parts.push(`-u "${roles.includes('client') ? '$SHOP' : '$ROOT_KEY:'}"`);
   const usual = body === undefined ? 'GET' : 'POST';
   if (method !== usual) parts.push(`-X ${method}`);
-  // Replaces the example's token, which no reader's bus has, by the shell variable `$TOKEN`. The shell inserts the
-  // value of a variable only outside of single quotes.
+  // Puts the shell variable `$TOKEN` in place of the example's token, which exists on no reader's bus. The quotes
+  // around the variable end the single-quoted text, because the shell inserts no values there.
   if (body !== undefined) parts.push(`-d '${JSON.stringify(body).replaceAll(SHOP, `'"$TOKEN"'`)}'`);
   return [...parts, `"$BUS${filled}"`].join(' ');
 }

@@ -3,8 +3,8 @@ import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
 /**
- * The member that marks a named schema with its name, such as `"x-name": "Delivery"`, until `#tidied` has moved the
- * schema to `components`. The finished document does not have this member.
+ * A member that keeps the name of a schema while the document is being made, such as `"x-name": "Delivery"`. The
+ * finished document has the schema in `components`, under this name, and without this member.
  */
 const X_NAME = 'x-name';
 
@@ -33,8 +33,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // By default, zod throws for input that a function of the bus checks, because JSON Schema cannot describe it.
-      // With `any`, the JSON Schema permits any value there, unless the `meta` of the zod schema gives a type.
+      // Some input is checked by a function, which JSON Schema cannot express. By default, zod throws for such input.
+      // With `any`, the JSON Schema permits any value there.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;
@@ -45,9 +45,9 @@ export class Schemas {
   }
 
   /**
-   * Returns the value of a schema's member as the document shows it, or undefined to leave the member out, such as a
-   * maximum that is only JavaScript's largest integer. Moves a named schema to `components`, and returns a reference to
-   * it.
+   * Returns the value that a schema's member has in the document. Returns undefined for a member that tells readers
+   * nothing, such as a maximum that is only JavaScript's largest integer. Moves a named schema to `components`, and
+   * returns a reference to it.
    */
   #tidied(key: string, value: unknown, isOutput: boolean): unknown {
     if (key === '$schema' || key === 'readOnly' || key === 'propertyNames') return undefined;

@@ -79,10 +79,10 @@ export interface ApiParts {
 
 /**
  * Makes everything that a web process serves:
- * - `routesIn`: a function that returns the routes of the API in a dialect, that of this bus or that of the Ruby
- *   Routemaster;
+ * - `routesIn`: a function that returns the routes of the API, with the formats either of this bus or of the Ruby
+ *   Routemaster, which this bus can replace;
  * - `pages`: the routes of the console;
- * - the objects with which the pipeline handles every request, such as `authentication`.
+ * - the objects that are needed for every request, such as `authentication`.
  */
 export function buildApi(given: ApiParts) {
   const shared = sharedParts(given);
@@ -233,8 +233,9 @@ function limitsOf(config: Config, guard: StorageGuard) {
 }
 
 /**
- * Returns a function that counts deliveries for `/pulse/scaling`: those that may begin now or within
- * ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are not counted.
+ * Returns a function that counts the deliveries that may begin now or within ROUTEMASTER_SCALING_DEADLINE, for
+ * `/pulse/scaling`, which tells autoscalers of hosting platforms whether the bus is busy. Partitions that cannot be
+ * reached are not counted.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

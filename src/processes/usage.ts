@@ -21,8 +21,8 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
 
 /**
  * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. If the root
- * key is missing, a placeholder replaces it: the configuration requires a key, which the commands do not use.
- * Production would refuse the placeholder, so NODE_ENV and RACK_ENV are left out.
+ * key is missing, a placeholder replaces it, because the configuration must have a key, although the commands do not
+ * use it. NODE_ENV and RACK_ENV are left out, because in production the placeholder would be refused as too weak.
  */
 export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
   const env = environmentOfBus(url);
@@ -38,7 +38,7 @@ function environmentOfBus(url: string | undefined): NodeJS.ProcessEnv {
 
 /**
  * Checks whether a web process would start with this environment. If the root key is missing outside production, the
- * operator probably runs the command without the bus's variables. Then a note says that the key is missing, and no
+ * operator has probably set none of the bus's variables for this command. So only the missing key is reported, and no
  * other variable is checked.
  */
 export function checkEnvironment(url: string | undefined): EnvironmentNotes {

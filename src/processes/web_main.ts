@@ -73,8 +73,9 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // Changing the mode here surprises no client: until now, all calls except health checks were refused or redirected
-    // to https.
+    // Unless a setting decides it, only Redis tells whether the bus must answer as the Ruby Routemaster did. Changing
+    // the answers now confuses no client: until now, all calls except health checks were refused or redirected to
+    // https.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;

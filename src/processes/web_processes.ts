@@ -25,8 +25,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The kernel distributes new connections among the processes. If the primary process did this, a connection would
-    // hang when given to a process that was just killed.
+    // The kernel distributes new connections among the processes. If the primary process (the parent of the web
+    // processes) did this, it might give a connection to a process that was just killed, and the connection would hang.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
@@ -58,9 +58,8 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // After EXIT_CODE a person must act, because a replacement would fail too. So all processes end, unless another one
-    // serves requests. If one does, the cause may be temporary: for example, during an upgrade a process of the former
-    // release may find data in a newer layout.
+    // EXIT_CODE means that an operator must act, for example correct a setting. A replacement would fail too, so all
+    // processes end, unless one of them still serves requests.
     if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();

@@ -38,8 +38,8 @@ interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
   /**
-   * Resolves when the marks of topics that have no subscriber in the partition any more have been removed. A mark is a
-   * note in a topic's own partition that another partition has subscribers of the topic.
+   * Resolves when outdated marks have been removed. A mark is a note in a topic's own partition that another partition
+   * has subscribers of the topic. It is outdated when the last of these subscribers has left.
    */
   marksRemoved: Promise<void>;
 }
@@ -70,9 +70,9 @@ export class Applying {
    * all of them. Throws StorageUnavailable or StorageFull.
    *
    * - `alone`: sends these entries in a script call of their own. Otherwise the call may have entries from other
-   *   outboxes too, and fails if any of these cannot be applied.
-   * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Further calls with `inTime` throw at once
-   *   until `to` has answered.
+   *   outboxes too, and one of those that cannot be applied makes the call fail.
+   * - `inTime`: throws StorageUnavailable if the partition does not answer within PATIENCE_MS, or at once if it has not
+   *   answered an earlier such call yet.
    */
   async apply(
     home: Partition,
@@ -84,8 +84,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // A caller without `inTime` may be deleting a topic, and must wait until its marks are removed. A mark is a note
-      // about a partition with subscribers of the topic, and the topic exists until its last mark is removed.
+      // A caller without `inTime` may be deleting a topic. The topic is gone only when its marks (notes of which
+      // partitions have subscribers of the topic) have been removed, so such a caller waits for the removal.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -125,13 +125,14 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // `mayBeUnused` lists topics of other partitions that seem to have no subscriber in `partition`. If a count
-    // confirms this, their marks (see TopicMarks) are removed. The call does not wait for the removal. Otherwise a
-    // partition that hangs, and stores such a topic, would delay the outboxes of other partitions.
+    // Counts the subscribers in `partition` of topics that seem to have none left, and removes the marks (see
+    // TopicMarks) of topics that have none. Nothing here waits for this, because a mark may be in a partition that
+    // hangs, and waiting would delay the outboxes of healthy partitions.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {
-      // If Redis was away or full, nothing is logged, because the next events of the topic cause another try.
+      // If Redis was away or full, nothing is logged, because the next events of the topic make the bus try again to
+      // remove the mark.
       if (isPassing(error)) return;
       const about = { err: error, ...failureOf(error) };
       log.error(about, 'the mark of a topic without subscribers cannot be removed');

@@ -22,8 +22,8 @@ interface Piece {
   /** True if `text` is only the beginning of an element that exceeds the maximum size. */
   isTooLong: boolean;
   /**
-   * True if `text` is only the beginning of an element, and is nested too deeply. If `text` has complete elements, the
-   * parser checks their depth.
+   * True if `isTooLong` is true, and the beginning of the element is nested too deeply. The parser checks the nesting
+   * of all other elements.
    */
   isTooDeep: boolean;
   isLast: boolean;
@@ -38,8 +38,9 @@ export function isArray(text: string): boolean {
 
 /**
  * Cuts the JSON text of an array into pieces, which are parsed one by one, so that a long body does not delay other
- * requests. The caller puts each piece in brackets and parses it. The body is valid if each piece is valid, none is
- * empty (unless it is the only one), and `isClosed` is true at the end.
+ * requests. The caller puts each piece in brackets and parses it. The caller must also check that no piece is empty
+ * (unless it is the only one), and that `isClosed` is true at the end. Otherwise an array with a comma too many, or
+ * without its closing bracket, might be accepted.
  */
 export class ArrayPieces {
   readonly #text: string;
@@ -56,9 +57,9 @@ export class ArrayPieces {
   }
 
   /**
-   * Returns the next piece. Each of its elements has at most the size `max`. If the first element is larger, the piece
-   * is only the beginning of this element, and `isTooLong` is true. Yields after every CHARACTERS characters, so that
-   * the caller can serve other requests. The yielded list is empty.
+   * Returns the next piece. If the next element is larger than `max`, the piece is only the beginning of this element,
+   * and `isTooLong` is true. Yields an empty list after every CHARACTERS characters, so that the caller can serve other
+   * requests.
    */
   *next(max: MaxSize): Generator<[], Piece> {
     const from = this.#at;

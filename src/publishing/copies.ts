@@ -19,9 +19,9 @@ const MAX_OF_PUBLICATION = MAX_COPIES.publication;
 /** Time for which a count of a topic's subscribers is fresh enough for checking a publication. */
 const FRESH_MS = 1000;
 /**
- * A publication with at most this many events need not wait for a fresh count of its topic's subscribers. A long event
- * counts as several. Even for 10,000 subscribers (the default maximum), 10 events make only 100,000 copies, half of
- * MAX_OF_PUBLICATION.
+ * A publication with at most this many events need not wait for a fresh count of its topic's subscribers, because it
+ * cannot make too many copies. Even 10,000 subscribers (the default maximum) get only half of the copies that one
+ * publication may make.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -51,10 +51,10 @@ export class Copies {
   }
 
   /**
-   * Checks how many copies (events × subscribers) a publication makes. Returns undefined if the publication may be sent
-   * to Redis at once. Otherwise returns a promise, which rejects with body_too_large if there are too many copies. Two
-   * kinds of publication are never rejected: a single event, which cannot be divided, and one whose idempotency key was
-   * used before, which Redis does not store again. `bytes` is the result of `bytesOf`.
+   * Checks that a publication does not make too many copies (events × subscribers). Returns undefined if the
+   * publication may be sent to Redis at once. Otherwise returns a promise, which rejects with body_too_large if there
+   * are too many copies. A single event is never rejected, because the publisher cannot divide it; nor is a publication
+   * whose idempotency key was used before, because Redis does not store it again. `bytes` is the result of `bytesOf`.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -85,7 +85,10 @@ export class Copies {
     this.note(topic, here + sumOf(others));
   }
 
-  /** Throws body_too_large, unless the idempotency key of the publication was used before. */
+  /**
+   * Throws body_too_large, unless the idempotency key of the publication was used before. Redis does not store such a
+   * publication again, so it may be sent.
+   */
   async #refuseUnlessKnown(publication: Counted, bytes: number): Promise<void> {
     const { topic, idempotency, events } = publication;
     const home = this.#partitions.ofTopic(topic);
@@ -105,14 +108,14 @@ export class Copies {
   }
 }
 
-/** Returns the number of short events that take Redis as long to store as the events of this publication. */
+/** Returns how much work the events of a publication are for Redis, as a number of short events. */
 function asEvents({ events }: Counted, bytes: number): number {
   return Math.max(events.length, bytes / BYTES_PER_COPY);
 }
 
 /**
- * Returns the bytes of a publication that are copied now. Timed events (objects here, not texts) do not count, because
- * they are copied only when they are due.
+ * Returns the bytes that Redis copies for each subscriber as soon as it gets the publication. A timed event (an object;
+ * other events are texts) does not count, because it is copied only when it is due.
  */
 export function bytesOf({ events }: Pick<Counted, 'events'>): number {
   let bytes = 0;

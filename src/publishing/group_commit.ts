@@ -36,8 +36,8 @@ export interface PublishingParts<Limits = PublishLimits> {
  * Returns a function that stores a publication in one script call with others, and resolves with its result.
  *
  * - `store` sends publications to a partition, and resolves with one result for each, in the same order.
- * - `weigh` returns about how long Redis takes to store a publication, counted in the time that one short event takes.
- * - `maxPauseMs` is the maximum pause after each call (see CallLimit).
+ * - `weigh` returns about how many short events Redis could store in the time that it needs for this publication.
+ * - `maxPauseMs` is the maximum pause between two calls (see CallLimit).
  */
 export function groupCommit<Item extends Pick<Publication, 'topic' | 'client'>, Result>(
   { partitions, onFull }: Pick<PublishingParts, 'partitions' | 'onFull'>,

@@ -17,9 +17,9 @@ const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns the digests that identify a publication. `body` is the text as received, which is the same in a second
- * attempt. Parsed events would not be the same, because the bus gives them new ids and timestamps. `\0` separates the
- * two texts of a digest, because neither a token nor a topic can contain it.
+ * Returns the digests that identify a publication. `body` is the text as received. Parsed events would differ at each
+ * attempt, because the bus gives them new ids and timestamps. No token or topic contains `\0`, so different calls never
+ * have the same text.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {
@@ -28,10 +28,7 @@ export function idempotency(client: string, key: string, topic: string, body: st
   };
 }
 
-/**
- * Returns how many idempotency keys a client may use in one burst: `max`, or fewer if Redis has little memory. A client
- * may use as many again while Redis remembers these, so Redis remembers up to twice as many.
- */
+/** Returns how many idempotency keys a client may use in a short time: `max`, or fewer if Redis has little memory. */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {
   return clientQuota(max, KEY_BYTES, redisMaxBytes);
 }

@@ -56,8 +56,7 @@ interface LastRead {
 /**
  * Empties outboxes. An outbox is a list in one partition (its home) of entries that other partitions must apply, such
  * as events for their subscribers. If a partition does not apply its entries in time, the home sets them aside: it
- * moves them to a list for that partition alone, so that the other partitions need not wait. Several processes may
- * safely send the same entries, because a partition applies each entry once and in order.
+ * moves them to a list for that partition alone, so that the other partitions need not wait.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -67,8 +66,8 @@ export class Outbox {
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate maximum bytes of set-aside entries that are sent at a time. The maximum is 1, which sends one entry at
-   * a time, after a Redis had no memory for so many bytes. With each success it grows again.
+   * Approximate maximum bytes of set-aside entries that are sent at a time. When a Redis has no memory for so many,
+   * this becomes 1, so that entries are sent one by one. With each success it grows again.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -86,8 +85,8 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // If `to` is in `behind`, older entries are set aside for it, and must be applied first. `emptyAside` has applied
-      // those that it found, but another process may have set aside more since. So the loop begins again.
+      // Entries of an outbox must be applied in order. If `to` is in `behind`, another process has just set aside older
+      // entries for it, so the loop begins again and applies these first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -115,8 +114,8 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. `holder` is the worker that runs the job for these entries. A call without `holder` has no job, and
-   * returns `lost` when no entry is left. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
+   * returns true. `holder` is the worker whose job this is; undefined if the caller runs no job. Throws
+   * StorageUnavailable or StorageFull if `to` cannot apply the entries.
    */
   async emptyAside(
     home: Partition,
@@ -167,9 +166,9 @@ export class Outbox {
   }
 
   /**
-   * Makes each partition apply the entries that are for it. Skips the partitions in `behind`, because older entries are
-   * set aside for them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for any
-   * other partition up to PATIENCE_MS. Resolves with the error of each partition that has failed.
+   * Makes each partition apply the entries that are for it, except the partitions in `behind`, which must first apply
+   * older entries that were set aside. Waits up to PATIENCE_MS for a partition, but without limit for the partition
+   * `awaited`. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,

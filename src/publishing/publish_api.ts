@@ -21,7 +21,7 @@ import type { StorageGuard } from './storage_guard.ts';
 /**
  * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further ones
  * wait as text, which takes less memory: 350 KB of tiny events take 12 MB when parsed, and a process with 128 such
- * publishes took 1.5 GB. A higher maximum would not be faster: a script call stores 2,000 events, or one publication.
+ * publishes took 1.5 GB.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
@@ -111,7 +111,8 @@ export function publishApi(parts: PublishParts): Route[] {
     // The client may have been removed, or its scopes narrowed, since the request arrived: a long publish may have
     // waited for seconds behind others of its client.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
-    // `admit` has charged the bytes and the first event. The other events are charged here.
+    // The rate limit has already counted the bytes and one event, before the body was parsed. The other events are
+    // counted here.
     if (rateLimit && events.length > 1) rates = await rateLimit.charge(client, events.length - 1, 0);
     const publication: TimedPublication = { topic, client, events };
     if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);

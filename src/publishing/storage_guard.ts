@@ -12,9 +12,9 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses requests that store something in a partition, if its Redis has stored more than the bus permits (the high
- * mark) for LASTING_SHORTAGE_MS. Redis is measured only while requests arrive. A request waits for a new measurement
- * only if the last measurement would refuse the request.
+ * Refuses requests that store something in a partition whose Redis has stored more than the bus permits (the high mark)
+ * for LASTING_SHORTAGE_MS. To save time, a request waits for a new measurement of the memory only if the last
+ * measurement would refuse the request.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;

@@ -29,7 +29,7 @@ interface TestEventParts {
 
 /**
  * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. The path
- * `/subscriber/test` does not contain the client's token, because the token may be a credential, and routers log paths.
+ * `/subscriber/test` does without the client's token, which may be secret: routers write paths to their logs.
  */
 export function testEventApi({ partitions, guard, recorder }: TestEventParts): Route[] {
   const sending = {

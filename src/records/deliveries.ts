@@ -27,8 +27,8 @@ interface DeliveryPage {
   /** The place after which the next page begins. Undefined on the last page. */
   next: Place | undefined;
   /**
-   * Number of batches, indexes and delivery logs that were searched for the page, which the rate limit takes into
-   * account.
+   * Number of batches, indexes of batches, and delivery logs that were searched for the page. In the rate limit, a page
+   * costs the more, the more was searched.
    */
   looked: number;
 }
@@ -57,8 +57,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // If fewer batches are found than asked for, the page ends. Either no more batches follow, or a script call has
-      // looked at its maximum of 2,000 batches, and filling the page could take many more calls.
+      // With fewer batches than asked for, the page ends. Either no more batches follow, or the script call has stopped
+      // after searching 2,000 batches, and finding enough for the page could take many more calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -75,9 +75,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // Partitions stop at different places (`nextMs`, `nextId`), and the page must end at the newest of these places.
-    // For example, partition 0 stopped at 12:00, and partition 1 at 11:00. Partition 0 may have more batches from the
-    // hour before 12:00, which belong between those of partition 1. So the page ends at 12:00.
+    // Each partition has stopped at a place of its own (`nextMs`, `nextId`), and the page must end at the newest of
+    // these places. For example, if partition 0 stopped at 12:00 and partition 1 at 11:00, partition 0 may have more
+    // batches between 12:00 and 11:00. So the batches of partition 1 from this hour are left to the next page.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -89,7 +89,10 @@ export class Deliveries {
     };
   }
 
-  /** Returns the batch with this id, or its record. `looked` is the number of records that were searched. */
+  /**
+   * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `looked`
+   * is the number of records that were searched.
+   */
   async find(
     id: string,
     clients?: readonly string[],
@@ -124,8 +127,8 @@ export class Deliveries {
   }
 
   /**
-   * Groups subscribers by partition. Without `clients`, returns each partition with an empty list. For scripts, an
-   * empty list stands for all subscribers.
+   * Groups subscribers by partition. Without `clients`, returns each partition with an empty list, which scripts take
+   * for all subscribers.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

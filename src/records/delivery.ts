@@ -85,8 +85,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // `first` is known once the first attempt has failed. While it is still running, `began` is when it began. Of an
-  // attempt by a Ruby Routemaster, for example, neither is known.
+  // The time of the first attempt is `first` if this attempt has failed, and `began` if it is still running. Redis has
+  // neither of them, for example, for an attempt by a Ruby Routemaster.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

@@ -4,11 +4,11 @@ import type { Commands } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * Number of workers or subscribers after which one call of a JobPlace stops looking for their jobs, and returns the
- * jobs found so far. Looking at 1,000 takes Redis about a millisecond.
+ * Number of workers or subscribers after which one call of a JobPlace (a function that lists jobs) stops, even if it
+ * has found fewer jobs than asked for. Looking at 1,000 takes Redis about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
-/** Number of workers or subscribers that one SSCAN reads. One call of a JobPlace may send several SSCAN commands. */
+/** Number of workers or subscribers that one SSCAN command reads. */
 const NAMES_PER_SCAN = 200;
 
 /** A job that was found in Redis. Its state decides which optional fields it has. */
@@ -21,8 +21,8 @@ export interface FoundJob {
 }
 
 /**
- * Where a JobPlace stopped reading, so that the next call can continue there. For a list of jobs, for example, the
- * position is the number of jobs that have been read.
+ * Where a JobPlace (a function that lists jobs) stopped reading, so that the next call can continue there. For a list
+ * of jobs, for example, the position is the number of jobs that have been read.
  */
 export type Position = readonly string[];
 
@@ -32,7 +32,10 @@ export type Position = readonly string[];
 interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** Number of workers (for pending jobs) or subscribers (for waiting jobs) that were asked for their jobs. */
+  /**
+   * Number of workers (for pending jobs) or subscribers (for waiting jobs) that were asked for their jobs. In the rate
+   * limit, a page costs the more, the more of them were asked.
+   */
   looked?: number;
 }
 
@@ -55,8 +58,8 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // Jobs enter this list at the left and leave it at the right. Reading from the left shows a job twice if another job
-  // enters between two pages. Reading from the right would miss a job if another job leaves, which is worse.
+  // Jobs enter this list at the left and leave it at the right while it is read page by page. If pages begin at the
+  // left, a job may be shown twice. If they began at the right, a job might be missed, which is worse.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -82,9 +85,9 @@ function scheduledJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads the waiting jobs of all subscribers, one subscriber after the other. A position has the cursor of an SSCAN over
- * all subscribers, and the subscriber in its result that was read last (see `scanNames`). If this subscriber has more
- * jobs, the position also has the job that was read last (see `sorted`).
+ * Reads the waiting jobs of all subscribers, one subscriber after the other. The next call continues at a position of
+ * two or three parts: the cursor of an SSCAN over all subscribers, the subscriber that was read last (see `scanNames`),
+ * and, if this subscriber has more jobs, the job that was read last (see `sorted`).
  */
 const waitingJobs: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -111,8 +114,8 @@ const waitingJobs: JobPlace = async (redis, keys, after, max) => {
 };
 
 /**
- * Reads the jobs that workers hold, one worker after the other. A position has the cursor of an SSCAN over all workers,
- * and the worker in its result that was read last (see `scanNames`).
+ * Reads the jobs that workers hold, one worker after the other. The next call continues at a position of two parts: the
+ * cursor of an SSCAN over all workers, and the worker that was read last (see `scanNames`).
  */
 function heldJobs(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
@@ -144,9 +147,9 @@ function heldJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. A listing that has used only some of
- * these names continues later: it repeats the SSCAN from the same cursor, and skips all names up to the one that it
- * used last. Without the sorting, it could skip names that it has not used.
+ * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. If a page needs only some of these
+ * names, the next page repeats the SSCAN, and skips the names up to the one that was used last. For this the names must
+ * be sorted, because a second SSCAN may return them in another order.
  */
 async function scanNames(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -183,8 +186,8 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 
 /**
  * Returns the rank (the index in the sorted set) at which the next read begins: behind the last job that was read. If
- * that job is gone or has another score now, `lastHasMoved` is true, and the read begins at the first job that has at
- * least the old score.
+ * that job is gone or has another score now, the read begins at the first job that has at least the old score, and
+ * `lastHasMoved` is true. The caller then leaves out jobs that it has read before.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

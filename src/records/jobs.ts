@@ -66,8 +66,8 @@ export class Jobs {
 
   /**
    * Returns up to `max` jobs of a listing, from `place` on. `next` is where the next page begins; undefined on the last
-   * page. `looked` is the number of workers and subscribers that were asked for jobs. This number is limited, so a
-   * page may be short although more jobs follow. A job whose state changes meanwhile may be shown twice, or not at all.
+   * page. A page may be short although more jobs follow, because the number of workers and subscribers that are asked
+   * for jobs (`looked`) is limited. A job whose state changes meanwhile may be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);

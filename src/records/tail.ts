@@ -81,9 +81,9 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events that this process has accepted in the present interval: by watched topic, and under ALL_TOPICS those of
-   * any topic. The entry ALL_TOPICS exists even if nobody watches, so that somebody who begins to watch a topic gets
-   * its events of the last second.
+   * The events that this process has accepted in the present interval, by watched topic. The entry ALL_TOPICS has
+   * events of every topic, even if nobody watches. So somebody who begins to watch a topic gets its events of the last
+   * second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -154,9 +154,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of one interval for `watch`: a topic, or ALL_TOPICS. If nobody watched the topic when the interval
- * began, `notes` has no entry for the topic, and its events are found in the entry ALL_TOPICS. Their `skipped` is 0,
- * because nobody knows how many events of this topic were skipped.
+ * Returns the events of one interval for `watch`: a topic, or ALL_TOPICS. A topic that nobody watched when the interval
+ * began has no entry in `notes`, so its events are taken from the entry ALL_TOPICS. Their `skipped` is 0, because this
+ * entry does not count skipped events by topic.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

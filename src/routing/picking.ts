@@ -1,15 +1,15 @@
 /**
- * Reading this many entries counts as one call in the caller's rate limit, whether or not they are shown: reading
- * 10,000 names takes 7 ms. `pickPage` charges for the entries in `all`. A route that leaves out entries before it calls
- * `pickPage` must add their cost itself, as test/routing/listing_costs.test.ts checks.
+ * Reading this many entries counts as one call in the caller's rate limit, even if they are not shown, because reading
+ * takes time: 7 ms for 10,000 names. `pickPage` counts the entries that it is given. A route that reads more entries
+ * must add their cost itself.
  */
 export const ENTRIES_PER_CALL = 1000;
 
 interface Picking<T, Rank> {
   matches?: (entry: T) => boolean;
   /**
-   * Returns the rank of an entry: the value by which entries are sorted. A rank must also identify its entry, for
-   * example by a token, because a page has only ranks, and callers find the entries by them.
+   * Returns the rank of an entry: the value by which entries are sorted. No two entries may have the same rank, so it
+   * contains, for example, a token. `pickPage` returns ranks only, and its callers find the entries by them.
    */
   rankOf: (entry: T) => Rank;
   /** True for a rank that comes after the last rank of the previous page. */

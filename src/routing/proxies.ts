@@ -23,7 +23,7 @@ export class Proxies {
 
   /**
    * Returns the IP address of the caller, which the outermost router has written to `X-Forwarded-For`. Returns the
-   * address of the connection if there are no routers, or if the header has no IP address there.
+   * address of the connection if there are no routers, or if the router's entry is not an IP address.
    */
   addressOf(request: IncomingMessage): string {
     const written = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';

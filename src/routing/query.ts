@@ -43,10 +43,10 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the client that a call is about. For a client, this is always the client itself. For root or a viewer, it is
- * `given`: the value of the query parameter `field`, or undefined if this parameter is missing. If a client gives the
- * parameter, throws an error such as `subscriber is for root; leave it out, and your own batches are meant`.
- * `advicePart` is a part of the message, here `your own batches are`.
+ * Returns the client that a call is about. A client's call is always about the client itself. Root and viewers name a
+ * client by the query parameter `field`, whose value is `given`; undefined if they name none. If a client gives the
+ * parameter, throws an error such as `subscriber is for root; leave it out, and your own batches are meant`, with `your
+ * own batches are` as the `advicePart`.
  */
 export function clientNamed(
   caller: Caller,

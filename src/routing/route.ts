@@ -19,9 +19,9 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * What an error answer (RFC 9457) says if an input does not match its schema: the error code and the text `detail`. The
- * functions `field` and `unknown`, if given, return the `detail` about a field that breaks a rule, or that is unknown.
- * Otherwise the `detail` is `whole`.
+ * What an error answer (RFC 9457) says if an input does not match its schema: the error `code`, and a text. The
+ * function `field` makes the text about a field that breaks a rule, and `unknown` the text about an unknown field.
+ * Without the function, or for any other error, the text is `whole`.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
@@ -121,8 +121,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. Links on other sites may lead to the route, but any other request that a page of another
-   * site makes is refused.
+   * limit of its IP address. Links on other sites may lead to the route. Any other request that a page of another site
+   * makes is refused, because it could be an attack.
    */
   isPublic?: true;
   /**
@@ -148,9 +148,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is frequent. CallLimits does not limit its rate. The credentials of any other call are
-   * checked again in Redis before anything changes. Those of a publish are checked again only if it took long to read,
-   * and then in the cache of clients.
+   * True for publishing, which is frequent. CallLimits does not limit its rate. Before any other call changes
+   * something, Redis is asked once more whether the caller's credentials are valid. For a publish, this would take too
+   * much time.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
