@@ -25,8 +25,8 @@ const MAX_USES_PER_CALL = 1000;
 const MAX_LOOP_TURNS = 4;
 
 /**
- * Bytes of Redis's memory for one unit of a client's quota for nonces. Each nonce takes one unit of the quota for its
- * first 512 requests, and one more for each further 512.
+ * Bytes of Redis's memory for one unit of a client's quota for nonces. A unit is a nonce with up to 512 requests. A
+ * nonce with more requests takes one more unit for each further 512.
  */
 const NONCE_BYTES = 300;
 /**

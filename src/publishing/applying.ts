@@ -125,9 +125,9 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // Counts the subscribers in `partition` of topics that seem to have none left, and removes the marks (see
-    // TopicMarks) of topics that have none. Nothing here waits for this, because a mark may be in a partition that
-    // hangs, and waiting would delay the outboxes of healthy partitions.
+    // Some topics seem to have no subscribers left in `partition`. Their subscribers are counted again. If there are
+    // none, the home of the topic is told, so that it sends no more events here (TopicMarks). Nothing here waits for
+    // this, because the home may hang, and waiting would delay the outboxes of healthy partitions.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {

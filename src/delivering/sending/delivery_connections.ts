@@ -80,7 +80,8 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
 }
 
 /**
- * Wraps a connector so that it calls `opened` with each new connection. Bytes are read from the connection in slices.
+ * Wraps a connector so that it calls `opened` with each new connection, and so that a connection is read a little at a
+ * time (`readInSlices`).
  */
 function reporting(
   connect: buildConnector.connector,

@@ -131,7 +131,10 @@ export class JoinBatches {
     return join;
   }
 
-  /** Counts the next events, and publishes an event for each join key that is then complete. */
+  /**
+   * Notes the next events under their join keys. A key is complete when each source of the join has had an event with
+   * this key: then the join publishes an event.
+   */
   #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
