@@ -128,8 +128,8 @@ function intake.end_run(intake_state)
   intake_state.current_run = nil
 end
 
--- Adds events to what the subscribers of a topic get at the end of this script call. `events` names a part of a list.
--- The caller must not change this table afterwards, because it is not copied.
+-- Adds events to what the subscribers of a topic get at the end of this script call. `events` is a slice: the part of
+-- `events.list` from `events.first` to `events.last`. The list is not copied, so it must not be changed afterwards.
 function intake.add(call, intake_state, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))

@@ -52,9 +52,9 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that one earlier script call has appended to logs, the newest last. `written` has the time of
--- that call (`place`, ms), and the subscribers to whose logs it wrote (`tokens`). Leaves out records that are gone, or
--- outside the bounds of the listing.
+-- The trail notes each script call that appended records to logs of subscribers. Returns the records that one such call
+-- has appended, the newest last. `written` is its note: the time of the call in ms (`place`), and the subscribers
+-- (`tokens`). Leaves out records that are gone, or outside the bounds of the listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do

@@ -185,7 +185,7 @@ export function takesBody(route: Route): boolean {
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
   // Before parsing, refuses a body with too many delimiters (brackets, commas and quotes outside of strings), because
-  // they take long to parse. Even trigger data that is nothing but delimiters stays below this maximum.
+  // they take long to parse. No useful body has so many: not even a trigger with the longest data, all of delimiters.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

@@ -19,9 +19,9 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Returns a page of `all`, a list in any order. The page has the ranks of the entries (see `rankOf`). `last` is the
- * last rank on the page, or undefined if no page follows. `priceInCalls` is what reading `all` costs in the caller's
- * rate limit.
+ * Returns a page of `all`, a list in any order: the sorted ranks (see `rankOf`) of its entries as `page`, and the last
+ * of them as `last`, which is undefined if no page follows. The result also has `priceInCalls`: as how many calls the
+ * reading of `all` counts in the caller's rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

@@ -28,9 +28,9 @@ local joins = include('flow/joins/joins')
 local open_keys = include('flow/joins/open_keys')
 local topics = include('subscribing/topics')
 
--- A join is stored as a subscriber with these settings. `ordered` makes the bus count events in the order of
--- acceptance. With the timeout 0, batches are ready at once. The limits keep batches small, so that a few script calls
--- count a whole batch.
+-- A join is stored as a subscriber: the events of its sources are queued for it in batches, and a worker notes each
+-- event under its join key. With `ordered`, this happens in the order in which the events were accepted. With the
+-- timeout 0, batches are ready at once. The limits keep batches so small that a few script calls note a whole batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
 -- Maximum joins of one client that may count the events of the same topic.

@@ -154,8 +154,8 @@ export class CronTimes implements Times {
       // If the clocks go back within a day of `atMs`, the local time that croner found may come twice. The moment
       // nearer to `fromMs` is the right one, and `atMs` may be the other.
       atMs - dayMs,
-      // `atMs` was computed with `offsetMs`. If the zone has another offset at `atMs`, the clocks do not show the local
-      // time that croner found.
+      // croner computed `atMs` as if the zone had the offset `offsetMs` then. If it has another, the clocks show another
+      // local time at `atMs` than the cron expression asks for.
       atMs,
     ];
     return checked

@@ -72,8 +72,8 @@ export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
   /**
-   * The revisions of definitions whose times cannot be computed, and about which the log has had a line in the last
-   * hour.
+   * Triggers whose due times cannot be computed, by the revision of their definition, if the log has had a line about
+   * them in the last hour. So the log has at most a line an hour for each.
    */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Number of calls of `publish` so far. The script begins with another client in each call, chosen by this number. */
