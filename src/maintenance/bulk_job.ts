@@ -1,13 +1,14 @@
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { type Bulk, readBulk } from '../delivering/dead_letters/bulks.ts';
-import type { Grant } from '../delivering/grant.ts';
-import { DONE, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
+import { DONE, triedAgainIn } from '../delivering/settlement.ts';
 import { StorageFull } from '../errors.ts';
+import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import { lastingJob } from './lasting_job.ts';
 
 /**
  * A job that retries or purges many dead letters works for up to RUN_MS, then pauses for REST_MS so that other jobs
@@ -29,6 +30,7 @@ interface BulkJobParts {
   config: Config;
   recorder: Pick<Recorder, 'added'>;
   stopping: AbortSignal;
+  log: Log;
 }
 
 type StepState = Reply<'count_bulk'>;
@@ -39,8 +41,8 @@ type Part = Bulk & { queueIndex: number };
  * owner has confirmed the count, the job retries or purges them. Each script call also stores the progress, so the job
  * goes on where it stopped, even if a process is killed.
  */
-export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
-  return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
+export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobParts) {
+  return lastingJob(async ({ job }, signal) => {
     const [owner, id] = (job?.args ?? []) as string[];
     const read = () => partOf(partition, String(owner), String(id));
     const endMs = clock.monotonicMs() + RUN_MS;
@@ -64,7 +66,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
       throw error;
     }
     return DONE;
-  };
+  }, log);
 
   async function step(owner: string, { id, act, state, queueIndex, queues }: Part): Promise<StepState> {
     const asked = { owner, id, listIndex: queueIndex, token: queues?.[queueIndex] };

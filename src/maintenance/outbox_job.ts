@@ -1,22 +1,18 @@
 import { clock } from '../clock.ts';
 import type { Grant } from '../delivering/grant.ts';
-import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
-import { StorageFull, StorageUnavailable } from '../errors.ts';
+import { DONE, GIVEN_BACK } from '../delivering/settlement.ts';
+import { StorageFull } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { MoveEnd, Outbox } from '../publishing/outbox.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { lastingJob } from './lasting_job.ts';
 
 /**
  * Maximum time for one run of the job that moves only the entries for one slow partition (see `outboxJob`). Then the
  * job goes back to the queue, so that the worker can run other jobs.
  */
 const RUN_MS = 500;
-/**
- * After an unexpected error, an outbox job runs again, because its entries must not be lost. It waits ten seconds,
- * because each attempt logs the error.
- */
-const AFTER_A_FAULT = triedAgainIn(10_000);
 
 interface OutboxJobParts {
   partition: Partition;
@@ -50,7 +46,7 @@ export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log 
       () => signal.aborted || clock.monotonicMs() >= endMs,
     );
   };
-  return async (grant: Grant, signal: AbortSignal): Promise<Settlement> => {
+  return lastingJob(async (grant, signal) => {
     const [index] = grant.job?.args ?? [];
     const to = partitions.all[Number(index)];
     if (index !== undefined && (!to || to === partition)) return DONE;
@@ -59,12 +55,7 @@ export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log 
       return end === 'left' ? GIVEN_BACK : { end: 'settled', held: end === 'ended' };
     } catch (error) {
       if (to && error instanceof StorageFull) onFull(to);
-      if (error instanceof StorageFull || error instanceof StorageUnavailable) throw error;
-      log.error(
-        { err: error, partition: to?.index },
-        'an outbox cannot be moved; its entries stay until it can',
-      );
-      return AFTER_A_FAULT;
+      throw error;
     }
-  };
+  }, log);
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { capturedLog } from '../../../harness/captured_log.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { Bus } from '../../../harness/scripts/bus.ts';
 import { buryAll, readDeadLetters } from '../../../harness/scripts/dead_letters.ts';
@@ -20,6 +21,7 @@ const bus = new Bus(() => redis.store);
 const bulks = () => new Bulks(new Partitions(redis.store));
 const QUEUE = { laneLimit: 100, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'root' });
+const { log, lines } = capturedLog();
 let revived = 0;
 
 const dead = async () => Object.values(await readDeadLetters(redis.store));
@@ -48,7 +50,7 @@ async function work(turns: number, stopping = new AbortController().signal): Pro
       revived += events;
     },
   };
-  const run = bulkJob({ partition: redis.store, config, recorder, stopping });
+  const run = bulkJob({ partition: redis.store, config, recorder, stopping, log });
   for (let turn = 0; turn < turns; turn++) {
     const [grant] = (await queue.acquire(['w1'])).grants;
     if (!grant) break;
@@ -103,7 +105,7 @@ describe('a bulk', () => {
     const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
     await permit('-zadd');
     const { signal } = new AbortController();
-    const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal });
+    const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal, log });
     const [owner, id] = ['root', (await bulks().find('root'))?.id];
     const grant = { job: { name: 'bulk', args: [owner, id] } } as unknown as Grant;
     for (let i = 0; i < 4; i++) await assert.rejects(run(grant, signal), StorageForbidden);
@@ -125,7 +127,13 @@ describe('a bulk', () => {
       await redis.store.redis.acl('SETUSER', 'default', `-${command}`);
       const { id } = (await bulks().find('root')) ?? assert.fail();
       const { signal } = new AbortController();
-      const run = bulkJob({ partition: redis.store, config, recorder: { added() {} }, stopping: signal });
+      const run = bulkJob({
+        partition: redis.store,
+        config,
+        recorder: { added() {} },
+        stopping: signal,
+        log,
+      });
       const grant = { job: { name: 'bulk', args: ['root', id] } } as unknown as Grant;
       for (let i = 0; i < 3; i++) await assert.rejects(run(grant, signal), StorageForbidden);
       await redis.store.redis.acl('SETUSER', 'default', '+@all');
@@ -177,6 +185,26 @@ describe('a bulk', () => {
         assert.equal((await dead()).length, 3);
         await redis.flush();
       });
+
+  test('goes on after an error that nobody expected, such as an index that another program has written', async () => {
+    await deaths('alice', 'a', 3);
+    await bulks().begin('root', 'purge', { queues: undefined });
+    const { redis: commands, keys } = redis.store;
+    await commands.rename(keys.dead_letters_index(), 'kept');
+    await commands.set(keys.dead_letters_index(), 'x');
+    lines.length = 0;
+    await work(1);
+    assert.deepEqual(
+      lines.map(({ msg }) => msg),
+      ['a job failed; it runs again in ten seconds'],
+    );
+    await commands.rename('kept', keys.dead_letters_index());
+    await work(5);
+    assert.deepEqual(
+      [(await bulks().find('root'))?.state, (await bulks().find('root'))?.matched],
+      ['counted', 3],
+    );
+  });
 
   test('purges letters of a subscriber whose queue another program has written', async () => {
     await deaths('alice', 'a', 3);
