@@ -67,21 +67,12 @@ export class Authentication {
   }
 
   /**
-   * Returns the caller of a request, whatever its role. If Redis must be read first, returns a promise of the caller.
-   * `roles` are those that may make the API call; the error unauthenticated names them. Throws unauthenticated,
-   * too_many_failures, too_many_nonces, bad_header or StorageUnavailable.
+   * Resolves with the caller of a request, whatever its role. `roles` are those that may make the API call; the error
+   * unauthenticated names them. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
+   * StorageUnavailable.
    */
-  callerOf(request: IncomingMessage, roles: readonly Role[]): Caller | Promise<Caller> {
-    const verdict = this.#judge(request);
-    return verdict && 'role' in verdict ? verdict : this.#callerBy(verdict, request, roles);
-  }
-
-  async #callerBy(
-    judging: Promise<Verdict> | Verdict | undefined,
-    request: IncomingMessage,
-    roles: readonly Role[],
-  ): Promise<Caller> {
-    const verdict = await judging;
+  async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
+    const verdict = await this.#judge(request);
     if (verdict && 'role' in verdict) return verdict;
     if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
     throw await this.#unauthenticated(roles, verdict);
@@ -124,18 +115,20 @@ export class Authentication {
   }
 
   /**
-   * Returns undefined for a request without credentials. Such a request is no failure, because every Digest exchange
-   * begins with one.
+   * Resolves with undefined for a request without credentials. Such a request is no failure, because every Digest
+   * exchange begins with one.
    */
-  #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
+  async #judge(request: IncomingMessage): Promise<Verdict | undefined> {
     const scheme = schemeOf(request);
-    if (scheme === 'basic') return this.#basic.judge(request);
+    if (scheme === 'basic') return await this.#basic.judge(request);
     if (scheme !== 'digest') return scheme === '' ? undefined : UNKNOWN_SCHEME;
-    return this.#digest.judge(request).catch(async (error) => {
+    try {
+      return await this.#digest.judge(request);
+    } catch (error) {
       if (error instanceof BusError && error.code === 'bad_header')
         await this.#countFailure(request, { reason: 'malformed' });
       throw error;
-    });
+    }
   }
 
   /** Counts and logs a failure. Throws too_many_failures if the address has failed too often. */

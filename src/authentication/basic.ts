@@ -44,7 +44,7 @@ export class Basic extends BasicStrategy {
   override authenticate = notByPassport;
 
   /** Throws StorageUnavailable if the client cannot be looked up. */
-  judge(request: IncomingMessage): Verdict | Promise<Verdict> {
+  async judge(request: IncomingMessage): Promise<Verdict> {
     const credentials = Buffer.from(credentialsOf(request), 'base64');
     const colon = credentials.indexOf(':');
     if (colon < 0) return NO_PAIR;
@@ -52,7 +52,7 @@ export class Basic extends BasicStrategy {
     const client = this.#clients.cached(user);
     const proved = client && this.#proved.get(client);
     if (proved && areEqual(proved.credentials, credentials)) return proved.caller;
-    const verdict = this.#credentials.checkPassword(user, credentials.toString('utf8', colon + 1));
+    const verdict = await this.#credentials.checkPassword(user, credentials.toString('utf8', colon + 1));
     const isRight = 'role' in verdict && verdict.role === 'client';
     if (client && isRight && credentials.length <= MAX_REMEMBERED_BYTES)
       this.#proved.set(client, { credentials: copyOf(credentials), caller: verdict });

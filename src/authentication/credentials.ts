@@ -80,32 +80,32 @@ export class Credentials {
    * Checks Basic credentials. `user` is a client's token or a key. Throws StorageUnavailable if the client cannot be
    * looked up.
    */
-  checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
+  async checkPassword(user: string, password: string): Promise<Verdict> {
     const check: SecretCheck = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
     const judge = (client?: Client) =>
       client?.ha1 === null ? callerFor(client) : judgeSecret(client, check);
     const verdict = judge(this.#clients.cached(user));
     if ('role' in verdict) return verdict;
     const holder = this.#holderOf(user);
-    return holder ? { role: holder.user } : this.#clients.findNow(user).then(judge);
+    return holder ? { role: holder.user } : judge(await this.#clients.findNow(user));
   }
 
   /** Checks a login form: `root` or `viewer` with its key, or whatever `checkPassword` accepts. */
-  checkLogin(user: string, password: string): Verdict | Promise<Verdict> {
+  async checkLogin(user: string, password: string): Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
-    if (!holder) return this.checkPassword(user, password);
+    if (!holder) return await this.checkPassword(user, password);
     const isRight = this.#holderOf(password) === holder;
     return isRight ? { role: holder.user } : { reason: 'wrong_secret', client: user };
   }
 
   /** Checks a Digest answer. Throws StorageUnavailable if the client cannot be looked up. */
-  checkDigest(user: string, check: SecretCheck): Verdict | Promise<Verdict> {
+  async checkDigest(user: string, check: SecretCheck): Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (holder)
       return check(holder.digests) ? { role: holder.user } : { reason: 'wrong_secret', client: user };
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, check));
     const verdict = judge(this.#clients.cached(user));
-    return 'role' in verdict ? verdict : this.#clients.findNow(user).then(judge);
+    return 'role' in verdict ? verdict : judge(await this.#clients.findNow(user));
   }
 
   /**

@@ -63,11 +63,12 @@ export class Digest extends DigestStrategy {
   }
 
   /** Checks again the credentials of a request that `judge` has accepted. Consumes no nonce use. */
-  judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
+  async judgeAgain(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
     const algorithm = this.#algorithms.find((name) => name === answer.algorithm);
     if (!algorithm) return WRONG_TERMS;
-    return this.#credentials.checkDigest(answer.username, checkOf(answer, algorithm, request.method ?? ''));
+    const check = checkOf(answer, algorithm, request.method ?? '');
+    return await this.#credentials.checkDigest(answer.username, check);
   }
 
   /** Resolves with a challenge for each algorithm, all with the same new nonce. Throws StorageUnavailable. */

@@ -5,9 +5,9 @@ import type { Answer } from '../routing/route.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** Sends an answer, and returns the approximate length of its body. Throws or rejects if the body cannot be made. */
-export function send(response: ServerResponse, { status, headers, body }: Answer): number | Promise<number> {
-  if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
+/** Sends an answer, and resolves with the approximate length of its body. Throws if the body cannot be made. */
+export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
+  if (isPieces(body)) return await sendPieces(response.writeHead(status, headers), body);
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
     response.writeHead(status, headers).end(body);
     return body?.length ?? 0;

@@ -83,8 +83,7 @@ export class Calls {
         record.about({ params: { name }, query: { client: client || undefined } });
       record.about(call);
     }
-    const refusing = route.refuseEarly?.(call);
-    if (refusing) await refusing;
+    await route.refuseEarly?.(call);
     if (takesBody(route)) return await this.#makeWithBody(route, request, call);
     return await this.#inTurn(route, caller, () => this.#handle(route, call));
   }

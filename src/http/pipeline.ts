@@ -73,8 +73,7 @@ export class Pipeline {
           return void (await send(response, redirectToHttps(request, this.#parts.dialect.redirected)));
         if (!this.#parts.ready())
           throw new StorageUnavailable(undefined, 'Redis is not ready for the bus yet');
-        const looking = this.#parts.storageWatch.check();
-        if (looking) await looking;
+        await this.#parts.storageWatch.check();
       }
       const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits.admit(request, isStrange);
@@ -83,8 +82,7 @@ export class Pipeline {
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions.of(request.headers);
-      const judging = this.#callerOf(route, request, session);
-      const caller = judging instanceof Promise ? await judging : judging;
+      const caller = await this.#callerOf(route, request, session);
       if (caller?.role === 'client') this.#parts.lastSeen.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
@@ -125,13 +123,13 @@ export class Pipeline {
     await send(response, page(error, { caller, formToken, headers, method, url }));
   }
 
-  #callerOf(
+  async #callerOf(
     route: Route,
     request: IncomingMessage,
     session: Session | undefined,
-  ): Caller | undefined | Promise<Caller> {
+  ): Promise<Caller | undefined> {
     if (route.page) return visitorOf(route, session);
-    if (route.roles.length > 0) return this.#parts.authentication.callerOf(request, route.roles);
+    if (route.roles.length > 0) return await this.#parts.authentication.callerOf(request, route.roles);
     return undefined;
   }
 }
