@@ -145,10 +145,10 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
       async handle({ params: { token }, body }) {
         checkChangeable(token, clients);
         const scopes = definedScopes(body);
-        const limited = await clients.limit(token, scopes);
-        if (!limited) throw new BusError('client_not_found', 'no client has this token');
-        for (const join of limited.ended) await removeSubscriber(join);
-        return ok({ token, name: limited.name, ...scopes });
+        const { name, ended } = await clients.register(undefined, token, scopes);
+        if (name === undefined) throw new BusError('client_not_found', 'no client has this token');
+        for (const join of ended) await removeSubscriber(join);
+        return ok({ token, name, ...scopes });
       },
     }),
     route('DELETE /api_tokens/:token', ROOT, {

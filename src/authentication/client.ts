@@ -8,7 +8,7 @@ import { msOf, namedFields, pairsOf, replies } from '../store/replies.ts';
 import { registerIn } from './client_copies.ts';
 import { madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
-import { readScopes, scopeFields, scopeList } from './scope.ts';
+import { readScopes, scopeFields } from './scope.ts';
 
 /** Maximum clients that one Redis pipeline reads for a listing. */
 const LIST_SLICE = 500;
@@ -77,29 +77,23 @@ export class Clients {
   }
 
   /**
-   * Registers a client without a secret, or gives an existing one this name and these scopes. Ends the client's
-   * subscriptions and joins, and pauses its triggers, if the new scopes do not permit them. `ended` has the tokens of
-   * the joins that were ended. Returns `has_secret`, and changes nothing, if the token belongs to a client with a
-   * secret.
+   * Registers a client without a secret, or gives an existing one this name and these scopes. Without a name, an
+   * existing client keeps its name and its secret, and only its scopes change. Ends the client's subscriptions and
+   * joins, and pauses its triggers, if the new scopes do not permit them. `ended` has the tokens of the joins that were
+   * ended. Changes nothing and returns `has_secret` if a name is given and the client has a secret, or
+   * `client_not_found` if no name is given and there is no such client. A repeat is harmless.
    */
-  async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
-    const client = { token, name, scopes };
-    const { outcome, ended } = await registerIn(this.#control, client);
+  async register(
+    name: string | undefined,
+    token: string,
+    scopes: Scopes = {},
+  ): Promise<Reply<'register_client'>> {
+    const reply = await registerIn(this.#control, { token, name, scopes });
     this.#list.forget();
-    if (outcome !== 'ok') return { outcome, ended };
+    if (reply.outcome !== 'ok') return reply;
+    const client = { token, name: reply.name, scopes };
     const copies = await Promise.all(this.#others.map((each) => registerIn(each, client)));
-    return { outcome, ended: [...ended, ...copies.flatMap((copy) => copy.ended)] };
-  }
-
-  /**
-   * Replaces the scopes of a client. Ends or pauses what the new scopes do not permit, as `register` does. Resolves
-   * with undefined if there is no such client. A repeat is harmless.
-   */
-  async limit(token: string, scopes: Scopes): Promise<{ name: string; ended: string[] } | undefined> {
-    const { name, ended } = await this.#control.run('limit_client', { token, scopes: scopeList(scopes) });
-    if (name === undefined) return undefined;
-    const copies = await Promise.all(this.#others.map((each) => registerIn(each, { token, name, scopes })));
-    return { name, ended: [...ended, ...copies.flatMap((copy) => copy.ended)] };
+    return { ...reply, ended: [...reply.ended, ...copies.flatMap((copy) => copy.ended)] };
   }
 
   /**

@@ -21,12 +21,12 @@ interface KnownClient {
 /**
  * Registers a client in one partition. A repeat is harmless.
  * - In the control partition, makes a client without a secret, or gives an existing one this name and these scopes. A
- *   client with a secret is not changed.
+ *   client with a secret is not changed. Without a name, only the scopes of an existing client are changed.
  * - In any other partition, makes or changes the copy of the client.
  */
 export function registerIn(
   partition: Partition,
-  { token, name, scopes }: KnownClient,
+  { token, name, scopes }: Pick<KnownClient, 'token' | 'scopes'> & { name: string | undefined },
 ): Promise<Reply<'register_client'>> {
   return partition.run('register_client', { token, name, scopes: scopeList(scopes) });
 }

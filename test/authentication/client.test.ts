@@ -64,7 +64,7 @@ describe('a client that the bus makes', () => {
 
 describe('a client with a token of its own choosing', () => {
   test('is token-only', async () => {
-    assert.deepEqual(await clients().register('other', 'other--1'), { outcome: 'ok', ended: [] });
+    assert.equal((await clients().register('other', 'other--1')).outcome, 'ok');
     assert.deepEqual(await clients().find('other--1'), { token: 'other--1', name: 'other', ha1: null });
   });
 
@@ -79,12 +79,9 @@ describe('a client with a token of its own choosing', () => {
   test('never takes the token of a client with a secret, which is public', async () => {
     const { token } = await clients().create('billing');
     const before = await clients().find(token);
-    assert.deepEqual(await clients().register('other', token), { outcome: 'has_secret', ended: [] });
+    assert.equal((await clients().register('other', token)).outcome, 'has_secret');
     await clients().rotate(token, 60_000);
-    assert.deepEqual(await clients().register('other', token, { publish: [] }), {
-      outcome: 'has_secret',
-      ended: [],
-    });
+    assert.equal((await clients().register('other', token, { publish: [] })).outcome, 'has_secret');
     assert.deepEqual(await listed(), [{ token, name: 'billing' }]);
     assert.deepEqual((await clients().find(token))?.former, before?.ha1);
   });
@@ -92,7 +89,7 @@ describe('a client with a token of its own choosing', () => {
   test('may be that of a client that was removed half-way', async () => {
     const { token } = await clients().create('billing');
     await redis.store.redis.hdel('api_tokens:by_token', token);
-    assert.deepEqual(await clients().register('other', token), { outcome: 'ok', ended: [] });
+    assert.equal((await clients().register('other', token)).outcome, 'ok');
     assert.deepEqual(await clients().find(token), { token, name: 'other', ha1: null });
   });
 });

@@ -20,7 +20,7 @@ const triggerState = (name: string) =>
 
 /** Limits a client to these topic patterns, separated by spaces. */
 const limit = (token: string, patterns: { publish?: string; subscribe?: string } = {}) =>
-  redis.store.run('limit_client', {
+  redis.store.run('register_client', {
     token,
     scopes: (['publish', 'subscribe'] as const).flatMap((of) => {
       const list = patterns[of];
@@ -31,7 +31,7 @@ const limit = (token: string, patterns: { publish?: string; subscribe?: string }
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
-describe('limit_client', () => {
+describe('register_client without a name', () => {
   beforeEach(() => register('shop'));
 
   test('stores the topic patterns, and a later call replaces all of them', async () => {

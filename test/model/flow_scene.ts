@@ -166,7 +166,7 @@ export class FlowScene {
     const token = pick(CLIENTS, c) ?? '';
     const scopes = scopeList(pick(SCOPES, s) ?? {});
     const isKnown = await this.#isKnown(token);
-    const { outcome, ended } = await this.#store.run('limit_client', { token, scopes });
+    const { outcome, ended } = await this.#store.run('register_client', { token, scopes });
     assert.equal(outcome, isKnown ? 'ok' : 'client_not_found');
     if (!isCut) for (const join of ended) await this.#drop(join);
     await this.#check(`limit ${token} ${JSON.stringify(scopes)}: ${ended}`);

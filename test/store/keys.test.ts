@@ -71,7 +71,6 @@ describe('a script', () => {
         'fire_triggers',
         'give_topic',
         'join_events',
-        'limit_client',
         'mark_topics',
         'note_seen',
         'publish',

@@ -25,17 +25,13 @@ export const authenticationContracts = {
     },
     reply: ['consumed|repeated|replaced|expired|old|too_many_nonces'],
   },
-  limit_client: {
-    arguments: { token: 'text', scopes: SCOPES },
-    reply: { outcome: 'ok|client_not_found', name: 'text?', ended: ['text'] },
-  },
   note_seen: {
     arguments: { tokens: ['text'] },
     reply: 'flag',
   },
   register_client: {
-    arguments: { token: 'text', name: 'text', scopes: SCOPES },
-    reply: { outcome: 'ok|has_secret', ended: ['text'] },
+    arguments: { token: 'text', name: 'text?', scopes: SCOPES },
+    reply: { outcome: 'ok|has_secret|client_not_found', name: 'text?', ended: ['text'] },
   },
   remove_client: {
     arguments: { token: 'text' },
