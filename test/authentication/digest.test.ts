@@ -67,15 +67,9 @@ describe('Digest lets in', () => {
     assert.equal((await send({ ...(await answer('MD5')), algorithm: undefined })).status, 200);
   });
 
-  test('a client that names itself in username*, and its response in upper case', async () => {
-    const { username, response, ...rest } = await answer();
-    const parameters = {
-      ...rest,
-      'username*': `UTF-8''${username}`,
-      userhash: 'false',
-      response: response?.toUpperCase(),
-    };
-    assert.equal((await send(parameters)).status, 200);
+  test('a response in upper case', async () => {
+    const right = await answer();
+    assert.equal((await send({ ...right, response: right.response?.toUpperCase() })).status, 200);
   });
 
   test('a request whose uri has a query, or is in absolute form', async () => {
@@ -190,7 +184,7 @@ describe('Digest refuses', () => {
       [right.replace('qop=auth', 'qop=auth-int'), /qop must be auth/],
       [right.replace('nc=00000001', 'nc=1'), /nc must be/],
       [`${right}, realm="Routemaster"`, /realm twice/],
-      [`${right}, userhash=true`, /userhash=false/],
+      [right.replace('username=', 'username*='), /username must be there/],
     ];
     for (const [text, message] of malformed) {
       const { status, body } = await server.get('/client', text);

@@ -41,7 +41,7 @@ export function answerParameters(
 
 /** Returns the header with these parameters; undefined ones are left out. */
 export function header(parameters: Record<string, string | undefined>): string {
-  const plain = new Set(['algorithm', 'nc', 'qop', 'userhash', 'username*']);
+  const plain = new Set(['algorithm', 'nc', 'qop']);
   const pairs = Object.entries(parameters).filter(([, value]) => value !== undefined);
   return `Digest ${pairs.map(([name, value]) => (plain.has(name) ? `${name}=${value}` : `${name}="${value}"`)).join(', ')}`;
 }

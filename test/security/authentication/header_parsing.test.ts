@@ -15,8 +15,6 @@ const HOSTILE: Record<string, (length: number) => string> = {
   'a long token': (length) => 'a'.repeat(length),
   equals: (length) => `a${'='.repeat(length)}`,
   'a quoted value': (length) => `username="${'x'.repeat(length)}"`,
-  'username*': (length) => `username*=UTF-8''${'%41'.repeat(length / 3)}`,
-  'quotes in username*': (length) => `username*=${"UTF-8'".repeat(length / 6)}`,
   'many parameters': (length) => Array.from({ length: length / 8 }, (_, i) => `p${i}=1`).join(','),
 };
 
