@@ -107,8 +107,10 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // The request is parsed again without its Upgrade header, because the bus serves no other protocol. Node has an
-    // option to ignore this header, but with that option, a malformed body and everything after it would get no answer.
+    // The request is parsed again without its Upgrade header, because the bus serves no other protocol. Without this
+    // listener, Node 24 would ignore the header, but drop the bytes that came behind the request in the same read. If
+    // they began a further request, its rest would be parsed as a request of its own (request smuggling). A malformed
+    // body would get no answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: HttpSocket, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
