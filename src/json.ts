@@ -81,14 +81,6 @@ export function parseJson(
   }
 }
 
-/**
- * True if JSON.parse, which is faster, may be used instead of `parseJson`, for the whole text or for a part such as a
- * line. The text must have at most SHORT_TEXT characters, because its nesting is not checked.
- */
-export function isPlainJson(text: string): boolean {
-  return !SURROGATE.test(text) && !mayHaveLongNumber(text);
-}
-
 function mayHaveLongNumber(text: string): boolean {
   return LONG_DIGITS.test(text) || LONG_EXPONENT.test(text);
 }

@@ -2,7 +2,6 @@ import { BusError } from '../errors.ts';
 import {
   hasMoreDelimiters,
   isDeep,
-  isPlainJson,
   MAX_CHARACTERS_PER_BYTE,
   parseJson,
   SHORT_TEXT,
@@ -133,30 +132,19 @@ function* parsePieces(text: string, max: MaxSize): Generator<unknown[]> {
 }
 
 function* parseLines(text: string, max: MaxSize): Generator<unknown[]> {
-  const isPlain = text.length <= Math.min(SHORT_TEXT, max.length) && isPlainJson(text);
-  const parse = isPlain ? parsePlainLine : parseLine;
   let values: unknown[] = [];
   let [index, stepEnd] = [0, STEP_LENGTH];
   for (let start = 0, end = 0; start < text.length; start = end + 1) {
     end = text.indexOf('\n', start);
     if (end < 0) end = text.length;
     const line = text.slice(start, end);
-    if (line.trim() !== '') values.push(parse(line, index++, max));
+    if (line.trim() !== '') values.push(parseLine(line, index++, max));
     if (end < stepEnd) continue;
     yield values;
     values = [];
     stepEnd = end + STEP_LENGTH;
   }
   yield values;
-}
-
-/** Does the same as `parseLine`, but faster, for a line of a text for which `isPlainJson` is true. */
-function parsePlainLine(line: string, index: number, max: MaxSize): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return parseLine(line, index, max); // throws
-  }
 }
 
 function parseLine(line: string, index: number, max: MaxSize): unknown {
