@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { clock } from '../../clock.ts';
+import { atMostEvery, clock } from '../../clock.ts';
 import type { Config } from '../../config.ts';
 import { isPassing, StorageFull } from '../../errors.ts';
 import { uidSeed } from '../../ids.ts';
@@ -12,7 +12,7 @@ import type { StorageGuard } from '../../publishing/storage_guard.ts';
 import type { Arguments, Reply } from '../../store/contracts.ts';
 import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
-import { MissedLog } from './missed_log.ts';
+import { sumOf } from '../../sum.ts';
 import { bringToTopic } from './moving_trigger.ts';
 import { plan } from './plan.ts';
 import { timesOf } from './schedule.ts';
@@ -38,6 +38,11 @@ const YIELD_EVERY_MS = 5;
  */
 const TELL_EVERY_MS = 3_600_000;
 const MAX_TOLD = 1000;
+/**
+ * Minimum time between two log lines about missed due times. Without this minimum, a trigger that can never publish
+ * would write a line each second.
+ */
+const MISSED_EVERY_MS = 10_000;
 
 type DueTrigger = Reply<'due_triggers'>['due'][number];
 type Firing = Arguments<'fire_triggers'>['firings'][number];
@@ -70,7 +75,8 @@ interface DueTriggersParts {
  */
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
-  readonly #missed: MissedLog;
+  /** Logs how many due times of triggers passed without an event, by reason. */
+  readonly #logMissed: (missed: Record<string, number>) => void;
   /**
    * Triggers whose due times cannot be computed, by the revision of their definition, if the log has had a line about
    * them in the last hour. So the log has at most a line an hour for each.
@@ -81,7 +87,11 @@ export class DueTriggers {
 
   constructor(parts: DueTriggersParts) {
     this.#parts = parts;
-    this.#missed = new MissedLog(parts.log);
+    this.#logMissed = atMostEvery(
+      MISSED_EVERY_MS,
+      (missed) => parts.log.warn({ missed }, 'triggers missed due times'),
+      Number.NEGATIVE_INFINITY,
+    );
   }
 
   /**
@@ -182,18 +192,19 @@ export class DueTriggers {
     this.#charge(spent);
     const { recorder } = this.#parts;
     const lateMs: number[] = [];
-    let allMissed = 0;
+    const missedByReason: Record<string, number> = {};
     for (const [index, { outcome, fired }] of outcomes.entries()) {
       const { times, missed } = firings[index] as Firing;
       if (outcome === 'changed' || outcome === 'left') continue;
       lateMs.push(...times.slice(0, fired).map((time) => nowMs - time));
       const refused = outcome === 'handled' ? 0 : times.length;
-      this.#missed.note('late', missed);
-      this.#missed.note(outcome, refused);
-      allMissed += missed + refused;
+      if (missed > 0) missedByReason.late = (missedByReason.late ?? 0) + missed;
+      if (refused > 0) missedByReason[outcome] = (missedByReason[outcome] ?? 0) + refused;
     }
+    const count = sumOf(Object.values(missedByReason));
+    if (count > 0) this.#logMissed(missedByReason);
     recorder.triggersFired(lateMs);
-    recorder.triggersMissed(allMissed);
+    recorder.triggersMissed(count);
     countPublished(recorder, published);
   }
 }
