@@ -6,15 +6,14 @@ import type { Partitions } from '../store/partitions.ts';
 export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
- * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in the `missing`
- * partitions, which cannot be reached. `standings` is a JSON text with the figures and rates that the job `sample`
- * stored when it last ran. The job calculates new rates from them.
+ * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in partitions that
+ * cannot be reached. `standings` is a JSON text with the figures and rates that the job `sample` stored when it last
+ * ran. The job calculates new rates from them.
  */
 interface Census {
   subscribers: CensusSubscriber[];
   nowMs: number;
   standings: string | undefined;
-  missing: Partition[];
 }
 
 /**
@@ -26,11 +25,11 @@ export async function census(partitions: Partitions): Promise<Census> {
   const [first] = found;
   if (!first || missing.includes(partitions.control))
     throw new StorageUnavailable(undefined, 'the control partition does not answer');
-  return { ...first, subscribers: found.flatMap(({ subscribers }) => subscribers), missing };
+  return { ...first, subscribers: found.flatMap(({ subscribers }) => subscribers) };
 }
 
 /** Reads the figures of a partition's subscribers. One script call reads about 500 of them. */
-async function censusOf(partition: Partition): Promise<Omit<Census, 'missing'>> {
+async function censusOf(partition: Partition): Promise<Census> {
   const found = new Map<string, CensusSubscriber>();
   let standings: string | undefined;
   for (let place = '0'; ; ) {

@@ -38,14 +38,12 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     coarseMs: STEPS.coarse.ms,
     coarseKept: STEPS.coarse.kept,
   };
-  const watch = new MissingPartitions(log);
   return async () => {
     const [{ counts, missing }, { subscribers, ...found }, { memory }] = await Promise.all([
       readCounts(partitions, log),
       census(partitions),
       readFullestMemory(partitions, config),
     ]);
-    watch.see([...new Set([...missing, ...found.missing])]);
     const before = unpackStandings(found.standings);
     const ofPartitions = totalsByPartition(partitions, counts, missing, before?.partitions);
     const lost =
@@ -66,25 +64,6 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
         standings = undefined;
       }
   };
-}
-
-/** Logs which partitions are missing from the figures, whenever that changes. */
-class MissingPartitions {
-  readonly #log: Log;
-  #before = '';
-
-  constructor(log: Log) {
-    this.#log = log;
-  }
-
-  see(missing: readonly Partition[]): void {
-    const partitions = missing.map(({ index }) => index);
-    if (String(partitions) === this.#before) return;
-    this.#before = String(partitions);
-    if (partitions.length > 0)
-      this.#log.warn({ partitions }, 'partitions cannot be reached; figures and history lack what they have');
-    else this.#log.info('all partitions can be reached again');
-  }
 }
 
 /**
