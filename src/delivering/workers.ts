@@ -2,10 +2,9 @@ import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import { failureOf } from '../log.ts';
 import { AckGroup } from './ack_group.ts';
-import type { AssignmentParts } from './assignment.ts';
+import { Assignment, type AssignmentParts } from './assignment.ts';
 import { Bell } from './bell.ts';
 import type { Grant } from './grant.ts';
-import { HeldJobs } from './held_jobs.ts';
 import type { Finished } from './settlement.ts';
 
 export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
@@ -44,10 +43,13 @@ export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeo
  * jobs and acquires jobs for idle workers. Without jobs, idle workers sleep until `wake` is called.
  */
 export class Workers {
-  readonly #parts: WorkersParts;
+  readonly #parts: WorkersParts & AssignmentParts;
   readonly #settings: WorkersSettings;
   readonly #idle: Set<string>;
-  readonly #held: HeldJobs;
+  /** The job that each busy worker runs. */
+  readonly #held = new Map<string, Assignment>();
+  /** True once all jobs are given back to the queue, including those that begin later. */
+  #givingBack = false;
   readonly #acks = new AckGroup();
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
@@ -62,14 +64,13 @@ export class Workers {
   #loop: Promise<void> | undefined;
 
   constructor(parts: WorkersParts, settings: WorkersSettings) {
-    this.#parts = parts;
-    this.#settings = settings;
-    this.#idle = new Set(settings.ids);
     const acknowledge = (finished: Finished) => {
       this.#bell.ring();
       return this.#acks.add(finished);
     };
-    this.#held = new HeldJobs({ ...parts, acknowledge });
+    this.#parts = { ...parts, acknowledge };
+    this.#settings = settings;
+    this.#idle = new Set(settings.ids);
   }
 
   start(): void {
@@ -86,7 +87,7 @@ export class Workers {
 
   /** Finishes the jobs under way. Jobs that take longer than `graceMs` are given back to the queue. Never rejects. */
   async stop(graceMs: number): Promise<void> {
-    const timer = setTimeout(() => this.#held.giveBack(), graceMs);
+    const timer = setTimeout(() => this.#giveBack(), graceMs);
     this.#stopping.abort();
     this.#bell.ring();
     await this.#loop;
@@ -103,7 +104,7 @@ export class Workers {
         this.#askAll();
         this.#bell.ring();
       }
-      void this.#held.renewLeases();
+      void this.#renewLeases();
     }, this.#settings.tickMs);
     while (!signal.aborted || this.#held.size > 0) {
       const mustAsk = this.#readyJobs > 0 && !signal.aborted && this.#idle.size > 0 && this.#mayAsk();
@@ -154,19 +155,48 @@ export class Workers {
   }
 
   #begin(grant: Grant): void {
-    const { worker } = grant;
-    this.#idle.delete(worker);
+    this.#idle.delete(grant.worker);
     this.#parts.onIdle?.(this.#idle.size);
-    this.#held.begin(grant, (isIdle, inDoubt) => {
-      if (inDoubt) this.#askAll();
-      if (!isIdle) return;
-      // While all workers of a thread are busy, nobody calls its `wake` when a job becomes ready. So the first worker
-      // that becomes idle asks Redis for a job, whether one is known to be ready or not.
-      if (this.#idle.size === 0) this.#readyJobs ||= 1;
-      this.#idle.add(worker);
-      this.#parts.onIdle?.(this.#idle.size);
-      this.#bell.ring();
-    });
+    const assignment = new Assignment(grant, this.#parts);
+    this.#held.set(grant.worker, assignment);
+    if (this.#givingBack) assignment.abort();
+    void assignment.run().then(() => this.#ended(assignment));
+  }
+
+  #ended(assignment: Assignment): void {
+    const { worker } = assignment.grant;
+    if (assignment.inDoubt) this.#askAll();
+    // The worker may run its next job already, which came with Redis's reply to the outcome of this one.
+    if (this.#held.get(worker) !== assignment) return;
+    this.#held.delete(worker);
+    // While all workers of a thread are busy, nobody calls its `wake` when a job becomes ready. So the first worker
+    // that becomes idle asks Redis for a job, whether one is known to be ready or not.
+    if (this.#idle.size === 0) this.#readyJobs ||= 1;
+    this.#idle.add(worker);
+    this.#parts.onIdle?.(this.#idle.size);
+    this.#bell.ring();
+  }
+
+  /** Aborts all jobs, so that they are given back to the queue. */
+  #giveBack(): void {
+    this.#givingBack = true;
+    for (const assignment of this.#held.values()) assignment.abort();
+  }
+
+  /**
+   * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. If Redis fails, the next
+   * heartbeat tries again: heartbeats come at least three times in a lease, so one comes before the leases run out.
+   */
+  async #renewLeases(): Promise<void> {
+    if (this.#held.size === 0) return;
+    const { queue, log } = this.#parts;
+    const held = [...this.#held.values()];
+    try {
+      const lost = new Set(await queue.heartbeat(held.map(({ grant }) => grant)));
+      for (const assignment of held) if (lost.has(assignment.grant.worker)) assignment.loseLease();
+    } catch (error) {
+      log.warn(failureOf(error), 'a heartbeat failed');
+    }
   }
 
   #askAll(): void {
