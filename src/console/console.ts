@@ -12,7 +12,6 @@ import { deliveriesPages } from './deliveries_pages.ts';
 import { deliveryPage } from './delivery_page.ts';
 import { jobsPages } from './jobs_pages.ts';
 import { joinsPages } from './joins_pages.ts';
-import { LiveParts } from './live_parts.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
 import { pageNear, withSecondTry } from './refused_forms.ts';
@@ -41,7 +40,6 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
   const api = new ApiCalls(routes, async () =>
     msOf(await parts.partitions.control.command((redis) => redis.time())),
   );
-  const liveParts = new LiveParts();
   const pages: Route[] = [
     ...loginPages({ ...parts, pageNear: (path) => pageNear(pages, path) }),
     ...overviewPage({ ...parts, api }),
@@ -59,5 +57,5 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...clientsPages(api),
     ...auditPage(api),
   ];
-  return [FRONT_DOOR, ...assetRoutes(), ...pages.map((each) => liveParts.share(withSecondTry(each, pages)))];
+  return [FRONT_DOOR, ...assetRoutes(), ...pages.map((each) => withSecondTry(each, pages))];
 }

@@ -80,7 +80,7 @@ interface Visitor {
 }
 
 /** True if htmx requests a page again, to refresh a part of the open page. */
-export function isRefresh(headers: IncomingHttpHeaders): boolean {
+function isRefresh(headers: IncomingHttpHeaders): boolean {
   return headers['hx-request'] !== undefined;
 }
 

@@ -67,13 +67,6 @@ document.addEventListener('submit', (event) => {
   else sentAt.set(event.target, event.timeStamp);
 });
 
-// Several sessions share the answers to refreshes, so forms in refreshed parts have no form token. The token of this
-// session is copied from the form in the page's `<header>`.
-document.addEventListener('submit', ({ target }) => {
-  const field = target.elements.form_token;
-  if (field?.value === '') field.value = document.querySelector('header [name=form_token]').value;
-});
-
 // Shows the buttons that need this script.
 document.documentElement.classList.add('js');
 
