@@ -3,7 +3,7 @@ import { unpackField } from '../metrics/counter_hash.ts';
 import { subjectOf } from '../metrics/series.ts';
 import { bidOf } from '../store/job.ts';
 import type { KeyName } from '../store/keys.ts';
-import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
+import { delayedSums, recordSums, type Sums, topicOfDefinition } from './sums.ts';
 
 /**
  * What a key, or one element of a key, belongs to. This decides to which partitions the data is copied:
@@ -135,7 +135,6 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   joins_of: { split: ([name], [client = '']) => ofSubscriber(joinToken(name, client)) },
   joins_into: { split: ([, join]) => ofSubscriber(join) },
   triggers_of: { split: ([, definition]) => ofTopic(topicOfDefinition(definition)) },
-  triggers_bytes: { sums: triggerSums },
   trigger: { whole: ofTrigger },
   joins_expiring: bySubscriber,
   open_keys: toSubscriber,

@@ -49,17 +49,6 @@ export const recordSums: Sums = async (source, partitions) => {
   return summed;
 };
 
-/** Computes `triggers:bytes`: for each client, the bytes of its trigger definitions in a partition. */
-export const triggerSums: Sums = async (source, partitions) => {
-  const summed: Summed = new Map();
-  for (const client of await source.command((redis, keys) => redis.hkeys(keys.triggers_bytes()))) {
-    const definitions = await source.command((redis, keys) => redis.hgetall(keys.triggers_of(client)));
-    for (const definition of Object.values(definitions))
-      add(summed, partitions.ofTopic(topicOfDefinition(definition)), client, Buffer.byteLength(definition));
-  }
-  return summed;
-};
-
 /** Returns the topic to which a trigger publishes. It is the second line of the trigger's definition. */
 export function topicOfDefinition(definition: string): string {
   return definition.split('\n', 2)[1] ?? '';

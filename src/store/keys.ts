@@ -63,7 +63,6 @@ export const LAYOUT = {
   joins_of: { pattern: 'joins:of:{token}', type: 'set' },
   joins_into: { pattern: 'joins:into', type: 'hash' },
   triggers_of: { pattern: 'triggers:of:{token}', type: 'hash' },
-  triggers_bytes: { pattern: 'triggers:bytes', type: 'hash' },
   trigger: { pattern: 'trigger:{token}:{name}', type: 'hash' },
   joins_expiring: { pattern: 'joins:expiring', type: 'zset' },
   open_keys: { pattern: 'joins:keys:{token}', type: 'hash' },

@@ -48,14 +48,7 @@ export async function contentOf(partitions: readonly Partition[]): Promise<Conte
  * Keys that are not compared: with several partitions their sums or fields differ, or only running processes need
  * them.
  */
-const OTHERWISE = new Set<KeyName>([
-  'topic',
-  'delayed_held',
-  'deliveries_total',
-  'triggers_bytes',
-  'schema',
-  'move',
-]);
+const OTHERWISE = new Set<KeyName>(['topic', 'delayed_held', 'deliveries_total', 'schema', 'move']);
 const FORGOTTEN = /^jobs:[a-z:]*aux/;
 /** Keys of workers. A move copies only workers that hold a delivery. */
 const OF_WORKERS = new Set<KeyName>(['workers', 'workers_main', 'leases', 'jobs_pending_index']);

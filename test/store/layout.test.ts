@@ -45,6 +45,8 @@ const CHANGED: [added: RegExp, without: string][] = [
 const GONE = [
   // Room of batches in bytes. Small events are no longer counted, whatever the batch's maximum of events is.
   /^batches:room hash /,
+  // The bytes of triggers, which are added up when a definition grows.
+  /^triggers:bytes hash /,
 ];
 
 const formerly = (line: string) =>

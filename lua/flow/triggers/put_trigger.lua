@@ -22,6 +22,13 @@ would exceed `max_client_bytes`. A refused call changes nothing.
 local intake = include('publishing/intake')
 local triggers = include('flow/triggers/triggers')
 
+-- Returns the bytes of the definitions of all triggers of a client.
+local function bytes_of(call, client)
+  local definitions, bytes = call.keys.triggers_of(client), 0
+  for _, name in ipairs(redis.call('HKEYS', definitions)) do bytes = bytes + redis.call('HSTRLEN', definitions, name) end
+  return bytes
+end
+
 local function judge_room(call, args, before)
   if not before then
     if redis.call('ZCARD', call.keys.triggers_due()) >= args.max_triggers then return 'too_many' end
@@ -29,13 +36,13 @@ local function judge_room(call, args, before)
     if of_client >= args.max_client_triggers then return 'too_many_of_client' end
   end
   local more = #args.definition - #(before or '')
-  if more > 0 and triggers.bytes_of(call, args.client) + more > args.max_client_bytes then return 'too_many_bytes' end
+  if more > 0 and bytes_of(call, args.client) + more > args.max_client_bytes then return 'too_many_bytes' end
 end
 
-local function store(call, args, before)
+local function store(call, args)
   local keys, client, name = call.keys, args.client, args.name
   local trigger = keys.trigger(client, name)
-  triggers.define(call, client, name, args.definition, before)
+  redis.call('HSET', keys.triggers_of(client), name, args.definition)
   redis.call('HSETNX', trigger, 'fired', 0)
   redis.call('HSETNX', trigger, 'missed', 0)
   redis.call('HDEL', trigger, 'paused', 'moving', 'error', 'error_at')
@@ -52,7 +59,7 @@ return function(call, args)
   local before = redis.call('HGET', call.keys.triggers_of(args.client), args.name) or nil
   if (before and triggers.revision_of(before)) ~= args.before then return 'conflict' end
   if args.step == 'leave' then
-    store(call, args, before)
+    store(call, args)
     return 'changed'
   end
   local intake_state, publication = intake.begin(args), { topic = args.topic, client = args.client }
@@ -60,6 +67,6 @@ return function(call, args)
     or judge_room(call, args, before) or intake.judge(call, intake_state, publication)
   if refusal then return refusal end
   intake.accept(call, intake_state, publication)
-  if args.step == 'put' then store(call, args, before) end
+  if args.step == 'put' then store(call, args) end
   return before and 'changed' or 'created'
 end

@@ -19,7 +19,7 @@ return function(call, args)
   local refusal = triggers.judge_client(call, client, args.is_fixed, args.topic)
   if refusal == 'client_not_found' then return refusal end
   if redis.call('HEXISTS', call.keys.triggers_of(client), name) == 1 then return 'received' end
-  triggers.define(call, client, name, args.definition)
+  redis.call('HSET', call.keys.triggers_of(client), name, args.definition)
   redis.call('HSET', trigger, unpack(args.state))
   redis.call('HDEL', trigger, 'moving')
   triggers.enter_as_stored(call, client, name)

@@ -3,8 +3,7 @@ Triggers: a trigger publishes an event for its client on a schedule.
 
 `triggers:of:{token}` has the definitions of a client's triggers by name. Each definition is a text of six lines.
 `trigger:{token}:{name}` has what changes when a trigger fires. `triggers:due` has all triggers by the time at which
-each fires next (ms). A trigger that is paused, or has no further time, has infinity there. `triggers:bytes` has the
-bytes of the definitions of each client.
+each fires next (ms). A trigger that is paused, or has no further time, has infinity there.
 
 A trigger whose new topic is in another partition has the field `moving` until it has been moved to that partition. It
 does not fire, but is due every second, so that a worker moves it if the call that changed it was interrupted.
@@ -77,26 +76,12 @@ function triggers.pause(call, client, name, error)
   triggers.enter_as_stored(call, client, name)
 end
 
-function triggers.bytes_of(call, client)
-  return tonumber(redis.call('HGET', call.keys.triggers_bytes(), client)) or 0
-end
-
--- Stores the definition of a trigger, and counts its bytes. `before` is the definition that it replaces, or nil.
-function triggers.define(call, client, name, definition, before)
-  redis.call('HSET', call.keys.triggers_of(client), name, definition)
-  redis.call('HINCRBY', call.keys.triggers_bytes(), client, #definition - #(before or ''))
-end
-
 -- Removes a trigger. Returns true if there was one.
 function triggers.remove(call, client, name)
   local keys = call.keys
-  local bytes = redis.call('HSTRLEN', keys.triggers_of(client), name)
   redis.call('ZREM', keys.triggers_due(), triggers.member(client, name))
   redis.call('UNLINK', keys.trigger(client, name))
-  if redis.call('HDEL', keys.triggers_of(client), name) == 0 then return false end
-  local left = redis.call('HINCRBY', keys.triggers_bytes(), client, -bytes)
-  if left <= 0 then redis.call('HDEL', keys.triggers_bytes(), client) end
-  return true
+  return redis.call('HDEL', keys.triggers_of(client), name) == 1
 end
 
 function triggers.remove_all(call, client)

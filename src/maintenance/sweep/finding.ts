@@ -41,7 +41,6 @@ export const FINDING_KINDS = {
   trigger_incomplete: 'trigger',
   trigger_unreadable: 'trigger',
   entry_without_trigger: 'trigger',
-  trigger_bytes_miscounted: 'client',
   records_miscounted: 'subscriber',
   records_total_wrong: 'key',
 } as const;

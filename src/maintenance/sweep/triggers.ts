@@ -1,9 +1,8 @@
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Repairs triggers, their entries in `triggers:due`, and the bytes of each client's triggers in `triggers:bytes`. */
+/** Repairs triggers, and their entries in `triggers:due`. */
 export async function sweepTriggers(walk: Walk, seen: Seen): Promise<void> {
-  const clients = seen.of('triggers_of');
   // Each trigger as `triggers:due` has it: its name, a space, and its client's token.
   const triggers = new Set(seen.keys('trigger').map(({ parts: [client, name] }) => `${name} ${client}`));
   const check = async (names: string[]) => {
@@ -11,10 +10,8 @@ export async function sweepTriggers(walk: Walk, seen: Seen): Promise<void> {
     if (others.length > 0) await walk.repair('sweep_triggers', { names: others });
   };
   for (const names of slices(triggers)) await walk.repair('sweep_triggers', { names });
-  for (const client of clients)
+  for (const client of seen.of('triggers_of'))
     for await (const names of walk.members('triggers_of', client))
       await check(names.map((name) => `${name} ${client}`));
   for await (const members of walk.members('triggers_due')) await check(members.map(String));
-  await walk.addMembers(clients, 'triggers_bytes');
-  for (const client of clients) await walk.repair('sweep_trigger_bytes', { client });
 }

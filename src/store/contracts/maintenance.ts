@@ -133,10 +133,6 @@ export const maintenanceContracts = {
     arguments: { names: ['text'] },
     reply: findings,
   },
-  sweep_trigger_bytes: {
-    arguments: { client: 'text' },
-    reply: findings,
-  },
   sweep_topics: {
     arguments: { owner: 'text?', topics: ['text'] },
     reply: 'number',

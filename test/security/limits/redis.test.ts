@@ -29,7 +29,7 @@ const RARE = new Set([
   'readwrite',
   'evalsha', // when Redis refuses functions
   'function|delete', // at the start of another release
-  'hstrlen', // when a trigger is deleted
+  'hstrlen', // when the definition of a trigger grows
   'incr', // when a batch of a Ruby process is adopted
   'lpop', // when more subscribers are on trial than workers may serve
   'lpos', // when a sweep finds a job twice, or in both of two readings, or an ended delivery is asked for by id
