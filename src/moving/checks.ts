@@ -132,7 +132,7 @@ export async function checkTarget(source: Side, target: Side, stored: StoredMove
 }
 
 async function hasKeys(partitions: readonly [Partition, ...Partition[]]): Promise<boolean> {
-  for await (const { keys } of scanned(partitions)) if (keys.length > 0) return true;
+  for await (const keys of scanned(partitions)) if (keys.length > 0) return true;
   return false;
 }
 
@@ -173,7 +173,7 @@ export async function readCount({
   return (await partitions.control.master.forKey(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
-/** Returns the `run_id` of Redis. The cursors of a scan are valid only while the `run_id` stays the same. */
-export async function runIdOf({ control: source }: Partitions): Promise<string> {
+/** Returns the `run_id` of Redis, which differs from that of any other Redis. */
+async function runIdOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

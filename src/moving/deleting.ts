@@ -13,7 +13,7 @@ export async function deleteMoved({ partitions }: Side): Promise<number> {
   const stored = await readMove(source);
   if (stored?.doneMs === undefined) throw new BootError('This bus was not moved, so nothing is deleted.');
   let deleted = 0;
-  for await (const { keys } of scanned([source])) {
+  for await (const keys of scanned([source])) {
     const others = keys.filter(({ name }) => name !== 'move');
     deleted += sumOf(
       await source.command((redis) => Promise.all(others.map(({ key }) => redis.unlink(key)))),

@@ -59,7 +59,7 @@ export async function countKeys(partitions: Partitions): Promise<KeyCounts> {
 async function addKeys(partitions: [Partition, ...Partition[]], into: KeyCounts): Promise<void> {
   // A scan may return a key twice.
   const seen = new Set<string>();
-  for await (const { keys } of scanned(partitions)) {
+  for await (const keys of scanned(partitions)) {
     into.keys += keys.length;
     const counted = keys.filter((found) => isCounted(found) && !seen.has(found.key) && seen.add(found.key));
     const lengths = await partitions[0].command((redis) =>

@@ -10,7 +10,6 @@ import {
   fillingText,
   readCount,
   refuseSecondRun,
-  runIdOf,
   runningProcesses,
   scriptCallers,
   storeCount,
@@ -22,11 +21,6 @@ import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts'
 
 /** Number of topics that `markTopics` asks Redis for at a time. */
 const TOPICS_PER_SCAN = 300;
-/**
- * Stored in place of a cursor when everything has been copied and compared. The target may be in use from then on, so a
- * later run does not copy again, unless the target has lost the copy.
- */
-const COPIED = 'copied';
 
 interface Move {
   source: Side;
@@ -48,8 +42,7 @@ export type Comparison = { what: string; source: number; target: number }[];
 
 /**
  * Copies a stopped bus with one partition into a bus with several. The source keeps its data, and gets the key `move`,
- * so that no process starts on it. A move that was interrupted continues where it stopped. Throws BootError if a person
- * must act.
+ * so that no process starts on it. A move that was interrupted is begun again. Throws BootError if a person must act.
  */
 export function move(parts: Move): Promise<Comparison> {
   return moveAll(parts).catch((error: unknown) => explain(error, parts.source));
@@ -62,8 +55,8 @@ function explain(error: unknown, { partitions }: Side): Promise<never> {
   const cause = { cause: error };
   if (error instanceof StorageFull)
     throw new BootError(
-      'Redis has no memory left: that of the target or that of the source, which stores how far the move is. Give it ' +
-        'more, and run the same command again.',
+      'Redis has no memory left: that of the target or that of the source. Give it more, and run the same command ' +
+        'again.',
       cause,
     );
   if (error instanceof StorageUnavailable && !(error instanceof StorageForbidden))
@@ -75,23 +68,22 @@ async function moveAll(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
   if (target.partitions.all.length === 1) throw new BootError('--partitions must be 2 or more.');
   await refuseSecondRun(source);
+  const stored = await begunOrNew(parts);
+  if (stored.doneMs !== undefined) {
+    // Otherwise an earlier run was cut off just before it could let processes start on the target.
+    if ((await readCount(target)) !== fillingText(stored))
+      throw new BootError(`This bus was moved to ${stored.to} already.`);
+    await storeCount(target, String(stored.partitions));
+    return [];
+  }
   await checkSource(source, leaseMs);
   if (!ignoresCallers) await refuseCallers(source);
   const { control } = source.partitions;
-  const stored = await begunOrNew(parts);
-  const count = stored.cursor === COPIED ? await readCount(target) : undefined;
-  if (count === fillingText(stored) || count === String(stored.partitions)) {
-    await finish(parts, stored);
-    return [];
-  }
-  // If an earlier run has copied everything (`COPIED`) and the target still had the copy, this run would have ended
-  // above. So the target has lost the copy, and everything is copied again.
-  if (stored.cursor === COPIED) stored.cursor = '0';
   await checkTarget(source, target, stored, log);
   await storeMove(control, stored);
   await storeCount(target, fillingText(stored));
   const before = await countKeys(source.partitions);
-  await copy(parts, stored, (done) => progress(done, before.keys));
+  await copy(parts, (done) => progress(done, before.keys));
   const change = await changeOf(source.partitions, before);
   if (change !== undefined)
     throw new BootError(
@@ -135,27 +127,14 @@ async function begunOrNew({ source, target }: Move): Promise<StoredMove> {
       `This bus is being moved, or was moved, to ${stored.partitions} partitions in ${stored.to}. ` +
         `To move it elsewhere: redis-cli DEL ${control.keys.move()}`,
     );
-  if (stored.doneMs !== undefined) throw new BootError(`This bus was moved to ${stored.to} already.`);
   return stored;
 }
 
-async function copy(
-  { source, target }: Move,
-  stored: StoredMove,
-  progress: (done: number) => void,
-): Promise<void> {
-  const { control } = source.partitions;
-  const redisRunId = await runIdOf(source.partitions);
-  let { cursor } = stored;
-  if (stored.redisRunId !== redisRunId) cursor = '0';
+async function copy({ source, target }: Move, progress: (done: number) => void): Promise<void> {
   let done = 0;
-  const mover = new Mover(control, target.partitions);
-  for await (const copied of mover.copy(cursor)) {
-    done += copied.keys;
+  for await (const keys of new Mover(source.partitions.control, target.partitions).copy()) {
+    done += keys;
     progress(done);
-    // If this run is interrupted, the next run goes on at `cursor`. After the last keys, `cursor` is 0, so a run that
-    // is interrupted then is repeated from the start, which does no harm.
-    await storeMove(control, { ...stored, redisRunId, cursor: copied.cursor });
   }
   await markTopics(source, target);
 }
@@ -179,13 +158,12 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 
 /**
  * Lets processes start on the target. They can start as soon as the number of partitions is stored, so everything that
- * they need is stored first.
+ * they need is stored first, and also that the move is done: no later run may copy over what they write.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
-  await storeMove(source.partitions.control, { ...stored, cursor: COPIED });
   for (const partition of target.partitions.all)
     await partition.command((redis, keys) => redis.set(keys.schema(), SCHEMA));
-  await storeCount(target, String(stored.partitions));
   const [seconds] = await source.partitions.control.command((redis) => redis.time());
-  await storeMove(source.partitions.control, { ...stored, cursor: COPIED, doneMs: Number(seconds) * 1000 });
+  await storeMove(source.partitions.control, { ...stored, doneMs: Number(seconds) * 1000 });
+  await storeCount(target, String(stored.partitions));
 }

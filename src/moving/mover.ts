@@ -13,8 +13,8 @@ type Command = readonly (string | Buffer | number)[];
 type Writes = Map<Partition, Command[]>;
 
 /**
- * Copies a bus with one partition into a bus with several. After an interrupted move, the next run copies some keys a
- * second time, which does no harm.
+ * Copies a bus with one partition into a bus with several. After an interrupted move, the next run copies all keys
+ * again, which does no harm.
  */
 export class Mover {
   readonly #source: Partition;
@@ -27,12 +27,9 @@ export class Mover {
     this.#whereabouts = new Whereabouts(source, partitions);
   }
 
-  /**
-   * Copies the keys from the cursor `from` on, in groups. Yields the number of keys in each group, and the cursor at
-   * which another run can go on after this group.
-   */
-  async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
-    for await (const { keys, cursor } of scanned([this.#source], from)) {
+  /** Copies all keys, in groups. Yields the number of keys in each group. */
+  async *copy(): AsyncGenerator<number> {
+    for await (const keys of scanned([this.#source])) {
       const copied: FoundKey[] = [];
       for (const found of keys) {
         const row = ROWS[found.name];
@@ -40,7 +37,7 @@ export class Mover {
         else if (!('stays' in row)) copied.push(found);
       }
       for await (const group of groupsOf(this.#source, copied)) await this.#copyGroup(group);
-      yield { keys: keys.length, cursor };
+      yield keys.length;
     }
   }
 

@@ -3,24 +3,17 @@ import type { Partition } from '../store/partition.ts';
 
 const COUNT = 1000;
 
-/**
- * Yields the keys of partitions that share a Redis, in groups. The scan begins at the cursor `at`. Each group has the
- * `cursor` at which another scan can go on after this group. A key may come twice.
- */
-export async function* scanned(
-  partitions: readonly [Partition, ...Partition[]],
-  at = '0',
-): AsyncGenerator<{ keys: FoundKey[]; cursor: string }> {
+/** Yields the keys of partitions that share a Redis, in groups. A key may come twice. */
+export async function* scanned(partitions: readonly [Partition, ...Partition[]]): AsyncGenerator<FoundKey[]> {
   const prefixes = partitions.map(({ prefix }) => prefix);
   const pattern = `${common(prefixes).replace(/[\\*?[\]]/g, '\\$&')}*`;
-  let cursor = at;
+  let cursor = '0';
   do {
     const [next, keys] = await partitions[0].command((redis) =>
       redis.scan(cursor, 'MATCH', pattern, 'COUNT', COUNT),
     );
     cursor = next;
-    const found = keys.map((key) => ofOne(key, prefixes));
-    yield { keys: found.filter((each) => each !== undefined), cursor };
+    yield keys.map((key) => ofOne(key, prefixes)).filter((each) => each !== undefined);
   } while (cursor !== '0');
 }
 

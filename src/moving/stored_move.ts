@@ -3,53 +3,35 @@ import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 
-/**
- * Where a move of a bus goes, and how far the move has come. The old bus (the source) stores this in its hash `move`.
- */
+/** Where a move of a bus goes, and whether it is finished. The old bus (the source) stores this in its hash `move`. */
 export interface StoredMove {
   /** The id of the move. The target stores it too, so that no other move can continue to fill the target. */
   id: string;
   /** The Redis and the prefix of the target, without the password. */
   to: string;
   partitions: number;
-  /**
-   * The cursor at which the scan of the source goes on after an interruption, or `copied` when everything has been
-   * copied. The cursor is valid only while the `run_id` of Redis is `redisRunId`, because a restarted Redis has other
-   * cursors.
-   */
-  cursor: string;
-  redisRunId: string;
-  /** When the move was finished, in ms by the clock of Redis. Undefined until then. */
+  /** When everything had been copied and compared, in ms by the clock of Redis. Undefined until then. */
   doneMs: number | undefined;
 }
 
 export function newMove(to: string, partitions: number): StoredMove {
-  return { id: uid(), to, partitions, cursor: '0', redisRunId: '', doneMs: undefined };
+  return { id: uid(), to, partitions, doneMs: undefined };
 }
 
 export async function readMove(source: Partition): Promise<StoredMove | undefined> {
-  const {
-    id,
-    to = '',
-    partitions,
-    cursor = '0',
-    run: redisRunId = '',
-    done_at,
-  } = await source.command((redis, keys) => redis.hgetall(keys.move()));
+  const stored = await source.command((redis, keys) => redis.hgetall(keys.move()));
+  const { id, to = '', partitions, done_at } = stored;
   if (id === undefined) return undefined;
   const doneMs = done_at === undefined ? undefined : Number(done_at);
-  return { id, to, partitions: Number(partitions), cursor, redisRunId, doneMs };
+  return { id, to, partitions: Number(partitions), doneMs };
 }
 
 /**
- * Stores in the source how far the move has come. From then on, no process of the bus starts on the source, because
- * events published there would not reach the target.
+ * Stores in the source that it is being moved, or was moved. From then on, no process of the bus starts on the source,
+ * because events published there would not reach the target.
  */
-export async function storeMove(
-  source: Partition,
-  { doneMs, redisRunId, ...stored }: StoredMove,
-): Promise<void> {
-  const fields = { ...stored, run: redisRunId, ...(doneMs !== undefined && { done_at: doneMs }) };
+export async function storeMove(source: Partition, { doneMs, ...stored }: StoredMove): Promise<void> {
+  const fields = { ...stored, ...(doneMs !== undefined && { done_at: doneMs }) };
   await source.command((redis, keys) => redis.hset(keys.move(), fields));
 }
 

@@ -146,7 +146,7 @@ describe('a move', () => {
     assert.equal(counted('records of dropped batches')?.target, 1);
   });
 
-  test('goes on where it was cut off; until it has ended nobody starts on the target, and nobody on the source', async () => {
+  test('begins again if it was cut off; until it has ended nobody starts on the target, and nobody on the source', async () => {
     await fillBus(redis.store, SIZES);
     const boot = (partitions: number) =>
       fixPartitionCount(target.partitions.control, { redisPrefix: target.prefix, partitions });
@@ -192,6 +192,20 @@ describe('a move', () => {
     await commands.del(`${target.prefix}partitions`);
     await move(parts());
     await assertMoved(target);
+  });
+
+  test('copies nothing again if only the number of partitions is missing', async () => {
+    await fillBus(redis.store, SIZES);
+    await move(parts());
+    const { redis: commands, keys } = redis.store;
+    const id = await commands.hget(keys.move(), 'id');
+    await commands.set(`${target.prefix}partitions`, `4, being filled by the move ${id}`);
+    const before = await contentOf(target.partitions.all);
+    await deleteMoved(source);
+    assert.deepEqual(await move({ ...parts(), progress: () => assert.fail('nothing is copied') }), []);
+    assert.equal(await commands.get(`${target.prefix}partitions`), String(FOUR));
+    assert.deepEqual(await contentOf(target.partitions.all), before);
+    await refused(move(parts()), /was moved to .* already/);
   });
 
   for (const state of ['cut off', 'done'] as const)
