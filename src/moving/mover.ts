@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import type { FoundKey } from '../store/found_key.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -6,11 +7,13 @@ import { type Copied, groupsOf } from './groups.ts';
 import { type Element, type KeyReader, writing } from './key_reader.ts';
 import { ROWS } from './rows.ts';
 import { scanned } from './scanning.ts';
-import type { Sums } from './sums.ts';
 import { Whereabouts } from './whereabouts.ts';
 
 type Command = readonly (string | Buffer | number)[];
 type Writes = Map<Partition, Command[]>;
+
+/** Number of clients whose delayed events a script call adds up. */
+const CLIENTS_PER_CALL = 300;
 
 /**
  * Copies a bus with one partition into a bus with several. After an interrupted move, the next run copies all keys
@@ -29,15 +32,22 @@ export class Mover {
 
   /** Copies all keys, in groups. Yields the number of keys in each group. */
   async *copy(): AsyncGenerator<number> {
+    const delaying = new Set<string>();
     for await (const keys of scanned([this.#source])) {
-      const copied: FoundKey[] = [];
-      for (const found of keys) {
-        const row = ROWS[found.name];
-        if ('sums' in row) await this.#copySums(found, row.sums);
-        else if (!('stays' in row)) copied.push(found);
-      }
+      const copied = keys.filter(({ name }) => !('stays' in ROWS[name]));
+      for (const { name, parts } of copied) if (name === 'delayed_held') delaying.add(parts[0] ?? '');
       for await (const group of groupsOf(this.#source, copied)) await this.#copyGroup(group);
       yield keys.length;
+    }
+    await this.#addUp([...delaying]);
+  }
+
+  /** Stores the totals of each partition: those of these clients' delayed events, and that of all delivery logs. */
+  async #addUp(clients: readonly string[]): Promise<void> {
+    for (const partition of this.#partitions.all) {
+      for (const tokens of slicesOf(clients, CLIENTS_PER_CALL))
+        await partition.run('sweep_delayed_held', { tokens });
+      await partition.run('sweep_deliveries', { names: [] });
     }
   }
 
@@ -126,13 +136,6 @@ export class Mover {
     // between could leave a copy that never expires, such as a former secret that would stay valid.
     const transaction = [['MULTI'], ...commands, ['PEXPIREAT', key, expiresMs], ['EXEC']];
     for (const command of expiresMs >= 0 ? transaction : commands) add(writes, partition, command);
-  }
-
-  async #copySums(found: FoundKey, sums: Sums): Promise<void> {
-    const writes: Writes = new Map();
-    for (const [partition, fields] of await sums(this.#source, this.#partitions, found.parts[0] ?? ''))
-      add(writes, partition, ['HSET', this.#nameIn(partition, found), ...[...fields].flat()]);
-    await this.#send(writes);
   }
 
   async #send(writes: Writes): Promise<void> {

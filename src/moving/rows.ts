@@ -3,7 +3,6 @@ import { unpackField } from '../metrics/counter_hash.ts';
 import { subjectOf } from '../metrics/series.ts';
 import { bidOf } from '../store/job.ts';
 import type { KeyName } from '../store/keys.ts';
-import { delayedSums, recordSums, type Sums, topicOfDefinition } from './sums.ts';
 
 /**
  * What a key, or one element of a key, belongs to. This decides to which partitions the data is copied:
@@ -41,8 +40,6 @@ type Row =
    * element, and the element is copied to the owner's partition.
    */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The key has totals of other data, which are computed anew for each partition. */
-  | { sums: Sums }
   /** The key is not copied, for the reason that this text gives. */
   | { stays: string };
 
@@ -103,7 +100,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   deliveries_dropped: toSubscriber,
   deliveries_trail: { stays: 'listings do without it, and workers begin it anew' },
   deliveries_logs: byEnding,
-  deliveries_total: { sums: recordSums },
+  deliveries_total: { stays: 'each partition adds up its own' },
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
@@ -129,7 +126,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   delayed_topics: byTopic,
   delayed_due: toTopic,
   delayed_events: toTopic,
-  delayed_held: { sums: delayedSums },
+  // A field is a topic, or begins with a colon if it has a total, which each partition adds up for itself.
+  delayed_held: { split: ([field]) => (field.startsWith(':') ? 'nobody' : ofTopic(field)) },
   triggers_due: { split: ([member]) => ownerOfTrigger(member) },
   joins: bySubscriber,
   joins_of: { split: ([name], [client = '']) => ofSubscriber(joinToken(name, client)) },
@@ -181,6 +179,11 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
  * partition.
  */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
+
+/** Returns the topic to which a trigger publishes. It is the second line of the trigger's definition. */
+export function topicOfDefinition(definition: string): string {
+  return definition.split('\n', 2)[1] ?? '';
+}
 
 function ownerOfTrigger(member: string): Owner {
   const space = member.indexOf(' ');

@@ -1,8 +1,7 @@
 import { bidOf } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import type { Owner } from './rows.ts';
-import { topicOfDefinition } from './sums.ts';
+import { type Owner, topicOfDefinition } from './rows.ts';
 
 /**
  * Finds the partitions of the target to which data of the source (a bus with one partition) is copied. For example,

@@ -146,6 +146,18 @@ describe('a move', () => {
     assert.equal(counted('records of dropped batches')?.target, 1);
   });
 
+  test('adds up the records of all batches in each partition', async () => {
+    // Records are counted in units of 16.
+    const events = Array.from({ length: 20 }, (_, n) => `e${n}`);
+    for (const token of ['shop', 'mill']) await bus.subscribe(token, { topics: ['orders'], max: 1 });
+    await bus.publish('seed', 'orders', events);
+    for (const token of ['shop', 'mill']) await bus.dropQueue(token);
+    const { redis: commands, keys } = redis.store;
+    assert.equal(await commands.hget(keys.deliveries_total(), 'records'), '32');
+    await move(parts());
+    await assertMoved(target);
+  });
+
   test('begins again if it was cut off; until it has ended nobody starts on the target, and nobody on the source', async () => {
     await fillBus(redis.store, SIZES);
     const boot = (partitions: number) =>
