@@ -179,7 +179,8 @@ describe('a move', () => {
 
   test('leaves no key without its end if it is cut off before it has set the end', async (t) => {
     const { redis: commands, keys } = redis.store;
-    await commands.set(keys.session('digest'), '{}', 'PX', 60_000);
+    await commands.hset(keys.rate('shop'), 'events', '1');
+    await commands.pexpire(keys.rate('shop'), 60_000);
     const proxy = await MeddlingProxy.toRedis(redis.redis.socketPath ?? '');
     t.after(() => proxy.stop());
     const into = await open(FOUR, redis.store.prefix, proxy.url);
@@ -187,9 +188,9 @@ describe('a move', () => {
     const end = '*3\r\n$9\r\nPEXPIREAT';
     void proxy.strike(piece('request', end), { splitBefore: end, first: () => proxy.stop() });
     await refused(move({ ...parts(), target: into }), /Redis went away/);
-    // The session ends before the move goes on, so the move does not find it again.
-    await commands.del(keys.session('digest'));
-    assert.deepEqual(await commands.keys('*session:digest'), []);
+    // The key expires before the move goes on, so the move does not find it again.
+    await commands.del(keys.rate('shop'));
+    assert.deepEqual(await commands.keys('*rate:shop'), []);
   });
 
   test('copies all again if its end was cut off, and the target is empty now', async () => {
