@@ -32,15 +32,18 @@ end
 
 -- Creates the working state of one listing. Some fields:
 --   state       the state of the batches to list; nil for any state
+--   reason      why the dead letters to list have died; nil for any reason
 --   max_looked  maximum batches that the listing looks at, because it may have to skip very many in unwanted states. If
 --               it reaches this maximum, its last entry is `{ place, id, stopped = true }`: the next page begins after
 --               this place and id
 --   looked      how many batches it has looked at
 --   sources     how many indexes and logs it has searched
-function delivery_sources.begin(call, bounds, state, max_looked)
+--   skipped     a key of a dead letter that is not listed, because another program has written this key
+function delivery_sources.begin(call, bounds, wanted, max_looked)
   return {
-    call = call, bounds = bounds, state = state, max_looked = max_looked, looked = 0, sources = 0, part = 1,
-    seen = delivery_states.begin(), ranges = { [1] = score_range(bounds, 1), [1000] = score_range(bounds, 1000) },
+    call = call, bounds = bounds, state = wanted.state, reason = wanted.reason, max_looked = max_looked, looked = 0,
+    sources = 0, part = 1, seen = delivery_states.begin(),
+    ranges = { [1] = score_range(bounds, 1), [1000] = score_range(bounds, 1000) },
     newest_record = math.min(bounds.place or math.huge, bounds.until_ms),
     oldest_record = math.max(bounds.since_ms, call.now_ms - delivery_log.KEPT_MS),
   }
@@ -56,7 +59,9 @@ local function read_batch(listing, bid)
 end
 
 local function read_dead_letter(listing, bid)
-  return delivery_states.dead_letter(listing.call, bid)
+  local entry, unreadable = delivery_states.dead_letter(listing.call, bid, listing.reason)
+  listing.skipped = listing.skipped or unreadable
+  return entry
 end
 
 local function read_index(source)

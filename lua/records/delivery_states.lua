@@ -10,6 +10,7 @@ Delivery states: the state of a batch that still exists. It is the first of thes
 A dead letter is `dead`. A batch that has ended is in the delivery log (delivery_log.lua), as `taken` or `dropped`.
 ]]
 local batches = include('delivering/batches')
+local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
 local delivery_states = {}
@@ -94,9 +95,16 @@ function delivery_states.batch(call, seen, bid)
   return entry
 end
 
-function delivery_states.dead_letter(call, bid)
-  local entry = read(call.keys.dead_letter(bid), bid)
-  if entry then entry.state = 'dead' end
+-- Returns a dead letter, and why and when it died. Returns nothing if it does not exist or, if `reason` is given, has died
+-- for another reason. If another program has written one of its keys, returns nil and this key.
+function delivery_states.dead_letter(call, bid, reason)
+  local list, about = call.keys.dead_letter(bid), call.keys.dead_letter_about(bid)
+  local values = calls.read('HMGET', about, 'reason', 'died_at')
+  if values.err then return nil, about end
+  if reason and values[1] ~= reason then return end
+  local entry = read(list, bid)
+  if not entry then return nil, redis.call('EXISTS', list) == 1 and list or nil end
+  entry.state, entry.reason, entry.died_ms = 'dead', values[1] or nil, tonumber(values[2] or nil)
   return entry
 end
 
@@ -104,7 +112,6 @@ end
 -- - for all: the number of events, when the batch was closed (missing if it is open, or was never open because its
 --   first events filled it), the first failed attempt, and up to `max_shown` of the latest failed ones
 -- - for a batch in flight: when its present attempt began
--- - for a dead letter: why and when the batch died
 function delivery_states.describe(call, seen, entry, max_shown)
   local keys, bid = call.keys, entry.id
   local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)
@@ -113,11 +120,8 @@ function delivery_states.describe(call, seen, entry, max_shown)
   local worker = entry.state == 'in_flight' and holder_of(call, seen, bid, entry.subscriber)
   local lease = worker and redis.call('HGET', keys.leases(), worker)
   entry.held_ms = lease and math.floor(lease / 1000) or nil
-  if entry.state == 'dead' then
-    local reason, died_ms = unpack(redis.call('HMGET', keys.dead_letter_about(bid), 'reason', 'died_at'))
-    entry.reason, entry.died_ms = reason or nil, tonumber(died_ms)
-  end
-  entry.first_attempt = redis.call('LINDEX', keys.attempts(bid), 0) or nil
+  local first = calls.read('LINDEX', keys.attempts(bid), 0)
+  entry.first_attempt = type(first) == 'string' and first or nil
   entry.last_attempts = entry.first_attempt and redis.call('LRANGE', keys.attempts(bid), -max_shown, -1) or {}
   return entry
 end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
 find_delivery: read one batch, whatever its state. If `clients` are given, the batch must be of one of these
-subscribers. Changes nothing.
+subscribers. If `state` is `dead`, it must be a dead letter. Changes nothing.
 
 `entries` has one entry, as in list_deliveries, or none if there is no such batch. If the batch still exists, the entry
 has all failed attempts that are stored. If it has ended, it is looked for in the delivery logs; `looked` is the number
@@ -37,11 +37,12 @@ end
 
 return function(call, args)
   local seen, clients, id, looked = delivery_states.begin(), args.clients, args.id, 0
-  local entry = delivery_states.batch(call, seen, id) or delivery_states.dead_letter(call, id)
+  local is_any = args.state ~= 'dead'
+  local entry = is_any and delivery_states.batch(call, seen, id) or delivery_states.dead_letter(call, id)
   if entry then
     if not batches.is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end
     delivery_states.describe(call, seen, entry, MAX_SHOWN_ATTEMPTS)
-  else
+  elseif is_any then
     entry, looked = in_logs(call, clients, id)
   end
   if entry then entry.place_ms = '0' end

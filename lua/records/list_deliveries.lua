@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 --[[
 list_deliveries: read a page of batches, the newest first, of some subscribers (`clients`) or of all, and in one state
-or in any. Changes nothing.
+or in any. With the state `dead`, `reason` may say why they died. Changes nothing.
 
 A page is read in one step, so no batch changes its state meanwhile. `since_ms` (included) and `until_ms` (not included)
 limit the time by which a batch is listed: the time of its end, or of its creation if it has not ended. `place_ms` and
 `place_id` are the time and the id of the last entry of the page before. In the reply, `next_ms` and `next_id` are the
 place after which the next page begins; they are missing if there is none. A call looks at 2,000 batches at most. If
 most of them are in other states, the page is short or empty, even if more batches follow. `looked` is the number of
-batches at which the call looked, plus the number of indexes and logs in which it searched.
+batches at which the call looked, plus the number of indexes and logs in which it searched. `skipped` is a key of a dead
+letter that is missing in the page, because another program has written this key.
 
 The entry of a batch that has ended has the field `record` (delivery_log.lua). Other entries have the fields that
 delivery_states.lua describes instead.
@@ -113,7 +114,7 @@ return function(call, args)
   local bounds = {
     since_ms = args.since_ms, until_ms = args.until_ms or math.huge, place = args.place_ms, id = args.place_id,
   }
-  local listing = delivery_sources.begin(call, bounds, args.state, MAX_BATCHES)
+  local listing = delivery_sources.begin(call, bounds, args, MAX_BATCHES)
   local entries, last = {}, nil
   for entry in merging.merged(sources_of(listing, args.clients)) do
     if entry.stopped then last = entry end
@@ -126,5 +127,8 @@ return function(call, args)
     entry.place_ms, entry.last_attempts = string.format('%.3f', entry.place), entry.last_attempts or {}
   end
   local next_ms = last and string.format('%.3f', last.place)
-  return { entries = entries, next_ms = next_ms, next_id = last and last.id, looked = listing.looked + listing.sources }
+  return {
+    entries = entries, next_ms = next_ms, next_id = last and last.id, looked = listing.looked + listing.sources,
+    skipped = listing.skipped,
+  }
 end

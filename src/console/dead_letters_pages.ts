@@ -1,9 +1,9 @@
-import type { DeadLetter } from '../delivering/dead_letters/dead_letter.ts';
-import type { WholeDeadLetter } from '../delivering/dead_letters/dead_letters_api.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Html, html } from '../html.ts';
 import { parseOwnJson } from '../json.ts';
+import type { DeadLetter } from '../records/dead_letter.ts';
+import type { WholeDeadLetter } from '../records/dead_letters_api.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import { type ApiCalls, charge, type PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';

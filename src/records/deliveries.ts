@@ -1,10 +1,11 @@
 import { eventSlices } from '../delivering/event_slices.ts';
-import { newestFirst, type Place } from '../delivering/place.ts';
+import type { DeathReason } from '../delivering/settlement.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { sumOf } from '../sum.ts';
 import { type Delivery, deliveryOf } from './delivery.ts';
+import { newestFirst, type Place } from './place.ts';
 
 /** Maximum batches that one script call returns. 100 take Redis about 2 ms. */
 const MAX_BATCHES_PER_CALL = 100;
@@ -13,6 +14,8 @@ interface Wanted {
   /** Tokens of subscribers. Undefined stands for all subscribers. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
+  /** With the state `dead`: limits the listing to batches that died for this reason. */
+  reason?: DeathReason | undefined;
   /**
    * Limits the listing to batches whose time is at least `sinceMs` and less than `untilMs`. The time of a batch is when
    * it ended or, if it has not ended, when it was opened.
@@ -64,13 +67,15 @@ export class Deliveries {
   }
 
   async #slice(wanted: Wanted, limit: number, after: Place | undefined): Promise<DeliveryPage> {
-    const { clients, state, sinceMs = 0, untilMs } = wanted;
+    const { clients, sinceMs = 0, ...filter } = wanted;
     const place = { placeMs: after?.atMs, placeId: after?.id };
-    const args = { state, sinceMs, untilMs, ...place, limit };
+    const args = { ...filter, sinceMs, ...place, limit };
     const pages = await Promise.all(
-      this.#holding(clients).map(([partition, tokens]) =>
-        partition.run('list_deliveries', { ...args, clients: tokens }),
-      ),
+      this.#holding(clients).map(async ([partition, tokens]) => {
+        const page = await partition.run('list_deliveries', { ...args, clients: tokens });
+        if (page.skipped !== undefined) partition.logSkipped(page.skipped);
+        return page;
+      }),
     );
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
@@ -91,15 +96,16 @@ export class Deliveries {
 
   /**
    * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `looked`
-   * is the number of records that were searched.
+   * is the number of records that were searched. With `state`, finds only a dead letter, and searches no records.
    */
   async find(
     id: string,
     clients?: readonly string[],
+    state?: 'dead',
   ): Promise<{ delivery: Delivery | undefined; looked: number }> {
     let looked = 0;
     for (const [partition, tokens] of this.#holding(clients)) {
-      const reply = await partition.run('find_delivery', { clients: tokens, id });
+      const reply = await partition.run('find_delivery', { clients: tokens, id, state });
       const [entry] = reply.entries;
       looked += reply.looked;
       if (entry) return { delivery: deliveryOf(entry), looked };

@@ -1,20 +1,19 @@
 import { z } from 'zod';
-import { readPlace } from '../delivering/place.ts';
 import { BusError } from '../errors.ts';
-import type { Caller } from '../routing/caller.ts';
-import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, TIME } from '../routing/paging.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, TIME } from '../routing/paging.ts';
 import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import {
   type AskedSubscribersParts,
   askedFields,
+  ownSubscribers,
   subscribersAsked,
-  subscribersOf,
   withOwners,
 } from '../subscribing/asked_subscribers.ts';
 import type { Deliveries } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
+import { before } from './place.ts';
 import { wholeJson } from './whole_delivery.ts';
 
 /** Looking at this many batches counts as one call in the rate limit, and takes Redis a quarter of a ms. */
@@ -34,12 +33,7 @@ const PAGE = parameters({
     'Only what ended, or was opened if it has not ended, before this time (ms since 1970).',
   ),
   limit: LIMIT,
-  before: z
-    .string(PLACE_RULE)
-    .regex(/^\d{1,15}\.\d{3}-[\w-]{20}-?$/, PLACE_RULE)
-    .transform(readPlace)
-    .optional()
-    .describe(PLACE_MEANING),
+  before: before(/\d{1,15}\.\d{3}/),
 });
 
 const PARAMS: Input<{ id: string }> = {
@@ -75,8 +69,6 @@ interface DeliveriesParts extends AskedSubscribersParts {
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { deliveries } = parts;
-  const tokensOfCaller = async (caller: Caller) =>
-    caller.role === 'client' ? subscribersOf(parts, caller.token) : undefined;
   return [
     route('GET /deliveries', ALL, {
       query: PAGE,
@@ -100,8 +92,7 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       answers: { 200: WHOLE_DELIVERY },
       errors: ['delivery_not_found'],
       async handle({ caller, params: { id } }) {
-        const own = await tokensOfCaller(caller);
-        const { delivery, looked } = await deliveries.find(id, own);
+        const { delivery, looked } = await deliveries.find(id, await ownSubscribers(parts, caller));
         const priceInCalls = looked / SEARCHED_PER_CALL;
         if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { priceInCalls });
         const [shown = delivery] = await withOwners(parts, caller, [delivery]);
@@ -117,7 +108,7 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       answers: NOTHING,
       errors: ['delivery_not_found', 'delivery_not_waiting'],
       async handle({ caller, params: { id } }) {
-        const outcome = await deliveries.retry(id, await tokensOfCaller(caller));
+        const outcome = await deliveries.retry(id, await ownSubscribers(parts, caller));
         if (outcome === 'delivery_not_found')
           throw new BusError(outcome, 'there is no such batch of yours that is queued');
         if (outcome !== 'ok') throw new BusError('delivery_not_waiting', NOT_WAITING[outcome]);

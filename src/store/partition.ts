@@ -145,10 +145,15 @@ export class Partition {
   readonly skip = (error: unknown): undefined => {
     if (!isWrongType(error)) throw error;
     const [key] = (error as { command?: { args: unknown[] } }).command?.args ?? [];
-    const found = foundKey(String(key), this.prefix);
+    this.logSkipped(String(key));
+  };
+
+  /** Logs the pattern of a key that a listing leaves out, because another program has written it. */
+  logSkipped(key: string): void {
+    const found = foundKey(key, this.prefix);
     const skipped = this.prefix + (found ? LAYOUT[found.name].pattern : '');
     this.#log?.error({ skipped }, `another program has written keys of the bus. ${FIND_AND_RENAME}`);
-  };
+  }
 
   /** Yields what a scan finds. An element may come twice. `next` sends the next command, such as SSCAN. */
   async *scan<T>(

@@ -34,6 +34,14 @@ export async function subscribersOf(
   return join === undefined ? [client, ...(await joins.tokens(client))] : [joinToken(join, client)];
 }
 
+/** Returns the tokens of a client and of its joins. For root and viewers, returns undefined: all subscribers. */
+export async function ownSubscribers(
+  parts: Pick<AskedSubscribersParts, 'joins'>,
+  caller: Caller,
+): Promise<string[] | undefined> {
+  return caller.role === 'client' ? subscribersOf(parts, caller.token) : undefined;
+}
+
 /**
  * Returns the subscribers that the parameters of a call select, and the cost of finding them.
  * - `tokens`: the tokens of the subscribers. Undefined stands for all subscribers. The list is empty if nobody has the

@@ -56,6 +56,7 @@ describe('a key of another type', () => {
     ['/dead_letters', 'dead_letter:about:{bid}', keys.dead_letter_about(letter)],
     ['/dead_letters?reason=max_attempts', 'dead_letter:{bid}', keys.dead_letter(letter)],
     ['/dead_letters?reason=max_attempts', 'dead_letter:about:{bid}', keys.dead_letter_about(letter)],
+    ['/deliveries?state=dead', 'dead_letter:about:{bid}', keys.dead_letter_about(letter)],
     ['/api_tokens', 'api_token:{token}', keys.api_token('alice')],
   ];
   for (const [path, pattern, key] of entries)
@@ -81,6 +82,11 @@ describe('a key of another type', () => {
       topics.map(({ name, delayed }) => `${name} ${delayed}`),
       ['apples 0', 'berries 1', 'of_alice 0', 'of_bob 0'],
     );
+  });
+
+  test('attempts:{bid} hides no dead letter', async () => {
+    await damage(keys.attempts(letter));
+    assert.equal(JSON.parse(await read('/dead_letters')).length, 2);
   });
 
   const needed: [key: string, hidden: RegExp][] = [

@@ -20,7 +20,6 @@ import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
 import type { ApiCalls } from '../../src/console/api_calls.ts';
 import { overviewPage } from '../../src/console/overview_page.ts';
-import { findDeadLetter, listDeadLetters } from '../../src/delivering/dead_letters/dead_letter_reading.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters/dead_letters.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { ThreadWorkers, workersOfPartition } from '../../src/delivering/thread_workers.ts';
@@ -37,6 +36,7 @@ import { History } from '../../src/metrics/history.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { unpackStandings } from '../../src/metrics/standings.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
+import { Deliveries } from '../../src/records/deliveries.ts';
 import { Jobs } from '../../src/records/jobs.ts';
 import { OwnerLimit } from '../../src/routing/owner_limit.ts';
 import type { Call } from '../../src/routing/route.ts';
@@ -97,21 +97,22 @@ test('listings, gauges and dead letters cover all partitions', async () => {
   assert.equal(gauges.queues.find(({ queue }) => queue === 'main')?.instant, 4);
   assert.equal(gauges.subscribers.length, 2);
 
-  const { letters: page, next } = await listDeadLetters(halves, undefined, 1);
+  const deliveries = new Deliveries(halves);
+  const { deliveries: page, next } = await deliveries.list({ state: 'dead' }, 1);
   assert.deepEqual(
     page.map(({ id }) => shortName(id)),
     ['z1'],
     'the newest first',
   );
-  const rest = await listDeadLetters(halves, undefined, 1, next);
+  const rest = await deliveries.list({ state: 'dead', after: next }, 1);
   assert.deepEqual(
-    rest.letters.map(({ id }) => shortName(id)),
+    rest.deliveries.map(({ id }) => shortName(id)),
     ['a1'],
   );
   assert.equal(rest.next, undefined);
   const [newest] = page;
-  assert.equal((await findDeadLetter(halves, newest?.id ?? ''))?.subscriber, 'zoe');
-  assert.equal(await findDeadLetter(halves, newest?.id ?? '', 'bob'), undefined);
+  assert.equal((await deliveries.find(newest?.id ?? '')).delivery?.subscriber, 'zoe');
+  assert.equal((await deliveries.find(newest?.id ?? '', ['bob'])).delivery, undefined);
   assert.equal(await letters.retry(newest ?? assert.fail()), 'ok');
   assert.equal(await letters.purge(newest?.id ?? ''), false);
 });

@@ -3,7 +3,6 @@ import { ownerOf } from '../../ids.ts';
 import type { Reply } from '../../store/contracts.ts';
 import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
-import { type DeadLetter, placesIn } from './dead_letter.ts';
 
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
 const MAX_LETTERS_PER_CALL = 100;
@@ -11,7 +10,7 @@ const MAX_LETTERS_PER_CALL = 100;
 type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
 /**
- * Retries and deletes dead letters; `dead_letter_reading.ts` reads them.
+ * Retries and deletes dead letters; `Deliveries` in src/records/ reads them.
  */
 export class DeadLetters {
   readonly #partitions: Partitions;
@@ -32,7 +31,7 @@ export class DeadLetters {
   }
 
   /** Turns a dead letter back into a batch, at the end of its subscriber's queue. */
-  async retry({ id, subscriber }: Pick<DeadLetter, 'id' | 'subscriber'>): Promise<RetryOutcome> {
+  async retry({ id, subscriber }: { id: string; subscriber: string }): Promise<RetryOutcome> {
     const partition = this.#partitions.ofSubscriber(subscriber);
     const [outcome] = await this.#revive(partition, subscriber, [id]);
     return outcome as RetryOutcome;
@@ -88,10 +87,10 @@ export class DeadLetters {
    * letters that die later. Otherwise a retry of all letters might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
-    const [place] = await this.#partitions
+    const [, diedAt] = await this.#partitions
       .ofSubscriber(token)
-      .command((redis, keys) => placesIn(redis, keys.dead_letters_of(token), 1));
-    return place?.atMs ?? 0;
+      .command((redis, keys) => redis.zrange(keys.dead_letters_of(token), '0', '0', 'REV', 'WITHSCORES'));
+    return Number(diedAt ?? 0);
   }
 
   /**

@@ -45,16 +45,17 @@ export const recordsContracts = {
     arguments: {
       clients,
       state: 'text?',
+      reason: 'text?',
       sinceMs: 'number',
       untilMs: 'number?',
       placeMs: 'number?',
       placeId: 'text?',
       limit: 'number',
     },
-    reply: { entries, nextMs: 'text?', nextId: 'text?', looked: 'number' },
+    reply: { entries, nextMs: 'text?', nextId: 'text?', looked: 'number', skipped: 'text?' },
   },
   find_delivery: {
-    arguments: { clients, id: 'text' },
+    arguments: { clients, id: 'text', state: 'text?' },
     reply: { entries, looked: 'number' },
   },
 } as const satisfies Record<string, Contract>;

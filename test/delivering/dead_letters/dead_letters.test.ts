@@ -8,15 +8,12 @@ import { buryAll, readDeadLetters } from '../../../harness/scripts/dead_letters.
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { longName, shortName } from '../../../harness/scripts/names.ts';
 import { attemptJson } from '../../../src/delivering/attempt.ts';
-import type { DeadLetter } from '../../../src/delivering/dead_letters/dead_letter.ts';
-import {
-  eventsOfLetter,
-  findDeadLetter,
-  listDeadLetters,
-} from '../../../src/delivering/dead_letters/dead_letter_reading.ts';
 import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
-import type { Place } from '../../../src/delivering/place.ts';
 import { eventText } from '../../../src/publishing/event.ts';
+import { deadLetterOf, wholeLetterJson } from '../../../src/records/dead_letter.ts';
+import { Deliveries } from '../../../src/records/deliveries.ts';
+import type { Delivery } from '../../../src/records/delivery.ts';
+import type { Place } from '../../../src/records/place.ts';
 import type { Arguments, ScriptName } from '../../../src/store/contracts.ts';
 import type { Partition } from '../../../src/store/partition.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
@@ -27,8 +24,11 @@ let revived: [token: string, events: number][] = [];
 const partitions = (store: Partition = redis.store) => new Partitions(store);
 const deadLetters = (store?: Partition) =>
   new DeadLetters(partitions(store), { deliveryLog: 1000 }, (token, events) => revived.push([token, events]));
+const deliveries = () => new Deliveries(partitions());
+const list = (clients: string[] | undefined, limit: number, after?: Place) =>
+  deliveries().list({ clients, state: 'dead', after }, limit);
 const THEN_MS = 1_600_000_000_000;
-const names = (letters: readonly DeadLetter[]) => letters.map(({ id }) => shortName(id));
+const names = (letters: readonly Delivery[]) => letters.map(({ id }) => shortName(id));
 const dead = async () => Object.keys(await readDeadLetters(redis.store));
 
 beforeEach(async () => {
@@ -59,13 +59,8 @@ describe('the list', () => {
     const all: string[][] = [];
     let next: Place | undefined;
     do {
-      const page = await listDeadLetters(
-        partitions(),
-        subscribers.length > 0 ? subscribers : undefined,
-        limit,
-        next,
-      );
-      all.push(names(page.letters));
+      const page = await list(subscribers.length > 0 ? subscribers : undefined, limit, next);
+      all.push(names(page.deliveries));
       next = page.next;
     } while (next);
     return all;
@@ -78,7 +73,7 @@ describe('the list', () => {
     await bus.acquire(['w1']);
     await bus.nack('w1', 'a1', { attempt: '{}' });
     await buryAll(redis.store);
-    const [letter, ...more] = (await listDeadLetters(partitions(), undefined, 10)).letters;
+    const [letter, ...more] = (await list(undefined, 10)).deliveries.map(deadLetterOf);
     const { created_at = 0, died_at = 0, ...rest } = letter ?? {};
     assert.deepEqual(more, []);
     assert.deepEqual(rest, {
@@ -90,8 +85,8 @@ describe('the list', () => {
 
   test('is empty where there is none', async () => {
     await bus.subscribe('alice');
-    assert.deepEqual(await listDeadLetters(partitions(), ['alice'], 10), { letters: [], looked: 0 });
-    assert.deepEqual(await listDeadLetters(partitions(), undefined, 10), { letters: [], looked: 0 });
+    assert.deepEqual(await pages(10, 'alice'), [[]]);
+    assert.deepEqual(await pages(10), [[]]);
   });
 
   test('has the newest first, in pages, of all or of one', async () => {
@@ -122,24 +117,20 @@ describe('the list', () => {
   test('goes on behind a letter that is gone by now', async () => {
     await deaths('alice', 'a', 4);
     await diedAt('alice', THEN_MS, 'a1', 'a2', 'a3', 'a4');
-    const { next } = await listDeadLetters(partitions(), ['alice'], 2);
+    const { next } = await list(['alice'], 2);
     assert.deepEqual(next, { atMs: THEN_MS, id: longName('a3') });
     await deadLetters().purge(longName('a3'));
-    assert.deepEqual(names((await listDeadLetters(partitions(), ['alice'], 2, next)).letters), ['a2', 'a1']);
+    assert.deepEqual(names((await list(['alice'], 2, next)).deliveries), ['a2', 'a1']);
   });
 });
 
 describe('one letter', () => {
   const found = async (name: string) => {
-    const letter = await findDeadLetter(partitions(), longName(name));
-    assert.ok(letter);
-    return letter;
+    const { delivery } = await deliveries().find(longName(name), undefined, 'dead');
+    assert.ok(delivery);
+    return delivery;
   };
-  async function eventsOf(letter: DeadLetter): Promise<unknown[]> {
-    const events: unknown[] = [];
-    for await (const json of eventsOfLetter(partitions(), letter)) events.push(JSON.parse(json));
-    return events;
-  }
+  const eventsOf = async (letter: Delivery) => (await Array.fromAsync(deliveries().events(letter))).flat();
   const publishEvents = (...events: (string | Buffer)[]) => bus.publish('a', 'widgets', events);
   const event = (n: number, data?: string) =>
     eventText({
@@ -158,7 +149,7 @@ describe('one letter', () => {
     const first = { atMs: 1, durationMs: 12.7, status: 503, reason: 'HTTP 503', answer: 'so "busy"' };
     await bus.nack('w1', 'a1', { attempt: attemptJson(first) });
     await buryAll(redis.store, { atMs: 2, durationMs: 3, reason: 'ECONNREFUSED' });
-    assert.deepEqual((await found('a1')).history, [
+    assert.deepEqual((await found('a1')).attempts, [
       { at: 1, status: 503, duration_ms: 13, reason: 'HTTP 503', answer: 'so "busy"' },
       { at: 2, status: null, duration_ms: 3, reason: 'ECONNREFUSED', answer: null },
     ]);
@@ -169,9 +160,7 @@ describe('one letter', () => {
     const garbled = Buffer.from([0x92, 0xa1, 0x65, 0x85, 0xc1, 0xff]);
     await publishEvents(event(1, '{"n":1152921504606846976}'), garbled, RUBY_EVENT);
     await buryAll(redis.store);
-    const texts: string[] = [];
-    for await (const json of eventsOfLetter(partitions(), await found('a1'))) texts.push(json);
-    assert.deepEqual(texts, [
+    assert.deepEqual(await eventsOf(await found('a1')), [
       '{"id":"e1","topic":"widgets","type":"noop","url":"https://a.example/1","t":1,"data":{"n":1152921504606846976}}',
       `{"undecodable":"${garbled.toString('base64')}"}`,
       '{"id":"Sm-vP7v_ci4UICAV","topic":"widgets","type":"create","url":"https://a.example.com/w/1","t":1795166913608}',
@@ -182,9 +171,9 @@ describe('one letter', () => {
     await bus.subscribe('alice', { max: 1000 });
     await publishEvents(...Array.from({ length: 1000 }, (_, n) => event(n)));
     await buryAll(redis.store);
-    const events = (await eventsOf(await found('a1'))) as { t: number }[];
+    const events = await eventsOf(await found('a1'));
     assert.deepEqual(
-      events.map(({ t }) => t),
+      events.map((json) => JSON.parse(json).t),
       Array.from({ length: 1000 }, (_, n) => n),
     );
   });
@@ -193,18 +182,21 @@ describe('one letter', () => {
     await bus.subscribe('alice', { max: 100 });
     await publishEvents(...Array.from({ length: 100 }, (_, n) => event(n)));
     await buryAll(redis.store);
-    const events = eventsOfLetter(partitions(), await found('a1'));
-    assert.equal((await events.next()).done, false);
+    const letter = await found('a1');
+    const json = wholeLetterJson(deadLetterOf(letter), deliveries().events(letter));
+    assert.equal((await json.next()).done, false);
     await deadLetters().purge(longName('a1'));
-    await assert.rejects(Array.fromAsync(events), { code: 'dead_letter_not_found' });
+    await assert.rejects(Array.fromAsync(json), { code: 'dead_letter_not_found' });
   });
 
   test('is there for its subscriber and for root alone', async () => {
     await deaths('alice', 'a', 1);
-    assert.equal((await findDeadLetter(partitions(), longName('a1'), 'alice'))?.subscriber, 'alice');
-    assert.equal((await findDeadLetter(partitions(), longName('a1')))?.subscriber, 'alice');
-    assert.equal(await findDeadLetter(partitions(), longName('a1'), 'bob'), undefined);
-    assert.equal(await findDeadLetter(partitions(), longName('a2')), undefined);
+    const owner = async (name: string, clients?: string[]) =>
+      (await deliveries().find(longName(name), clients, 'dead')).delivery?.subscriber;
+    assert.equal(await owner('a1', ['alice']), 'alice');
+    assert.equal(await owner('a1'), 'alice');
+    assert.equal(await owner('a1', ['bob']), undefined);
+    assert.equal(await owner('a2'), undefined);
     assert.equal(
       await deadLetters().retry({ id: longName('a1'), subscriber: 'bob' }),
       'dead_letter_not_found',

@@ -43,7 +43,6 @@ const RARE = new Set([
   'zmscore', // when deliveries in flight are listed
   'zremrangebyscore', // at a login to the console
   'zrank', // when jobs are listed page by page
-  'zrevrangebyscore', // when dead letters are listed page by page
 ]);
 
 /** The commands of the user in docs/operating.md of release 1.0.0. */

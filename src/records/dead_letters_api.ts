@@ -1,24 +1,24 @@
 import { z } from 'zod';
-import { BusError } from '../../errors.ts';
-import type { StorageGuard } from '../../publishing/storage_guard.ts';
-import { type ChangingCaller, clientOf } from '../../routing/caller.ts';
-import { DEFAULT_LISTED, nextLink } from '../../routing/paging.ts';
-import { ENTRIES_PER_CALL } from '../../routing/picking.ts';
-import { badParameter, clientNamed } from '../../routing/query.ts';
-import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../../routing/route.ts';
-import type { Partitions } from '../../store/partitions.ts';
+import { ATTEMPT } from '../delivering/attempt_report.ts';
+import type { DeadLetters } from '../delivering/dead_letters/dead_letters.ts';
+import { BusError } from '../errors.ts';
+import { type Caller, type ChangingCaller, clientOf } from '../routing/caller.ts';
+import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
+import { badParameter, clientNamed } from '../routing/query.ts';
+import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import {
   type AskedSubscribersParts,
+  ownSubscribers,
   subscribersAsked,
   subscribersOf,
   withOwners,
-} from '../../subscribing/asked_subscribers.ts';
-import type { Subscriptions } from '../../subscribing/subscription.ts';
-import { ATTEMPT } from '../attempt_report.ts';
-import { DEAD_LETTER } from './dead_letter.ts';
+} from '../subscribing/asked_subscribers.ts';
+import type { Subscriptions } from '../subscribing/subscription.ts';
+import { DEAD_LETTER, deadLetterOf, wholeLetterJson } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, WHAT, WHOSE } from './dead_letter_queries.ts';
-import { eventsOfLetter, findDeadLetter, listDeadLetters, wholeLetterJson } from './dead_letter_reading.ts';
-import type { DeadLetters } from './dead_letters.ts';
+import type { Deliveries } from './deliveries.ts';
+import type { Delivery } from './delivery.ts';
 
 /**
  * Number of subscribers (a client and its joins) whose dead letters one request may list for the price of one call in
@@ -35,14 +35,14 @@ const RETRIED = z.object({ retried: z.int().describe('How many.') });
 const PURGED = z.object({ purged: z.int().describe('How many.') });
 
 interface DeadLettersParts extends AskedSubscribersParts {
-  partitions: Partitions;
+  deliveries: Deliveries;
   deadLetters: DeadLetters;
   subscriptions: Pick<Subscriptions, 'has' | 'owners'>;
   /**
    * Refuses retries while memory is short. Otherwise the job `autodrop`, which frees memory, would drop other batches
    * to make room for the retried ones.
    */
-  guard: Pick<StorageGuard, 'checkSubscriber'>;
+  guard: { checkSubscriber(token: string): Promise<void> | undefined };
 }
 
 /**
@@ -50,7 +50,7 @@ interface DeadLettersParts extends AskedSubscribersParts {
  * viewers see all.
  */
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
-  const { partitions, deadLetters, subscriptions, guard } = parts;
+  const { deliveries, deadLetters, subscriptions, guard } = parts;
   /**
    * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
    * Several tokens need no check: they are a client and its joins, and the joins were just read from Redis.
@@ -60,18 +60,24 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
     if (!(await subscriptions.has(tokens[0] ?? '')))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
+  const find = async (caller: Caller, id: string): Promise<Delivery> => {
+    const { delivery } = await deliveries.find(id, await ownSubscribers(parts, caller), 'dead');
+    if (!isComplete(delivery)) throw notFound();
+    return delivery;
+  };
   return [
     route('GET /dead_letters', ALL, {
       query: PAGE,
       answers: { 200: z.array(DEAD_LETTER) },
       async handle({ caller, path, query }) {
         const { limit, before, ...asked } = query;
-        const { reason, since: sinceMs, until } = asked;
-        const filter = { reason, sinceMs, untilMs: until === undefined ? undefined : until - 1 };
-        const count = limit ?? DEFAULT_LISTED;
+        const { reason, since: sinceMs, until: untilMs } = asked;
         const { tokens, priceInCalls } = await subscribersAsked(parts, caller, query, WHAT);
-        const { letters, next, looked } = await listDeadLetters(partitions, tokens, count, before, filter);
-        const place = next && `${next.atMs}-${next.id}`;
+        const wanted = { clients: tokens, state: 'dead', reason, sinceMs, untilMs, after: before };
+        const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
+        const letters = page.deliveries.filter(isComplete).map(deadLetterOf);
+        const place = page.next && `${page.next.atMs}-${page.next.id}`;
+        const looked = reason === undefined ? 0 : page.looked;
         const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
         return {
           ...ok(await withOwners(parts, caller, letters)),
@@ -117,11 +123,11 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       answers: { 200: WHOLE_DEAD_LETTER },
       errors: ['dead_letter_not_found'],
       async handle({ caller, params: { id } }) {
-        const letter = await findDeadLetter(partitions, id, clientOf(caller));
-        if (!letter) throw notFound();
+        const delivery = await find(caller, id);
+        const letter = { ...deadLetterOf(delivery), history: delivery.attempts };
         const headers = { 'Content-Type': 'application/json; charset=utf-8' };
         const [shown = letter] = await withOwners(parts, caller, [letter]);
-        return { ...ok(wholeLetterJson(shown, eventsOfLetter(partitions, letter))), headers };
+        return { ...ok(wholeLetterJson(shown, deliveries.events(delivery))), headers };
       },
     }),
     route('DELETE /dead_letters/:id', BOTH, {
@@ -140,8 +146,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       answers: NOTHING,
       errors: ['dead_letter_not_found', 'subscriber_not_found', 'storage_full'],
       async handle({ caller, params: { id } }) {
-        const letter = await findDeadLetter(partitions, id, clientOf(caller));
-        if (!letter) throw notFound();
+        const letter = await find(caller, id);
         await guard.checkSubscriber(letter.subscriber);
         const outcome = await deadLetters.retry(letter);
         if (outcome === 'dead_letter_not_found') throw notFound();
@@ -150,6 +155,11 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       },
     }),
   ];
+}
+
+/** False for a dead letter that has lost its time of death. A sweep will give it one. */
+function isComplete(letter: Delivery | undefined): letter is Delivery {
+  return letter !== undefined && letter.ended_at !== null;
 }
 
 function oneTokenOf(caller: ChangingCaller, subscriber: string | undefined): string {

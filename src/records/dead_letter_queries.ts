@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { LIMIT, PLACE_MEANING, PLACE_RULE, TIME } from '../../routing/paging.ts';
-import { parameters } from '../../routing/query.ts';
-import type { Input } from '../../routing/route.ts';
-import { oneOf } from '../../routing/schemas.ts';
-import { askedFields } from '../../subscribing/asked_subscribers.ts';
-import { readPlace } from '../place.ts';
-import { DEATH_REASONS } from '../settlement.ts';
+import { DEATH_REASONS } from '../delivering/settlement.ts';
+import { LIMIT, TIME } from '../routing/paging.ts';
+import { parameters } from '../routing/query.ts';
+import type { Input } from '../routing/route.ts';
+import { oneOf } from '../routing/schemas.ts';
+import { askedFields } from '../subscribing/asked_subscribers.ts';
+import { before } from './place.ts';
 
 export const WHAT = 'dead letters';
 
@@ -20,12 +20,7 @@ export const PAGE = parameters({
   since: TIME.describe('Only what died from this time on (ms since 1970).'),
   until: TIME.describe('Only what died before this time (ms since 1970).'),
   limit: LIMIT,
-  before: z
-    .string(PLACE_RULE)
-    .regex(/^\d{1,15}-[\w-]{20}$/, PLACE_RULE)
-    .transform(readPlace)
-    .optional()
-    .describe(PLACE_MEANING),
+  before: before(/\d{1,15}/),
 });
 
 export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { type Answer, Api, problemIn } from '../../../harness/http/api.ts';
-import { Bus } from '../../../harness/scripts/bus.ts';
-import { buryAll, readDeadLetters } from '../../../harness/scripts/dead_letters.ts';
-import { assertConsistent, snapshot } from '../../../harness/scripts/invariants.ts';
-import { longName } from '../../../harness/scripts/names.ts';
-import { until } from '../../../harness/until.ts';
+import { type Answer, Api, problemIn } from '../../harness/http/api.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts';
+import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { longName } from '../../harness/scripts/names.ts';
+import { until } from '../../harness/until.ts';
 
 const CALLBACK = 'https://sub.example.com/events';
 
