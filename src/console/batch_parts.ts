@@ -1,8 +1,7 @@
 import { type Content, type Html, html } from '../html.ts';
 import type { Delivery } from '../records/delivery.ts';
 import { readableJson } from './fields.ts';
-import { ago, duration } from './format.ts';
-import { copyable, table } from './parts.ts';
+import { copyable } from './parts.ts';
 
 /** Maximum events of a batch that a page shows, and maximum characters. With more, the page would be slow. */
 const [MAX_EVENTS_SHOWN, MAX_SHOWN] = [100, 131_072];
@@ -21,21 +20,6 @@ export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>
 /** Returns the outcome of an attempt for a table: its HTTP status, or a dimmed word. */
 export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?: string): Content {
   return attempt.status ?? html`<span class="none">${outcomeOf(attempt, join)}</span>`;
-}
-
-/** Returns a table of the attempts at a batch, newest first. */
-export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?: string): Html {
-  return table<Attempt>(
-    [
-      { name: 'When', cell: ({ at }) => ago(at, nowMs) },
-      { name: 'Status', isAmount: true, cell: (attempt) => outcomeShown(attempt, join) },
-      { name: 'Took', isAmount: true, cell: ({ duration_ms }) => duration(duration_ms) },
-      { name: 'Reason', cell: ({ reason }) => reason },
-      { name: 'Answer', cell: ({ answer }) => html`<span class="mono">${answer}</span>` },
-    ],
-    attempts.toReversed(),
-    'No attempt was recorded.',
-  );
 }
 
 /** Ends the JSON of a batch whose events were cut off (see `ending` in api_calls.ts). */

@@ -1,33 +1,18 @@
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Html, html } from '../html.ts';
-import { parseOwnJson } from '../json.ts';
 import type { DeadLetter } from '../records/dead_letter.ts';
-import type { WholeDeadLetter } from '../records/dead_letters_api.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import { type ApiCalls, charge, type PageCall } from './api_calls.ts';
-import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
+import { PATH as DELIVERIES } from './delivery_page.ts';
 import { FormFields } from './filled_form.ts';
-import { ago, count } from './format.ts';
+import { ago } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { action, page } from './page.ts';
-import {
-  ANY_QUERY,
-  backTo,
-  boxes,
-  form,
-  hidden,
-  nextPage,
-  optionsOf,
-  ownFields,
-  pathParameter,
-  table,
-} from './parts.ts';
+import { ANY_QUERY, backTo, hidden, nextPage, optionsOf, ownFields, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
-
-const ID = pathParameter('id', 'dead_letter_not_found', 'dead letter');
 
 /**
  * Errors that do not stop a retry or purge of several dead letters. A dead letter with such an error is left out: it is
@@ -35,7 +20,7 @@ const ID = pathParameter('id', 'dead_letter_not_found', 'dead letter');
  */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
 
-/** Pages that list dead letters, show one, and retry or purge them. */
+/** Pages that list dead letters, and retry or purge them. */
 export function deadLettersPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }): Route[] {
   return [
     listing({ api, bulks }),
@@ -67,46 +52,7 @@ export function deadLettersPages({ api, bulks, joins }: BulkParts & { api: ApiCa
       },
     }),
     ...bulkPages({ api, bulks, joins }),
-    // The route of this page must come after the routes of the forms `selected` and `bulk`, because `:id` matches their
-    // paths too. If it came first, it would get the POSTs of these forms, and a page refuses a POST.
-    page(`${PATH}/:id`, ALL, {
-      params: ID,
-      async show(call) {
-        const { body } = await api.call<WholeDeadLetter | string>('GET /dead_letters/:id', call, {
-          params: call.params,
-          ending: BATCH_ENDING,
-        });
-        const letter = typeof body === 'string' ? (parseOwnJson(body) as WholeDeadLetter) : body;
-        return {
-          title: `Dead letter ${letter.id}`,
-          current: PATH,
-          body: shown(call, letter, await api.nowMs()),
-        };
-      },
-    }),
   ];
-
-  function shown(call: PageCall, letter: WholeDeadLetter, nowMs: number): Html {
-    const mayChange = api.allows('POST /dead_letters/:id/retry', call);
-    const { id } = letter;
-    return html`<h1>Dead letter <span class="mono">${letter.id}</span></h1>
-${boxes([
-  ['Opened', ago(letter.created_at, nowMs)],
-  ['Died', ago(letter.died_at, nowMs)],
-  ['Attempts', letter.attempts],
-])}
-${
-  mayChange &&
-  html`<div class="acts">${form(call, { action: `${PATH}/selected`, does: 'Retry', content: hidden({ id, do: 'retry' }) })}
-${form(call, { action: `${PATH}/selected`, does: 'Purge', isDangerous: true, content: hidden({ id, do: 'purge' }) })}</div>`
-}
-<dl class="settings card"><dt>Subscriber</dt><dd>${linkToSubscriber(letter)}</dd>
-<dt>Reason</dt><dd class="mono">${letter.reason}</dd></dl>
-<h2>Attempts</h2>
-${attemptsTable(letter.history, nowMs, letter.join)}
-<h2>${count(letter.event_count, 'event')}</h2>
-${eventsShown(letter.events, letter.event_count, `GET /dead_letters/${letter.id}`)}`;
-  }
 }
 
 /** The page that lists dead letters. Its forms retry or purge the selected ones, or all that match. */
@@ -132,7 +78,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
           mayChange && { name: '', cell: selector },
           {
             name: 'Died',
-            cell: ({ id, died_at }) => html`<a href="${PATH}/${id}">${ago(died_at, nowMs)}</a>`,
+            cell: ({ id, died_at }) => html`<a href="${DELIVERIES}/${id}">${ago(died_at, nowMs)}</a>`,
           },
           { name: 'Subscriber', cell: linkToSubscriber },
           { name: 'Reason', cell: ({ reason }) => html`<span class="mono">${reason}</span>` },

@@ -32,7 +32,7 @@ const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
 /** States in which a batch waits: for its deadline, a worker, or its next attempt. A person can end the wait. */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
-/** The page of one batch with its state, its story and its events, and a button that delivers it at once. */
+/** The page of one batch with its state, its story and its events, and buttons that deliver or purge it. */
 export function deliveryPage(api: ApiCalls): Route[] {
   return [
     page(`${PATH}/:id`, ALL, {
@@ -52,7 +52,7 @@ export function deliveryPage(api: ApiCalls): Route[] {
             html`<h1>Delivery <span class="mono">${id}</span></h1>`,
             live('delivery', `${PATH}/${id}`, [
               figures(delivery, nowMs),
-              html`<div class="acts">${retrying(call, delivery)}</div><h2>Its story</h2>`,
+              html`<div class="acts">${acts(call, delivery)}</div><h2>Its story</h2>`,
               timeline(delivery, nowMs),
               story(delivery),
             ]),
@@ -86,14 +86,16 @@ export function deliveryPage(api: ApiCalls): Route[] {
     );
   }
 
-  function retrying(call: PageCall, delivery: Delivery): Content {
-    if (delivery.state === 'dead' && api.allows('POST /dead_letters/:id/retry', call))
-      return form(call, {
-        action: '/console/dead_letters/selected',
-        does: 'Retry now',
-        content: hidden({ id: delivery.id, do: 'retry' }),
-      });
-    return retryForm(api, call, delivery);
+  /** Returns the forms that deliver the batch at once and, if it is dead, purge it. */
+  function acts(call: PageCall, delivery: Delivery): Content {
+    const { id, state } = delivery;
+    if (state !== 'dead') return retryForm(api, call, delivery);
+    if (!api.allows('POST /dead_letters/:id/retry', call)) return undefined;
+    const path = '/console/dead_letters/selected';
+    return [
+      form(call, { action: path, does: 'Retry now', content: hidden({ id, do: 'retry' }) }),
+      form(call, { action: path, does: 'Purge', isDangerous: true, content: hidden({ id, do: 'purge' }) }),
+    ];
   }
 }
 

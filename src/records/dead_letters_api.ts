@@ -30,7 +30,6 @@ const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
   history: z.array(ATTEMPT).describe('The first failed attempt and the last 19.'),
   events: z.array(z.looseObject({})).describe('As they would have been delivered.'),
 });
-export type WholeDeadLetter = z.infer<typeof WHOLE_DEAD_LETTER>;
 const RETRIED = z.object({ retried: z.int().describe('How many.') });
 const PURGED = z.object({ purged: z.int().describe('How many.') });
 

@@ -81,10 +81,7 @@ test('the page of a thing that does not exist leads to the list of those that th
       ['subscribers', 'Subscribers'],
       ['deliveries', 'Deliveries'],
     ],
-    ...[
-      ['dead_letters', 'Dead letters'],
-      ['triggers', 'Triggers', `?client=${token}`],
-    ],
+    ['triggers', 'Triggers', `?client=${token}`],
     ['joins', 'Joins', `?client=${token}`],
   ]) {
     const response = await visit.page.goto(`${bus.url}/console/${list}/nothing${query}`);

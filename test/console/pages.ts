@@ -13,16 +13,13 @@ describe('each page', () => {
     const narrow = { width: 360, scheme: 'dark' as const };
     const wide = { width: 1280, scheme: 'light' as const };
     const visit = await as(root);
-    const letter = `/console/dead_letters/${await letterId()}`;
     const { publisher, subscriber } = scene;
     const more = [
       `/console/triggers/nightly?client=${publisher.token}`,
       `/console/joins/ready?client=${subscriber.token}`,
       `/console/deliveries/${await letterId()}`,
-
       `/console/subscribers/${scene.subscriber.token}`,
       `/console/topics/${scene.topic}`,
-      letter,
     ];
     for (const path of [...PATHS, ...more]) {
       await visit.show(narrow);
@@ -78,12 +75,10 @@ describe('each page', () => {
   });
 
   test('shows hostile text as text', async () => {
-    const visit = await as(root, `/console/dead_letters/${await letterId()}`);
+    const visit = await as(root, `/console/deliveries/${await letterId()}`);
     await visit.page.click('.event summary');
     assert.match(await visit.text('.event pre'), /<script>alert\(1\)<\/script>/);
-    await visit.assertSound();
     // The callback has answered the same, with a megabyte behind it. The mark that turns text around is not shown.
-    await visit.page.goto(`${bus.url}/console/deliveries/${await letterId()}`);
     assert.match(
       await visit.text('.steps pre'),
       /^<script>alert\(1\)<\/script>"><img src=x onerror=alert\(2\)>\ufffd/,
