@@ -136,9 +136,6 @@ function cutting.cut(call, given, worker, bid, list, last)
   local score = score_of_part(keys.batches_queued(token), bid, created_ms, events_left)
   redis.call('ZADD', keys.batches_queued(token), score, head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
-  -- The field `cuts` changes each time a batch is split. A sweep that is counting the batches of this subscriber
-  -- notices the change, and counts again.
-  redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)
   redis.call('SADD', keys.jobs_index(q), job)
   redis.call('LSET', keys.jobs_pending(q, worker), 0, job)
   jobs.make_instant_again(call, q, jobs.delivery_of(bid))

@@ -3,10 +3,8 @@ import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
-import { CLIENT, JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
-import { longName, nthWord, packNamed } from '../../harness/scripts/names.ts';
+import { longName, packNamed } from '../../harness/scripts/names.ts';
 import { writes } from '../../harness/scripts/sweep.ts';
-import { joinToken } from '../../src/ids.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { Listener } from './listener.ts';
 
@@ -14,7 +12,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const HOUR_MS = 3_600_000;
 
-type Script = 'sweep_batches' | 'sweep_jobs' | 'sweep_workers' | 'sweep_lanes';
+type Script = 'sweep_batches' | 'sweep_jobs' | 'sweep_workers' | 'sweep_lanes' | 'sweep_gauges';
 
 const mended = async <N extends Script>(script: N, args: Arguments<N>): Promise<string[]> => {
   const findings: Reply<Script> = await redis.store.run<Script>(script, args);
@@ -122,80 +120,20 @@ test('sweep_batches keeps a batch that it sets apart whole, with what was its he
   assert.deepEqual(letter, ['bob', list[1], '0', ...list]);
 });
 
-describe('sweep_gauges', () => {
-  /** Calls the script until all is counted, and `between` after each call. Resolves with the calls and the repairs. */
-  async function countAll(between: () => Promise<unknown> = async () => {}, token = 'carol') {
-    let cuts = 0;
-    for (let calls = 1, counted: Reply<'sweep_gauges'>['counted'] = []; ; calls++) {
-      const reply = await redis.store.run('sweep_gauges', { what: 'batches', token, cuts, counted });
-      if (reply.finished)
-        return { calls, mended: reply.findings.flatMap(({ kind, name }) => [kind, String(name)]) };
-      ({ cuts, counted } = reply);
-      await between();
-    }
-  }
-
-  let seeds = 0;
-  const publish = (n: number) => bus.publish(nthWord(26 + seeds++), 'gizmos', Array(n).fill('e'));
-
-  beforeEach(async () => {
-    await bus.subscribe('carol', { topics: ['gizmos'], max: 1 });
-    seeds = 0;
-    // The first 1,000 events are one long batch, since a call does not open so many.
-    await publish(1000);
-    for (let n = 0; n < 15; n++) await publish(300);
-  });
-
-  test('counts a long queue in several calls', async () => {
-    const { calls, mended } = await countAll();
-    assert.ok(calls > 1, `${calls} calls`);
-    assert.deepEqual(mended, []);
-  });
-
-  for (const [what, between] of Object.entries({
-    'batches that come': () => publish(10),
-    'batches that go, from the oldest': () => bus.dropQueue('carol', 10),
-    'a long batch that is cut, while others go': async () => {
-      const seed = nthWord(26 + seeds++);
-      const { grants } = await bus.acquire(['w1'], { seed });
-      for (const { job } of grants) await bus.ack('w1', job);
-    },
-    'an open batch that grows': async () => {
-      await bus.subscribe('carol', { topics: ['gizmos'], max: 100, timeout: HOUR_MS });
-      await publish(3);
-    },
-  })) {
-    test(`is not misled by ${what}`, async () => {
-      assert.deepEqual((await countAll(between)).mended, []);
-      await redis.store.redis.hincrby(redis.store.keys.gauge_events(), 'carol', 2);
-      assert.deepEqual((await countAll(between)).mended, ['events_miscounted', 'carol']);
-      assert.deepEqual((await countAll()).mended, []);
-    });
-  }
-
-  describe('is not misled by a join', () => {
-    const joins = new JoinCalls(bus);
-    const token = joinToken('orders', CLIENT);
-
-    beforeEach(async () => {
-      await redis.flush();
-      await joins.put('orders', { sources: [{ topic: 'steps', count: 10_000 }] });
-      await redis.store.redis.hset(redis.store.keys.subscriber(token), 'max_events', '3');
-      const events = Array.from({ length: 600 }, () => joinEvent('steps', 'k'));
-      for (let n = 0; n < 11; n++) await bus.publish(nthWord(52 + n), 'steps', events);
-    });
-
-    const countOne = () => joins.work('orders', 'w1', { slice: 1 });
-    for (const [what, between] of Object.entries({
-      'that counts events of a batch': countOne,
-      'whose first 200 batches go, and that counts events of the next one': async () => {
-        await bus.dropQueue(token, 200);
-        await countOne();
-      },
-    })) {
-      test(what, async () => {
-        assert.deepEqual(await countAll(between, token), { calls: 2, mended: [] });
-      });
-    }
-  });
+test('sweep_gauges leaves the gauge of events of a queue that is too long to be counted', async () => {
+  const { redis: commands, keys } = redis.store;
+  const gauges = () =>
+    Promise.all([keys.gauge_batches(), keys.gauge_events()].map((key) => commands.hget(key, 'alice')));
+  const sweepGauges = () => mended('sweep_gauges', { what: 'batches', token: 'alice' });
+  assert.deepEqual(await sweepGauges(), []);
+  await commands.hincrby(keys.gauge_events(), 'alice', 2);
+  await commands.zadd(
+    keys.batches_queued('alice'),
+    ...Array.from({ length: 10_000 }, (_, n) => [n, `x${n}`]).flat(),
+  );
+  assert.deepEqual(await sweepGauges(), ['batches_miscounted', 'alice']);
+  assert.deepEqual(await gauges(), ['10004', '6']);
+  await commands.zremrangebyscore(keys.batches_queued('alice'), 0, 3);
+  assert.deepEqual(await sweepGauges(), ['events_miscounted', 'alice', 'batches_miscounted', 'alice']);
+  assert.deepEqual(await gauges(), ['10000', '4']);
 });

@@ -7,13 +7,6 @@ const q = 'main|aux';
  */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
-/**
- * A sweep counts the events of a long queue of batches or dead letters in several script calls. This is what it has
- * counted so far, in parts (slices) of the sorted set that lists the queue: `to` is the score at which a slice ends,
- * and `members` is the number of its batches or dead letters.
- */
-const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
-
 const single = 'batch|ruby_batch|dead_letter|attempts|dead_letter_about';
 const indexes =
   'batches_index|batches_queued|batches_retrying|batches_current|batches_open|batches_room|batches_closed|dead_letters_index|dead_letters_of';
@@ -159,7 +152,7 @@ export const maintenanceContracts = {
     reply: findings,
   },
   sweep_gauges: {
-    arguments: { what: 'batches|dead_letters', token: 'text', cuts: 'number', counted: slices },
-    reply: { finished: 'flag', findings, cuts: 'number', counted: slices },
+    arguments: { what: 'batches|dead_letters', token: 'text' },
+    reply: findings,
   },
 } as const satisfies Record<string, Contract>;
