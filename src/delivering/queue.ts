@@ -1,7 +1,6 @@
 import type { Config } from '../config.ts';
-import { StorageForbidden } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
-import type { Arguments, Reply, ScriptName } from '../store/contracts.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import { bidOfOwnPacking, packJob, type QueueName } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -32,11 +31,6 @@ export class Queue {
   readonly #partition: Partition;
   readonly #settings: QueueSettings & { slowMs: number };
   readonly #kind: WorkerKind;
-  /**
-   * True after the ACL of Redis has forbidden a command, until a sweep is queued. A forbidden command stops its script
-   * half-way, perhaps when a job is in no list any more. The sweep finds such jobs.
-   */
-  #wasForbidden = false;
 
   constructor(partition: Partition, name: QueueName, settings: QueueSettings, kind: WorkerKind = 'regular') {
     this.#partition = partition;
@@ -64,8 +58,8 @@ export class Queue {
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
    * that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * If the ACL of Redis forbade a command earlier, a call with workers first queues a sweep, which finds jobs that a
-   * script lost half-way. If Redis still forbids a command, throws StorageForbidden and changes nothing.
+   * If the ACL of Redis forbids a command, the script stops half-way, perhaps when jobs are in no list any more; the
+   * next sweep finds them. A call with workers then waits until all commands are permitted (`runPermitted`).
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -76,8 +70,11 @@ export class Queue {
       kind: this.#kind,
       uidSeed: uidSeed(),
     };
-    if (this.#wasForbidden && workers.length > 0) await this.#queueSweep();
-    return readAcquired(await this.#run('acquire', args));
+    const reply =
+      workers.length > 0
+        ? this.#partition.runPermitted('acquire', args)
+        : this.#partition.run('acquire', args);
+    return readAcquired(await reply);
   }
 
   /** Deletes one finished job and its batch. Acquires no job. */
@@ -91,7 +88,7 @@ export class Queue {
     grant: Grant,
     { delayMs, damage, throttleMs, attempt, gone, isUncounted = false }: Retry,
   ): Promise<Reply<'nack'>> {
-    return this.#run('nack', {
+    return this.#partition.run('nack', {
       ...this.#held(grant),
       bid: grant.batch?.bid,
       delayMs: Math.ceil(delayMs),
@@ -105,7 +102,7 @@ export class Queue {
 
   /** Makes a dead letter of the job's batch. Changes nothing if the worker no longer holds the job. */
   async bury(grant: Grant, { damage, throttleMs, attempt, reason }: Burial): Promise<Reply<'bury'>> {
-    return this.#run('bury', {
+    return this.#partition.run('bury', {
       ...this.#held(grant),
       bid: grant.batch?.bid ?? '',
       damage,
@@ -137,31 +134,6 @@ export class Queue {
       ]);
       return instant + scheduled;
     });
-  }
-
-  /**
-   * Makes the next `acquire` queue a sweep. Call this if the ACL of Redis stopped a script half-way that this object
-   * did not run: the sweep finds a job that the script lost.
-   */
-  noteForbidden(): void {
-    this.#wasForbidden = true;
-  }
-
-  /** Queues a sweep. Throws StorageForbidden if the bus's user in Redis still lacks a command. */
-  async #queueSweep(): Promise<void> {
-    await this.#partition.confirmPermitted();
-    const { leaseMs } = this.#settings;
-    await this.#partition.run('enqueue', { q: 'aux', job: packJob('sweep'), leaseMs });
-    this.#wasForbidden = false;
-  }
-
-  async #run<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
-    try {
-      return await this.#partition.run(name, args);
-    } catch (error) {
-      this.#wasForbidden ||= error instanceof StorageForbidden;
-      throw error;
-    }
   }
 
   #held({ worker, packed, lease }: Grant) {
@@ -221,7 +193,7 @@ interface Promoted {
 
 /** Makes scheduled jobs that are due ready for workers: at most PROMOTE_SLICE jobs of both queues together. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
-  const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
+  const reply = await partition.runPermitted('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);
   return {
     promoted: reply.promoted,

@@ -92,11 +92,7 @@ export class Maintenance {
     wakeups.on('aux', () => this.#workers.wake());
     const agenda = agendaOf({ ...parts, config, onFull: () => onFull(partition) });
     const maxSleepMs = isAlone ? MAX_SLEEP_MS : MAX_SLEEP_IF_PARTITIONED_MS;
-    const onForbidden = () => {
-      queue.noteForbidden();
-      this.#workers.wake();
-    };
-    this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs, onForbidden, log });
+    this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs, log });
     if (isAlone) {
       const run = sweepJob(parts);
       const { signal } = this.#stopping;

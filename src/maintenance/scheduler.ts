@@ -1,7 +1,6 @@
 import { Backoff } from '../backoff.ts';
 import { Bell } from '../delivering/bell.ts';
 import { AGENDA, type AgendaKind, promoteDue } from '../delivering/queue.ts';
-import { StorageForbidden } from '../errors.ts';
 import { failureOf, type Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
@@ -22,11 +21,6 @@ interface SchedulerParts {
    * lost.
    */
   maxSleepMs: number;
-  /**
-   * Called if the ACL of Redis stopped the script that moves due jobs. The script may have taken a job from the
-   * scheduled jobs without storing it elsewhere. Such a job is lost until a sweep finds it.
-   */
-  onForbidden?: () => void;
   log: Log;
 }
 
@@ -71,14 +65,13 @@ export class Scheduler {
    * deadline, rounded up.
    */
   async #look(): Promise<number> {
-    const { partition, maxSleepMs, onForbidden, log } = this.#parts;
+    const { partition, maxSleepMs, log } = this.#parts;
     try {
       const { nextDueMs, agendaDueMs } = await promoteDue(partition);
       this.#backoff.reset();
       const dueMs = AGENDA.map((kind) => this.#sleepFor(kind, agendaDueMs[kind]));
       return Math.ceil(Math.min(nextDueMs ?? maxSleepMs, ...dueMs, maxSleepMs));
     } catch (error) {
-      if (error instanceof StorageForbidden) onForbidden?.();
       log.warn(failureOf(error), 'cannot promote jobs; trying again');
       await this.#backoff.wait(this.#stopping.signal);
       return 0;

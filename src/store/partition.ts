@@ -105,8 +105,9 @@ export class Partition {
 
   /**
    * Does the same as `run`, for a script that is repeated until it succeeds. If the ACL of Redis forbids a command of
-   * the script, each run would repeat the changes that come before that command, such as storing events. So after such
-   * an error, this method does not run the script, but throws StorageForbidden until the ACL permits all commands.
+   * the script, each run would repeat the changes that come before that command, such as storing events or taking jobs
+   * out of their list. So after such an error, this method does not run the script, but throws StorageForbidden until
+   * the ACL permits all commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) await this.confirmPermitted();

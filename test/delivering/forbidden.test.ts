@@ -4,7 +4,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { RECORD } from '../../harness/scripts/worker_calls.ts';
-import { Queue } from '../../src/delivering/queue.ts';
+import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageForbidden } from '../../src/errors.ts';
 import type { Finding } from '../../src/maintenance/sweep/finding.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
@@ -46,17 +46,13 @@ beforeEach(async () => {
 });
 
 for (const command of ['hget', 'hmget', 'lpush', 'lrange', 'lset', 'ltrim', 'rpush', 'sadd', 'zrem'])
-  test(`jobs that acquire took out of the queue when the ACL forbade ${command} come back when it is permitted`, async () => {
+  test(`jobs that acquire took out of the queue when the ACL forbade ${command} come back with a sweep when it is permitted`, async () => {
     const queue = new Queue(redis.store, 'main', SETTINGS);
     await permit(`-${command}`);
     for (let i = 0; i < 3; i++) await assert.rejects(queue.acquire(WORKERS), StorageForbidden);
     await permit('+@all');
     const early = await deliverAll(queue);
-    const aux = new Queue(redis.store, 'aux', SETTINGS);
-    const [grant] = (await aux.acquire(['x1'])).grants;
-    assert.deepEqual(grant?.job, { name: 'sweep', args: [] });
     await sweep(redis.store);
-    await aux.ack({ grant: grant ?? assert.fail(), heal: 0, tookMs: 0 });
     const events = new Set([...early, ...(await deliverAll(queue))]);
     assert.deepEqual(
       [...events].toSorted(),
@@ -71,6 +67,18 @@ test('what was delivered is acknowledged although the ACL forbids a command of a
   await permit('-lrange');
   await assert.rejects(queue.acquire(['w2']), StorageForbidden);
   assert.equal((await queue.ack({ grant, heal: 0, tookMs: 0, record: RECORD })).held, true);
+});
+
+test('due jobs stay scheduled after the ACL has forbidden to promote one', async () => {
+  const { redis: commands, keys } = redis.store;
+  const scheduled = keys.jobs_scheduled('main');
+  await promoteDue(redis.store);
+  await permit('-lpush');
+  for (const due of ['job1', 'job2']) {
+    await commands.zadd(scheduled, 1, due);
+    await assert.rejects(promoteDue(redis.store), StorageForbidden);
+  }
+  assert.deepEqual(await commands.zrange(scheduled, 0, '-1'), ['job2']);
 });
 
 test('a sweep takes no batch for malformed that the ACL forbids it to read', async () => {

@@ -107,23 +107,6 @@ test('a sweep mends what crosses partitions although another program has written
   await until(async () => marksIn(await commands.hget(home.keys.topic(topic), 'elsewhere')).has(1));
 });
 
-test('a job that was lost because the ACL forbade to promote it comes back when that is permitted', async (t) => {
-  await redis.flush();
-  const { redis: commands, keys } = redis.store;
-  await bus.subscribe('alice', { timeout: 500 });
-  const { maintenance } = begin(new Partitions(redis.store), redis.store);
-  t.after(async () => {
-    await commands.acl('SETUSER', 'default', '+@all');
-    await maintenance.stop(60_000);
-  });
-  await until(async () => (await commands.exists(keys.jobs_index('aux'))) === 0);
-  await commands.acl('SETUSER', 'default', '-lpush');
-  await bus.publish('a', 'widgets', ['e1']);
-  await until(async () => (await commands.exists(keys.jobs_scheduled('main'))) === 0);
-  await commands.acl('SETUSER', 'default', '+@all');
-  await until(async () => (await commands.llen(keys.jobs_instant('main'))) === 1);
-});
-
 /** Starts the maintenance of a partition. */
 function begin(partitions: Partitions, partition: Partition) {
   const { log, lines } = capturedLog();
