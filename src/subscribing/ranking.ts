@@ -76,7 +76,8 @@ export function unknownStanding(token: string): Standing {
     delivered: 0,
     failed: 0,
     growth: 0,
-    totals: { delivered: 0, failed: 0 },
+    totalDelivered: 0,
+    totalFailed: 0,
   };
 }
 

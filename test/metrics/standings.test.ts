@@ -33,7 +33,7 @@ test('standings have what the census found, without joins, and come back from Re
   );
   assert.deepEqual(standings.subscribers[0], {
     ...{ token: 'a', queued: 3, oldestAtMs: 95_000, deadLetters: 0, healthPoints: 90, isPaused: false },
-    ...{ delivered: 0, failed: 0, growth: 0, totals: { delivered: 0, failed: 0 } },
+    ...{ delivered: 0, failed: 0, growth: 0, totalDelivered: 0, totalFailed: 0 },
   });
   assert.deepEqual(
     [standings.subscribers[1]?.oldestAtMs, standings.subscribers[1]?.healthPoints],
@@ -49,7 +49,7 @@ test('rates follow what happens within minutes, and fall to none when it ends', 
   const run = (samples: number, eventsPerSecond: number, growth: number) => {
     for (let n = 0; n < samples; n++) {
       const before = last?.subscribers[0];
-      const delivered = (before?.totals.delivered ?? 0) + 10 * eventsPerSecond;
+      const delivered = (before?.totalDelivered ?? 0) + 10 * eventsPerSecond;
       const queued = (before?.queued ?? 10_000) + 10 * growth;
       last = through(
         standingsAt(reading((last?.atMs ?? 0) + 10_000, [subscriber('a', queued)], delivered), last),
