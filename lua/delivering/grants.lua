@@ -34,15 +34,13 @@ local MAX_REPLY_BYTES = 1000000
 --   events       the number of events in the reply
 --   bytes        the size of these events
 --   unleased     the grants that still need a lease
---   holders      the workers that got a new job
 --   token_of     for each worker that begins a delivery: the subscriber's token
---   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker gets the
---                same job once more
+--   subscribers  true for each subscriber of a granted batch
 --   open_of      the UID of the open batch, or false, of each subscriber whose open batch was looked up
 function grants.begin(choice, reader, uid_seed)
   return {
     uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, reply_items = { '' }, events = 0,
-    bytes = 0, unleased = {}, holders = {}, token_of = {}, subscribers = {}, open_of = {},
+    bytes = 0, unleased = {}, token_of = {}, subscribers = {}, open_of = {},
   }
 end
 
@@ -103,7 +101,6 @@ function grants.give_next(call, given, worker)
   local job, bid, start = choosing.take_next(call, given.choice, given.reader, worker)
   if not job then return end
   local grant = add_grant(given, worker, job, false)
-  given.holders[#given.holders + 1] = worker
   if not bid then return end
   local token = start[1]
   given.token_of[worker] = token
@@ -120,7 +117,7 @@ function grants.give_again(call, given, worker, job, lease)
   local start = bid and choosing.start_of(call, bid)
   if not start then return end
   local token = start[1]
-  given.subscribers[token] = given.subscribers[token] or false
+  given.subscribers[token] = true
   local length, count = redis.call('LLEN', call.keys.batch(bid)), 0
   if not cutting.is_long(call, bid, start) then
     local list = #start == choosing.START and redis.call('LRANGE', call.keys.batch(bid), 0, -1) or start
@@ -143,11 +140,11 @@ end
 
 local function describe_subscribers(call, given)
   local described = {}
-  for token, is_attempted in pairs(given.subscribers) do
+  for token in pairs(given.subscribers) do
     local lane = lane_entry.read(call, given.reader, token)
     if lane.callback then
       local subscriber, now = call.keys.subscriber(token), string.format('%d', call.now_ms)
-      if is_attempted then redis.call('HSET', subscriber, 'last_attempted_at', now) end
+      redis.call('HSET', subscriber, 'last_attempted_at', now)
       described[#described + 1] = token
       described[#described + 1] = redis.call('HMGET', subscriber, unpack(DELIVERY_FIELDS))
     end
@@ -162,14 +159,14 @@ function grants.store(call, given)
   if #given.list == 0 then return {} end
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then
-    local first, numbers = leases.draw(call, #unleased), {}
+    local first, numbers, holders = leases.draw(call, #unleased), {}, {}
     for i, grant in ipairs(unleased) do
-      grant[2] = first + i - 1
+      grant[2], holders[i] = first + i - 1, grant[1]
       numbers[2 * i - 1], numbers[2 * i] = grant[1], string.format('%d', grant[2])
     end
     redis.call('HSET', keys.leases(), unpack(numbers))
+    redis.call('SADD', keys.jobs_pending_index(given.choice.q), unpack(holders))
   end
-  if #given.holders > 0 then redis.call('SADD', keys.jobs_pending_index(given.choice.q), unpack(given.holders)) end
   lanes.join(call, given.token_of)
   return describe_subscribers(call, given)
 end

@@ -80,7 +80,7 @@ local function enter_share(call, reader, lane, share, worker, job)
     if call.single_workers and share == 'slow' and not holds_some then call.single_workers = call.single_workers + 1 end
     return true
   end
-  if lane.in_flight > 0 then return make_wait(call, lane, job) end
+  if holds_some then return make_wait(call, lane, job) end
   redis.call('RPUSH', call.keys.share_jobs(share), job)
   set_trial_job(call, lane, job)
   return false
