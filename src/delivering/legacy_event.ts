@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { decode } from '@msgpack/msgpack';
 
-const OPENING_BRACE = 0x7b;
+export const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
 /**

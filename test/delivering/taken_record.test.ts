@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { encode } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { batchBody } from '../../src/delivering/batch.ts';
 import { takenRecord } from '../../src/delivering/taken_record.ts';
@@ -43,6 +44,17 @@ test('the record of a batch has its events by topic and its bytes, whatever is i
       const bytes = batchBody(buffers).length;
       assert.deepEqual(record(buffers, events.length), [1, events.length, 2, counts, bytes, 3, 204, 4]);
     }),
+  );
+});
+
+test('what looks like an event in the data of an event is not counted', () => {
+  const nested = [0, { id: 'V1StGXR8_Z5jdHi6', topic: 'gadgets' }];
+  const events = [text('widgets', nested), text('widgets', JSON.stringify(nested)), text('a', { nested })];
+  assert.deepEqual(record([Buffer.from(events.join(','))], 3)[3], { widgets: 2, a: 1 });
+  assert.deepEqual(record([Buffer.from(text('widgets', nested))], 1)[3], { widgets: 1 });
+  assert.equal(
+    record([Buffer.from(encode(['e', { o: 'widgets', u: ',{"id":"1","topic":"gadgets"' }]))], 1)[3],
+    null,
   );
 });
 
