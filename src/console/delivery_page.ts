@@ -11,7 +11,7 @@ import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { boxes, copyable, form, hidden, pathParameter } from './parts.ts';
+import { boxes, confirmed, copyable, form, hidden, pathParameter } from './parts.ts';
 import { timeline } from './timeline.ts';
 
 export const PATH = '/console/deliveries';
@@ -94,7 +94,11 @@ export function deliveryPage(api: ApiCalls): Route[] {
     const path = '/console/dead_letters/selected';
     return [
       form(call, { action: path, does: 'Retry now', content: hidden({ id, do: 'retry' }) }),
-      form(call, { action: path, does: 'Purge', isDangerous: true, content: hidden({ id, do: 'purge' }) }),
+      confirmed(call, 'Purge…', 'Its events are deleted, and never delivered.', {
+        action: path,
+        does: 'Purge',
+        content: hidden({ id, do: 'purge' }),
+      }),
     ];
   }
 }
@@ -119,7 +123,7 @@ function figures(delivery: WholeDelivery, nowMs: number): Html {
   const steps: [string, number | null][] = [
     ['Opened', delivery.opened_at],
     ['Closed', delivery.closed_at],
-    ['First attempt', delivery.attempt_count > 1 ? delivery.first_attempt_at : null],
+    ['First attempt', delivery.attempts.length > 1 ? delivery.first_attempt_at : null],
     ['Last attempt', delivery.last_attempt_at],
     [delivery.state === 'taken' ? 'Taken' : 'Ended', delivery.ended_at],
   ];

@@ -35,7 +35,7 @@ export function timeline(delivery: Delivery, nowMs: number): Html {
 }
 
 function drawn(delivery: Delivery, endMs: number): Html {
-  const { opened_at: opened, attempts } = delivery;
+  const { opened_at: opened } = delivery;
   const place = (atMs: number) =>
     Math.max(0, Math.min(LENGTH, ((atMs - opened) / (endMs - opened)) * LENGTH));
   const bar = (tone: string, fromMs: number, toMs: number, y: number, height: number) => {
@@ -44,7 +44,12 @@ function drawn(delivery: Delivery, endMs: number): Html {
     return html`<rect class="${tone}" x="${x.toFixed(1)}" y="${y}" width="${length.toFixed(1)}" height="${height}"/>`;
   };
   const openUntil = delivery.closed_at ?? endMs;
-  return html`<svg viewBox="0 0 ${LENGTH} 40" preserveAspectRatio="none" role="img" aria-label="The time line of the batch">${bar('wait', opened, endMs, 18, 4)}${bar('open', opened, openUntil, 14, 12)}${attempts.map(({ at, duration_ms, reason }) => bar(reason === null ? 'good' : 'bad', at, at + duration_ms, 4, 32))}</svg>`;
+  return html`<svg viewBox="0 0 ${LENGTH} 40" preserveAspectRatio="none" role="img" aria-label="The time line of the batch">${bar('wait', opened, endMs, 18, 4)}${bar('open', opened, openUntil, 14, 12)}${ownAttempts(delivery).map(({ at, duration_ms, reason }) => bar(reason === null ? 'good' : 'bad', at, at + duration_ms, 4, 32))}</svg>`;
+}
+
+/** Returns the attempts without those of a dead letter before its retry, which opened the batch anew. */
+function ownAttempts({ attempts, opened_at }: Delivery): Delivery['attempts'] {
+  return attempts.filter(({ at }) => at >= opened_at);
 }
 
 const ENDINGS: Partial<Record<Delivery['state'], [name: string, tone: Tone]>> = {
@@ -52,17 +57,25 @@ const ENDINGS: Partial<Record<Delivery['state'], [name: string, tone: Tone]>> = 
   dropped: ['Dropped', 'bad'],
 };
 
-function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }: Delivery): Step[] {
-  const { attempts, attempt_count, first_attempt_at, last_attempt_at, join } = delivery;
-  const steps: Step[] = [{ atMs: opened_at, tone: 'dim', name: 'Opened' }];
+function stepsOf(delivery: Delivery): Step[] {
+  const { opened_at, closed_at, ended_at, state, reason, join } = delivery;
+  const { attempt_count, first_attempt_at, last_attempt_at } = delivery;
+  const attempts = ownAttempts(delivery);
+  const earlier = delivery.attempts.filter((each) => !attempts.includes(each));
+  const steps = earlier.map((each) => attemptStep(each, 'Attempt before the retry', join));
+  steps.push({
+    atMs: opened_at,
+    tone: 'dim',
+    name: earlier.length > 0 ? 'Put back into the queue' : 'Opened',
+  });
   if (closed_at !== null)
     steps.push({ atMs: closed_at, tone: 'dim', name: 'Closed', details: 'It takes no more events.' });
   const isUnderWay = state === 'in_flight';
   const ended = attempt_count - Number(isUnderWay);
-  const unknown = ended - attempts.length;
+  const unknown = Math.max(0, ended - attempts.length);
   const hasFirst = attempts[0]?.at === first_attempt_at;
   const left: Step = {
-    atMs: first_attempt_at ?? opened_at,
+    atMs: Math.max(first_attempt_at ?? 0, opened_at),
     tone: 'dim',
     name: `${count(unknown, 'attempt')} not kept`,
     details: 'The bus keeps the first and the last ones.',
@@ -70,7 +83,7 @@ function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }:
   if (unknown > 0 && !hasFirst) steps.push(left);
   for (const [index, attempt] of attempts.entries()) {
     const isFirst = index === 0 && hasFirst;
-    steps.push(attemptStep(attempt, isFirst ? 1 : unknown + index + 1, join));
+    steps.push(attemptStep(attempt, `Attempt ${isFirst ? 1 : unknown + index + 1}`, join));
     if (isFirst && unknown > 0) steps.push(left);
   }
   if (isUnderWay && last_attempt_at !== null)
@@ -86,13 +99,13 @@ function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }:
   return steps;
 }
 
-function attemptStep(attempt: Delivery['attempts'][number], number: number, join: string | undefined): Step {
+function attemptStep(attempt: Delivery['attempts'][number], name: string, join: string | undefined): Step {
   const { at, duration_ms, reason, answer } = attempt;
   const outcome = reason ?? (join === undefined ? 'Taken' : 'The join has its events');
   return {
     atMs: at,
     tone: reason === null ? 'good' : 'bad',
-    name: `Attempt ${number}: ${outcomeOf(attempt, join)}`,
+    name: `${name}: ${outcomeOf(attempt, join)}`,
     details: html`${outcome}, after ${duration(duration_ms)}${answer && html`<pre tabindex="0">${answer}</pre>`}`,
   };
 }

@@ -331,17 +331,26 @@ describe('root', () => {
     assert.match(await visit.text('main'), /None match/);
   });
 
-  test('purges a dead letter on its page, to which the list leads', async () => {
+  test('retries and purges a dead letter on its page, to which the list leads', async () => {
     const { subscriber, topic, publisher, receiver } = await bus.scene({ after: (end) => ends.push(end) });
     const { callback } = receiver;
     const subscription = { topics: [topic], callback, uuid: 'me', max: 1, timeout: 0, max_attempts: 1 };
     await subscriber.call('POST', '/subscription', subscription);
-    receiver.answers(answer.status(500));
+    receiver.answers(answer.status(500), answer.status(500));
     await publisher.publish(topic, { url: 'https://shop.example.com/1' });
     await until(async () => (await subscriber.report()).dead_letters.batches === 1);
     const visit = await as(root, `/console/dead_letters?subscriber=${subscriber.token}`);
     await visit.submit('td a[href^="/console/deliveries"]');
     assert.match(await visit.text('main'), /Retry now.*Purge.*HTTP 500.*Became a dead letter.*max_attempts/);
+    const page = visit.page.url();
+    await visit.submit('.acts .quiet');
+    await until(() => receiver.deliveries.length === 2);
+    await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+    await visit.page.goto(page);
+    const story =
+      /Attempt before the retry: 500.*Put back into the queue.*Attempt 1: 500.*Became a dead letter/;
+    assert.match(await visit.text('.steps'), story);
+    await visit.page.click('.acts summary');
     await visit.submit('.acts .danger');
     assert.equal(await visit.text('h1'), 'Dead letters');
     assert.equal((await subscriber.report()).dead_letters.batches, 0);
