@@ -69,8 +69,13 @@ export const COMMANDS: readonly Command[] = [
     options: {
       latency: { type: 'string', value: 'MS', help: 'how long events may wait for others' },
       'batch-size': { type: 'string', value: 'COUNT', help: 'maximum events in a delivery' },
+      uuid: {
+        type: 'string',
+        value: 'TEXT',
+        help: 'what deliveries carry; else it stays, and is the token if the subscription is new',
+      },
     },
-    help: 'subscribe the client to these topics and no others, with its token as uuid',
+    help: 'subscribe the client to these topics and no others',
     run: addSubscription,
   },
   {

@@ -1,13 +1,14 @@
 import type { Calls, Routemaster } from '@routemaster/client';
-import { type Call, collect, Failure, numberOption } from './command.ts';
+import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { members } from './tables.ts';
 import { rubyYaml } from './yaml.ts';
 
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
- * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` of the request is the client's token, and nothing is
- * printed on stdout. A note on stderr names the topics.
+ * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` of a new subscription is the client's token, and nothing
+ * is printed on stdout. A subscription that exists keeps its `uuid`, which the API would not keep: the receiver would
+ * refuse all deliveries. A note on stderr names the topics.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
@@ -15,7 +16,8 @@ export async function addSubscription(call: Call): Promise<void> {
   const [timeout, max] = [numberOption(call, 'latency'), numberOption(call, 'batch-size')];
   const bus = call.connect();
   const before = await subscriptionOf(bus, token);
-  await bus.subscribe({ topics, callback, uuid: token, timeout, max });
+  const uuid = textOption(call, 'uuid') ?? before?.uuid ?? token;
+  await bus.subscribe({ topics, callback, uuid, timeout, max });
   const left = before?.topics.filter((topic) => !topics.includes(topic)) ?? [];
   const leaving = left.length === 0 ? '' : `, and no longer to ${left.join(', ')}`;
   call.note(`subscribed to ${topics.join(', ')}${leaving}`);

@@ -505,6 +505,20 @@ test('sub add says which topics the client gets now, and which it gets no longer
   }
 });
 
+test('sub add gives a new subscription the token as uuid, and leaves that of another as it is', async (t) => {
+  const { callback } = await bus.receiver(t);
+  const { token, options } = await client('lasting');
+  const uuidAfter = async (more: string) => {
+    await terminal.rtm(`sub add ${callback} sofas ${options} ${more}`);
+    const { stdout } = await terminal.rtm(`sub show ${token} ${options}`);
+    return /^uuid +(.*)$/m.exec(stdout)?.[1];
+  };
+  assert.equal(await uuidAfter(''), token);
+  // A receiver that knows this uuid would answer 401 if the next command replaced it.
+  assert.equal(await uuidAfter('--uuid my-password'), 'my-password');
+  assert.equal(await uuidAfter('--latency 0'), 'my-password');
+});
+
 test('sub, topic and secret do as the API', async (t) => {
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
