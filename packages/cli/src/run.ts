@@ -114,7 +114,8 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     target,
     connect({ timeoutMs = CALL_TIMEOUT_MS } = {}) {
       sayIfUnreached(target().url, timeoutMs, stderr);
-      return new Bus({ ...target(), timeoutMs });
+      const { secret, ...rest } = target();
+      return new Bus({ ...rest, ...(secret && { secret }), timeoutMs });
     },
     print(value, lines) {
       if (options.json) {

@@ -19,7 +19,7 @@ export interface RoutemasterOptions {
   /** The token of the client. For root: `root` with Digest, or the root key with Basic. */
   token: string;
   /** The secret of the client, if it has one. For root: the root key with Digest, or nothing with Basic. */
-  secret?: string | undefined;
+  secret?: string;
   /** If true, uses Digest authentication (SHA-256) instead of Basic, so that the secret does not cross the network. */
   digest?: boolean | undefined;
   /** Time within which a call must succeed, retries and waits included: 60,000 ms by default, 540,000 ms at most. */
@@ -27,6 +27,16 @@ export interface RoutemasterOptions {
   /** Time after which an attempt without an answer is given up, and another one made. The default is 15,000 ms. */
   attemptTimeoutMs?: number | undefined;
 }
+
+/** All options, each with its type. The compiler refuses this list if an option is missing. */
+const OPTIONS: Record<keyof RoutemasterOptions, string> = {
+  url: 'string',
+  token: 'string',
+  secret: 'string',
+  digest: 'boolean',
+  timeoutMs: 'number',
+  attemptTimeoutMs: 'number',
+};
 
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
@@ -40,8 +50,10 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   readonly #timeoutMs: number;
   #isClosed = false;
 
-  /** Throws TypeError for a wrong `url` or a missing `token`, and RangeError for a wrong `attemptTimeoutMs`. */
-  constructor({ url, token, secret = '', digest = false, ...times }: RoutemasterOptions) {
+  /** Throws TypeError for a wrong option or a missing `token`, and RangeError for a wrong `attemptTimeoutMs`. */
+  constructor(options: RoutemasterOptions) {
+    refuseWrong(options);
+    const { url, token, secret = '', digest = false, ...times } = options;
     if (!token) throw new TypeError('the token is missing; is its variable set in the environment?');
     const { timeoutMs = CALL_TIMEOUT_MS, attemptTimeoutMs = ATTEMPT_TIMEOUT_MS } = times;
     const credentials = digest ? new Digest(token, secret) : basic(token, secret);
@@ -126,5 +138,20 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
     { signal, timeoutMs, ...details }: EventDetails<Topics[T]> = {},
   ): Promise<void> {
     return this.publish(topic, { type, url, ...details }, { signal, timeoutMs });
+  }
+}
+
+/**
+ * Throws TypeError if an option is unknown or of a wrong type, which no compiler finds in JavaScript, or if `secret` is
+ * given without a value, for example because an environment variable is not set.
+ */
+function refuseWrong(options: RoutemasterOptions): void {
+  for (const [name, value] of Object.entries(options)) {
+    const type = Object.hasOwn(OPTIONS, name) && OPTIONS[name as keyof RoutemasterOptions];
+    if (!type)
+      throw new TypeError(`there is no option ${name}; the options are ${Object.keys(OPTIONS).join(', ')}`);
+    if (value !== undefined && typeof value !== type) throw new TypeError(`${name} must be a ${type}`);
+    if (name === 'secret' && !value)
+      throw new TypeError('secret has no value; leave it out if there is none');
   }
 }

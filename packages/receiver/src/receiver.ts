@@ -113,6 +113,7 @@ export class Deliveries {
    */
   constructor(options: ReceiverOptions) {
     refuseUnknown(options);
+    refuseWrongHandlers(options.on);
     const [uuids, secrets] = [valuesOf(options, 'uuid'), valuesOf(options, 'signingSecret')];
     if (uuids.length + secrets.length === 0) {
       throw new TypeError(
@@ -312,6 +313,18 @@ function refuseUnknown(options: ReceiverOptions): void {
   for (const name of Object.keys(options)) {
     if (Object.hasOwn(OPTIONS, name)) continue;
     throw new TypeError(`there is no option ${name}; the options are ${Object.keys(OPTIONS).join(', ')}`);
+  }
+}
+
+/** Throws TypeError if `on` has no handlers, or one that is no function. */
+function refuseWrongHandlers(on: unknown): void {
+  if (typeof on !== 'object' || on === null)
+    throw new TypeError('on must be an object with a function for each topic');
+  // The fields of an object of a class are its own affair: its handlers are methods.
+  if (Object.getPrototypeOf(on) !== Object.prototype) return;
+  for (const [topic, handler] of Object.entries(on)) {
+    if (handler !== undefined && typeof handler !== 'function')
+      throw new TypeError(`the handler of ${topic} must be a function`);
   }
 }
 

@@ -11,6 +11,8 @@ import {
 
 const SECRET = 'whsec_';
 const PUBLIC_KEY = 'whpk_';
+/** Matches the Base64 of 24 bytes or more: the bus has no shorter secrets. */
+const BASE64 = /^[A-Za-z\d+/]{32,}={0,2}$/;
 const ED25519_BYTES = 32;
 /** The bytes that come before an ed25519 public key in the format SubjectPublicKeyInfo (RFC 8410). */
 const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
@@ -75,9 +77,10 @@ function verifierOf(secret: string): Verifier {
     const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, bytes]), format: 'der', type: 'spki' });
     return { version: 'v1a', checkOf: byPublicKey(key) };
   }
-  const key = Buffer.from(secret.startsWith(SECRET) ? secret.slice(SECRET.length) : secret, 'base64');
-  if (key.length === 0) throw new TypeError(`a signing secret is ${SECRET} and the Base64 of its bytes`);
-  return { version: 'v1', checkOf: bySecret(key) };
+  const base64 = secret.startsWith(SECRET) ? secret.slice(SECRET.length) : secret;
+  if (!BASE64.test(base64))
+    throw new TypeError(`a signing secret is ${SECRET} and the Base64 of 24 bytes or more`);
+  return { version: 'v1', checkOf: bySecret(Buffer.from(base64, 'base64')) };
 }
 
 function byPublicKey(key: KeyObject): Verifier['checkOf'] {

@@ -269,6 +269,20 @@ test('a client cannot be made without a token, or with a url that is none', () =
     );
 });
 
+test('a client cannot be made with a misspelt option, a wrong type, or a secret that has no value', () => {
+  const make = (options: object) => () => new Routemaster({ url: URL, token: 'shop', ...options });
+  assert.throws(
+    make({ sceret: 'x' }),
+    /^TypeError: there is no option sceret; the options are url, token, secret, digest, timeoutMs, attemptTimeoutMs$/,
+  );
+  for (const wrong of [{ timeoutMs: '5' }, { attemptTimeoutMs: null }])
+    assert.throws(make(wrong), /^TypeError: (timeoutMs|attemptTimeoutMs) must be a number$/);
+  assert.throws(make({ digest: 'false' }), /^TypeError: digest must be a boolean$/);
+  for (const secret of [undefined, ''])
+    assert.throws(make({ secret }), /^TypeError: secret has no value; leave it out if there is none$/);
+  assert.doesNotThrow(make({ digest: undefined, timeoutMs: undefined }));
+});
+
 test('a redirect says where the bus is', async () => {
   const web = await ScriptedWeb.start();
   web.answers(say(308, { location: 'https://bus.example.com/topics/orders' }));

@@ -19,7 +19,7 @@ const assert = require('node:assert/strict');
 const { createHmac } = require('node:crypto');
 const { createReceiver, MemoryStore } = require('@routemaster/receiver');
 
-const key = Buffer.from('a key of the tests');
+const key = Buffer.from('a key of the tests of it');
 const seen = [];
 const receiver = createReceiver({
   signingSecret: 'whsec_' + key.toString('base64'),

@@ -365,6 +365,29 @@ describe('a receiver', () => {
     }
   });
 
+  test('cannot be made with a signing secret that is none, or with handlers that are no functions', () => {
+    for (const signingSecret of [
+      'my-password',
+      'hunter2',
+      'whsec_',
+      'whsec_MfKQ9r8GKYqrTwjUPD8ILP-IZo2LaLaSw',
+    ])
+      assert.throws(
+        () => createReceiver({ signingSecret, on: {} }),
+        /^TypeError: a signing secret is whsec_ and/,
+      );
+    for (const on of [undefined, null, () => {}] as unknown as ReceiverOptions['on'][])
+      assert.throws(
+        () => createReceiver({ uuid: 'me', on }),
+        /^TypeError: on must be an object with a function/,
+      );
+    const on = { orders: 'handleOrders' } as unknown as ReceiverOptions['on'];
+    assert.throws(
+      () => createReceiver({ uuid: 'me', on }),
+      /^TypeError: the handler of orders must be a function$/,
+    );
+  });
+
   test('says so if the function that makes a listener is taken for the listener', async (t) => {
     const receiver = createReceiver({ uuid: 'me', on: {} });
     const app = express();
