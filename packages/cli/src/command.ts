@@ -46,7 +46,9 @@ export interface Command {
 }
 
 /** Thrown if the command line is wrong. The exit status is then 1. */
-export class UsageError extends Error {}
+export class UsageError extends Error {
+  readonly code = 'bad_usage';
+}
 
 /** Thrown if a command fails. The user is shown the code and the message. The exit status is then 2. */
 export class Failure extends Error {

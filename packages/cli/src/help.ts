@@ -5,7 +5,7 @@ import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
  * Returns the usage lines of a command, one for each way to call it. A line shows all options of the command: some are
  * already in `args`, and the rest are added at the end. Options that all commands have in common are not shown.
  */
-function forms({ name, args, options = {} }: Command): string[] {
+export function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);
   const others = own.filter((option) => !args.some((form) => form.includes(option.split(' ')[0] ?? option)));
   return args.map((form) => {

@@ -20,7 +20,8 @@ function typeOf(word: string): EventType {
 
 export async function publish(call: Call): Promise<void> {
   const file = textOption(call, 'ndjson');
-  if (call.args.length !== (file === undefined ? 3 : 1)) throw new UsageError('Wrong number of arguments.');
+  if (call.args.length !== (file === undefined ? 3 : 1))
+    throw new UsageError('Wrong number of arguments: a type, TOPIC and URL, or TOPIC and --ndjson FILE');
   if (file !== undefined) {
     if (call.options.data !== undefined)
       throw new UsageError('--data is for one event; with --ndjson, each line has its own data');

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { Bus } from './bus.ts';
 import { type Call, type Command, type Streams, type Target, UsageError } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
-import { commandHelp, overview, overviewJson } from './help.ts';
+import { commandHelp, forms, overview, overviewJson } from './help.ts';
 import { sayIfUnreached } from './patience.ts';
 import { useProxy } from './proxy.ts';
 import { jsonOf, textOf } from './tables.ts';
@@ -33,7 +33,7 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
     if (group.length > 0) return 0;
     const isAsked = /^(-h|--help|help)$/.test(argv[0] ?? '');
     if (isAsked) stdout.write(argv.includes('--json') ? overviewJson() : overview());
-    else stderr.write(argv.length === 0 ? overview() : `${unknownCommand(argv)}\n`);
+    else stderr.write(argv.length === 0 ? overview() : `bad_usage: ${unknownCommand(argv)}\n`);
     return isAsked ? 0 : USAGE;
   }
   let isVerbose = false;
@@ -42,15 +42,17 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
     if (values.help) stdout.write(commandHelp(command));
     if (values.help) return 0;
     isVerbose = values.verbose === true;
-    if (!fits(command, positionals.length)) throw new UsageError('Wrong number of arguments.');
+    if (!fits(command, positionals.length)) {
+      throw new UsageError(`Wrong number of arguments: ${forms(command).join(', or ')}`);
+    }
     await command.run(callOf(positionals, values, surroundings));
     return 0;
   } catch (error) {
+    stderr.write(`${textOf(message(error))}\n`);
     if (error instanceof UsageError) {
-      stderr.write(`${error.message}\n${commandHelp(command)}`);
+      stderr.write(`rtm ${command.name} --help says more.\n`);
       return USAGE;
     }
-    stderr.write(`${textOf(message(error))}\n`);
     if (isVerbose && error instanceof Error) stderr.write(`${error.stack}\n`);
     return FAILED;
   }
@@ -70,18 +72,19 @@ function parse(command: Command, args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (error) {
-    throw new UsageError(withNearest((error as Error).message, Object.keys(options)));
+    throw new UsageError(reasonOf((error as Error).message, Object.keys(options)));
   }
 }
 
-/** Adds the most similar option, if there is one, to Node's message about an unknown option. */
-function withNearest(message: string, names: readonly string[]): string {
-  const [beginning, given = ''] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];
+/** Returns what is wrong in one line, with the option that may be meant. `message` is what Node says about it. */
+function reasonOf(message: string, names: readonly string[]): string {
+  const [, given] = /^Unknown option '([^']+)'/.exec(message) ?? [];
+  if (given === undefined) return message.split('\n', 1).join();
   const near = nearest(
     given,
     names.map((name) => `--${name}`),
   );
-  return near === undefined ? message : `${beginning}. Did you mean ${near}?`;
+  return `There is no option ${given}${near === undefined ? '' : `; did you mean ${near}?`}`;
 }
 
 /** Returns true if one of the ways to call the command takes as many arguments as were given. */

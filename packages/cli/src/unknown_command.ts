@@ -47,16 +47,19 @@ export function nearest(given: string, names: readonly string[]): string | undef
   return close.sort((one, other) => one.errors - other.errors)[0]?.name;
 }
 
-/** Returns how many characters must be added, removed or replaced to get from one text to the other (Levenshtein). */
+/** Returns how many characters must be added, removed, replaced or swapped with the next to get the other text. */
 function distance(one: string, other: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: other.length + 1 }, (_, column) => column);
   for (let line = 0; line < one.length; line++) {
     const next = [line + 1];
     for (let column = 0; column < other.length; column++) {
       const replaced = (row[column] ?? 0) + Number(one[line] !== other[column]);
-      next.push(Math.min(replaced, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
+      const isSwapped = one[line] === other[column - 1] && one[line - 1] === other[column];
+      const swapped = isSwapped ? (before[column - 1] ?? 0) + 1 : Number.POSITIVE_INFINITY;
+      next.push(Math.min(replaced, swapped, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
     }
-    row = next;
+    [before, row] = [row, next];
   }
   return row[other.length] ?? 0;
 }

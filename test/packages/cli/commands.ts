@@ -123,7 +123,7 @@ test('pub refuses data beside a file of events, which has data of its own', asyn
   const { stderr, status } = await terminal.rtm(`pub beside --ndjson - --data {} ${options}`, {
     stdin: '{"type":"noop","url":"https://shop.example.com/1"}',
   });
-  assert.match(stderr, /^--data is for one event; .*\nUsage:/);
+  assert.match(stderr, /^bad_usage: --data is for one event; .*\nrtm pub --help says more\.\n$/);
   assert.equal(status, 1);
 });
 
@@ -357,7 +357,7 @@ test('listen refuses a port that does not exist', async () => {
   const { stderr, status } = await terminal.rtm(
     `listen orders --port 70000 ${(await client('search')).options}`,
   );
-  assert.match(stderr, /^--port must be at most 65535, not 70000\nUsage:/);
+  assert.match(stderr, /^bad_usage: --port must be at most 65535, not 70000\n/);
   assert.equal(status, 1);
 });
 

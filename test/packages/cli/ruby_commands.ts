@@ -142,58 +142,69 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ['-b localhost top', `The command comes first, before -b. ${help}`],
   ];
   for (const [line, expected] of unknown)
-    assert.deepEqual(await terminal.rtm(line), { stdout: '', stderr: `${expected}\n`, status: 1 }, line);
+    assert.deepEqual(
+      await terminal.rtm(line),
+      { stdout: '', stderr: `bad_usage: ${expected}\n`, status: 1 },
+      line,
+    );
   const usages: [string, RegExp][] = [
-    ['token add', /^Wrong number of arguments\.\nUsage:\nrtm token add SERVICE \[TOKEN\] \[options\]\n/],
-    ['token list more', /^Wrong number of arguments\./],
+    ['token add', /^bad_usage: Wrong number of arguments: rtm token add SERVICE \[TOKEN\]\n/],
+    ['token list more', /^bad_usage: Wrong number of arguments: rtm /],
     [
       'pub orders',
-      /\.\nUsage:\nrtm pub [a-z|]+ TOPIC URL \[--data JSON\|@FILE\|-\] \[options\]\nrtm pub TOPIC --ndjson FILE\|- \[options\]\n/,
+      /^bad_usage: Wrong number of arguments: a type, TOPIC and URL, or TOPIC and --ndjson FILE\n/,
     ],
-    ['pub noop orders https://a.example.com/ more', /^Wrong number of arguments\./],
-    [
-      'dead purge 1 --all',
-      /\nrtm dead purge ID \[options\]\nrtm dead purge --all \[--subscriber TOKEN\] \[options\]\n/,
-    ],
-    ['sub add https://a.example.com/', /^Wrong number of arguments\./],
+    ['pub noop orders https://a.example.com/ more', /^bad_usage: Wrong number of arguments: rtm /],
+    ['dead purge 1 --all', /^bad_usage: Wrong number of arguments: an ID, or --all\n/],
+    ['sub add https://a.example.com/', /^bad_usage: Wrong number of arguments: rtm /],
     [
       'sub add https://a.example.com/ t --latency soon -b localhost -t x',
-      /^--latency must be a whole number/,
+      /^bad_usage: --latency must be a whole number/,
     ],
     [
       'pub made orders https://a.example.com/ -b localhost -t x',
-      /^The first argument must be one of created, updated, deleted, noop, not made\n/,
+      /^bad_usage: The first argument must be one of created, updated, deleted, noop, not made\n/,
     ],
-    ['token list --colour', /^Unknown option '--colour'/],
-    ['pub noop orders https://a.example.com/ --dta {}', /^Unknown option '--dta'\. Did you mean --data\?\n/],
-    ['top --onec', /^Unknown option '--onec'\. Did you mean --once\?\n/],
+    ['token list --colour', /^bad_usage: There is no option --colour\n/],
+    [
+      'pub noop orders https://a.example.com/ --dta {}',
+      /^bad_usage: There is no option --dta; did you mean --data\?\n/,
+    ],
+    ['top --onec', /^bad_usage: There is no option --onec; did you mean --once\?\n/],
+    ['token list --bsu localhost', /^bad_usage: There is no option --bsu; did you mean --bus\?\n/],
+    ['token list -x', /^bad_usage: There is no option -x\n/],
+    ['token list --bus --json', /^bad_usage: Option '--bus' argument is ambiguous\.\n/],
     [
       'listen orders --forward-to localhost -b localhost -t x',
-      /^--forward-to must be a URL, .*, not localhost\n/,
+      /^bad_usage: --forward-to must be a URL, .*, not localhost\n/,
     ],
-    ['token list', /^No bus given/],
-    ['token list -b localhost', /^No token given/],
+    ['token list', /^bad_usage: No bus given/],
+    ['token list -b localhost', /^bad_usage: No token given/],
     [
       'token list -b http://bus.example.com -t x',
-      /^plain http is only for a bus on this machine: write https:/,
+      /^bad_usage: plain http is only for a bus on this machine: write https:/,
     ],
     [
       'token list -b HTTP://bus.example.com -t x',
-      /^plain http is only for a bus on this machine: write https:/,
+      /^bad_usage: plain http is only for a bus on this machine: write https:/,
     ],
-    ['token list -b ftp://bus.example.com -t x', /^--bus must be a domain, or @NAME of .rtmrc, not ftp:/],
+    [
+      'token list -b ftp://bus.example.com -t x',
+      /^bad_usage: --bus must be a domain, or @NAME of .rtmrc, not ftp:/,
+    ],
     [
       'token list -b http://127.0.0.1:1/console/topics -t x',
-      /^--bus must be the address of the bus alone: leave out \/console\/topics\n/,
+      /^bad_usage: --bus must be the address of the bus alone: leave out \/console\/topics\n/,
     ],
     [
       'token list -b bus.example.com/?a=1 -t x',
-      /^--bus must be the address of the bus alone: leave out \?a=1\n/,
+      /^bad_usage: --bus must be the address of the bus alone: leave out \?a=1\n/,
     ],
   ];
   for (const [line, expected] of usages) {
     const { stderr, status } = await terminal.rtm(line);
     assert.match(stderr, expected, line);
+    assert.match(stderr, /^.+\nrtm [a-z]+( [a-z]+)? --help says more\.\n$/, line);
     assert.equal(status, 1, line);
   }
 });
