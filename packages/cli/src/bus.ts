@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { Routemaster } from '@routemaster/client';
+import { Routemaster, UnauthenticatedError } from '@routemaster/client';
 import { parseJson } from './long_numbers.ts';
+
+/** The text of the bus speaks of Basic and Digest, which users of rtm do not choose. */
+const REFUSED =
+  "the bus refuses these credentials for this call: give a client's TOKEN:SECRET, or the root key, " +
+  'by --token, ROUTEMASTER_TOKEN or .rtmrc';
 
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
@@ -12,6 +17,13 @@ export class Bus extends Routemaster {
     if (/^\.{0,2}$/.test(topic)) throw new TypeError(`topic must not be ${topic || 'empty'}`);
     const path = `/topics/${encodeURIComponent(topic)}`;
     await this.request({ method: 'POST', path, body: json, key: randomUUID() }, true, {});
+  }
+
+  protected override request(...parts: Parameters<Routemaster['request']>) {
+    return super.request(...parts).catch((error) => {
+      if (!(error instanceof UnauthenticatedError)) throw error;
+      throw new UnauthenticatedError({ ...error, detail: REFUSED });
+    });
   }
 
   protected override parse(text: string): unknown {

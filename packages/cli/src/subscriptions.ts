@@ -1,4 +1,4 @@
-import type { Calls, Routemaster } from '@routemaster/client';
+import { type Calls, ForbiddenError, type Routemaster } from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { members } from './tables.ts';
 import { rubyYaml } from './yaml.ts';
@@ -91,11 +91,17 @@ export async function showSubscription(call: Call): Promise<void> {
 export async function pauseSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();
-  await (token === undefined ? bus.pause() : bus.pauseSubscriber(token));
+  await (token === undefined ? bus.pause().catch(refuseRoot) : bus.pauseSubscriber(token));
 }
 
 export async function resumeSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();
-  await (token === undefined ? bus.resume() : bus.resumeSubscriber(token));
+  await (token === undefined ? bus.resume().catch(refuseRoot) : bus.resumeSubscriber(token));
+}
+
+/** Throws an error that says what to add if root has named no subscriber, and otherwise the given error. */
+function refuseRoot(error: Error): never {
+  if (!(error instanceof ForbiddenError)) throw error;
+  throw new Failure(error.code, 'only clients have a subscription: as root, give the TOKEN of one');
 }

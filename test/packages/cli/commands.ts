@@ -529,6 +529,10 @@ test('sub, topic and secret do as the API', async (t) => {
     /^paused_by +operator$/m,
   );
   assert.deepEqual(await terminal.rtmAlone(`sub resume ${subscriber.token} ${asRoot()}`), silent);
+  for (const each of ['pause', 'resume']) {
+    const { stderr } = await terminal.rtm(`sub ${each} ${asRoot()}`);
+    assert.equal(stderr, 'forbidden: only clients have a subscription: as root, give the TOKEN of one\n');
+  }
   assert.match((await terminal.rtmAlone(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
 
   const topics = await terminal.rtmAlone(`topic list ${asRoot()}`);

@@ -211,7 +211,11 @@ test('wrong usage ends with 1, and says how it is right', async () => {
 
 test('what the bus refuses ends with 2, and its code is on stderr', async () => {
   const refused = await terminal.rtmAlone(`token list -b ${bus.url} -t wrong`);
-  assert.match(refused.stderr, /^unauthenticated: .+\n$/);
+  const advice = "give a client's TOKEN:SECRET, or the root key, by --token, ROUTEMASTER_TOKEN or .rtmrc";
+  assert.equal(
+    refused.stderr,
+    `unauthenticated: the bus refuses these credentials for this call: ${advice}\n`,
+  );
   assert.deepEqual([refused.stdout, refused.status], ['', 2]);
 });
 
