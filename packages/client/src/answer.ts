@@ -27,8 +27,9 @@ export function isDone(
   return !isPage || path === '/docs';
 }
 
-/** Returns the error for an answer that is not 2xx, or not from the bus. */
-export function problemOf({ status, headers, text }: Answer): ProblemError {
+/** Returns the error for an answer that is not 2xx, or not from the bus. `path` is that of the request. */
+export function problemOf(answer: Answer, path: string): ProblemError {
+  const { status, headers, text } = answer;
   const { code, title, detail, status: _, type: __, ...members } = documentIn(text);
   const retryAfterMs = readRetryAfter(headers.get('retry-after'));
   if (typeof code !== 'string')
@@ -36,7 +37,7 @@ export function problemOf({ status, headers, text }: Answer): ProblemError {
       code: `http_${status}`,
       status,
       title: `The answer is ${status}`,
-      detail: withoutDocument(status, headers, text),
+      detail: withoutDocument(answer, path),
       members,
       retryAfterMs,
     });
@@ -57,10 +58,13 @@ function documentIn(text: string): Record<string, unknown> {
   }
 }
 
-function withoutDocument(status: number, headers: Headers, text: string): string {
+function withoutDocument({ status, headers, text }: Answer, path: string): string {
   const location = headers.get('location');
-  if (status < 400 && location !== null)
-    return `the answer is a redirect: give the client the url ${location}`;
+  if (status < 400 && location !== null) {
+    const url = location.endsWith(path) ? location.slice(0, -path.length) : location;
+    const why = '; a bus in production (FORCE_SSL) expects a proxy that ends TLS';
+    return `the answer is a redirect: call the bus at ${url}${url.startsWith('https:') ? why : ''}`;
+  }
   const quoted = text.trim() === '' ? '' : `: ${text.trim().slice(0, MAX_QUOTED)}`;
   return `the answer is ${status}, not from the bus${quoted}`;
 }

@@ -61,7 +61,7 @@ interface Trying {
 async function attempt(send: () => Promise<Answer>, request: Request): Promise<Answer | Failure> {
   try {
     const answer = await send();
-    return isDone(answer, request) ? answer : problemOf(answer);
+    return isDone(answer, request) ? answer : problemOf(answer, request.path);
   } catch (error) {
     if (error instanceof ConnectionError) return error;
     throw error;

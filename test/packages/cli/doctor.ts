@@ -254,6 +254,17 @@ test('doctor says what to do if the bus cannot use its Redis', async (t) => {
   assert.equal(stderr, 'not_well: 1 of 3 checks found something\n');
 });
 
+test('doctor says at which URL to call a bus that redirects to https', async (t) => {
+  const port = await serving(t, ({ url = '' }, response) => {
+    if (url === '/health') return void response.end('{}');
+    response.writeHead(308, { location: `https://127.0.0.1${url}` }).end();
+  });
+  const { stdout } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t x`);
+  const advice =
+    'call the bus at https://127.0.0.1; a bus in production (FORCE_SSL) expects a proxy that ends TLS\n';
+  assert.ok(stdout.endsWith(`http_308: the answer is a redirect: ${advice}`), stdout);
+});
+
 test('doctor does not take root for a client if the bus cannot say at the moment', async (t) => {
   const port = await serving(t, async ({ url = '', headers: { authorization = '' } }, response) => {
     // 501 is no passing failure, so rtm does not try again.

@@ -285,8 +285,15 @@ test('a client cannot be made with a misspelt option, a wrong type, or a secret 
 
 test('a redirect says where the bus is', async () => {
   const web = await ScriptedWeb.start();
-  web.answers(say(308, { location: 'https://bus.example.com/topics/orders' }));
-  await assert.rejects(web.client().updated('orders', URL), /https:\/\/bus\.example\.com/);
+  const bus = web.client();
+  const to = (location: string) => say(308, { location });
+  web.answers(to('https://bus.example.com/below/topics/orders'), to('https://127.0.0.1/topics?limit=100'));
+  const message = (url: string) =>
+    `the answer is a redirect: call the bus at ${url}; a bus in production (FORCE_SSL) expects a proxy that ends TLS`;
+  await assert.rejects(bus.updated('orders', URL), { message: message('https://bus.example.com/below') });
+  await assert.rejects(bus.topics().next(), { message: message('https://127.0.0.1') });
+  web.answers(to('/login'));
+  await assert.rejects(bus.pulse(), { message: 'the answer is a redirect: call the bus at /login' });
 });
 
 test('a web page is no answer of the bus', async () => {
