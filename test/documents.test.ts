@@ -104,6 +104,12 @@ for (const document of DOCUMENTS.filter((each) => each !== 'CHANGELOG.md')) {
   });
 }
 
+for (const document of DOCUMENTS.filter((each) => read(each).includes('`npm pack --'))) {
+  test(`${document}: says that bin/setup, which installs the compiler, comes before npm pack`, () => {
+    assert.ok(/`bin\/setup` and\s+then\s+`npm pack --/.test(read(document)));
+  });
+}
+
 for (const file of ['app.json', 'docker-compose.yml']) {
   test(`${file}: sets what the bus reads`, () => {
     for (const [name] of read(file).matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g))
