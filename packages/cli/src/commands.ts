@@ -173,14 +173,14 @@ export const COMMANDS: readonly Command[] = [
     name: 'dead retry',
     args: ['ID', '--all [--subscriber TOKEN]'],
     options: { all: ALL, subscriber: OF_SUBSCRIBER },
-    help: 'deliver a dead letter again, or all',
+    help: 'deliver a dead letter again, or all; root must say whose by --subscriber',
     run: retryDeadLetters,
   },
   {
     name: 'dead purge',
     args: ['ID', '--all [--subscriber TOKEN]'],
     options: { all: ALL, subscriber: OF_SUBSCRIBER },
-    help: 'remove a dead letter, or all',
+    help: 'remove a dead letter, or all; root must say whose by --subscriber',
     run: purgeDeadLetters,
   },
   {

@@ -659,12 +659,15 @@ test('dead lists, shows, retries and purges', async (t) => {
   assert.deepEqual(one, { ...silent, stdout: 'purged 1\n' });
   const purged = await terminal.rtm(`dead purge --all --subscriber ${subscriber.token} ${asRoot()}`);
   assert.deepEqual(purged, { ...silent, stdout: 'purged 0\n' });
-  for (const each of ['retry', 'purge'])
+  for (const each of ['retry', 'purge']) {
+    const { stdout } = await terminal.rtm(`dead ${each} --help`);
+    assert.match(stdout, /^ {4}\w+ a dead letter.*, or all; root must say whose by --subscriber$/m);
     assert.deepEqual(await terminal.rtm(`dead ${each} --all ${asRoot()}`), {
       ...silent,
       stderr: 'bad_query: root must say whose dead letters: give --subscriber TOKEN\n',
       status: 2,
     });
+  }
 });
 
 test('verify says whether a delivery is genuine, and what is wrong', async () => {
