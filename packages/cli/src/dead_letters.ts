@@ -1,5 +1,6 @@
+import type { ReceivedEvent } from '@routemaster/receiver';
 import { type Call, collect, Failure, textOption, UsageError } from './command.ts';
-import { members, table, textOf, timeOf } from './tables.ts';
+import { eventLine, members, table, timeOf } from './tables.ts';
 
 export async function listDeadLetters(call: Call): Promise<void> {
   const subscriber = textOption(call, 'subscriber');
@@ -14,8 +15,12 @@ export async function showDeadLetter(call: Call): Promise<void> {
   const [id = ''] = call.args;
   const letter = await call.connect().deadLetter(id);
   const { history, events, ...record } = letter;
-  const rest = [...history, ...events].map(textOf);
-  call.print(letter, [...members(record), ...rest]);
+  const attempts = history.map((each) => {
+    return [timeOf(each.at), each.status, each.duration_ms, each.reason, each.answer];
+  });
+  const heads = ['AT', 'STATUS', 'MS', 'REASON', 'ANSWER'];
+  const lines = (events as unknown as ReceivedEvent[]).map(eventLine);
+  call.print(letter, [...members(record), '', ...table(heads, attempts), '', ...lines]);
 }
 
 export async function retryDeadLetters(call: Call): Promise<void> {

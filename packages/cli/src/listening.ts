@@ -7,7 +7,7 @@ import { createReceiver, type Delivery, MemoryStore, type ReceivedEvent } from '
 import { type Call, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { jsonText, parseJson } from './long_numbers.ts';
 import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
-import { textOf, timeOf } from './tables.ts';
+import { eventLine } from './tables.ts';
 import { causeOf } from './unanswered.ts';
 
 /** The default port of `rtm listen` and of `bin/receive`. `bin/start` makes its bus allow callbacks on this port. */
@@ -106,11 +106,7 @@ function targetOf(text: string | undefined): Forwarding | undefined {
 }
 
 function print(call: Call, events: readonly ReceivedEvent[]): void {
-  for (const event of events) {
-    const { topic, type, url, t, data } = event;
-    const line = [timeOf(t), topic, type, url, ...(data === undefined ? [] : [jsonText(data)])];
-    call.print(event, [line.map(textOf).join(' ')]);
-  }
+  for (const event of events) call.print(event, [eventLine(event)]);
 }
 
 async function forward(

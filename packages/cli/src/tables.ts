@@ -1,3 +1,4 @@
+import type { ReceivedEvent } from '@routemaster/receiver';
 import { jsonText } from './long_numbers.ts';
 
 /** Returns the lines of a table, with its columns aligned. */
@@ -12,10 +13,19 @@ export function table(heads: readonly string[], rows: readonly (readonly unknown
   );
 }
 
-/** Returns a line for each member of the object, with its name and value. */
+/** Returns a line for each member of the object, with its name and value. A number `…_at` is written as a date. */
 export function members(record: object): string[] {
   const width = Math.max(...Object.keys(record).map(({ length }) => length)) + 2;
-  return Object.entries(record).map(([name, value]) => `${name.padEnd(width)}${textOf(value)}`.trimEnd());
+  return Object.entries(record).map(([name, value]) => {
+    const isTime = name.endsWith('_at') && typeof value === 'number';
+    return `${name.padEnd(width)}${isTime ? timeOf(value) : textOf(value)}`.trimEnd();
+  });
+}
+
+/** Returns a line with the time, topic, type, URL and data of an event. */
+export function eventLine({ t, topic, type, url, data }: ReceivedEvent): string {
+  const parts = [timeOf(t), topic, type, url, ...(data === undefined ? [] : [jsonText(data)])];
+  return parts.map(textOf).join(' ');
 }
 
 /** Matches what a terminal would obey: control characters, and characters that turn the direction of text. */

@@ -640,7 +640,15 @@ test('dead lists, shows, retries and purges', async (t) => {
   const [{ id }] = JSON.parse((await list()).stdout);
 
   const shown = (await terminal.rtmAlone(`dead show ${id} ${asRoot()}`)).stdout;
-  assert.match(shown, /"https:\/\/shop.example.com\/1".*"\\u009b2J\\u202e","long":12345678901234567890\}/);
+  const time = '20\\d\\d-\\d\\d-\\d\\dT[\\d:.]+Z';
+  for (const line of [
+    `created_at +${time}`,
+    `died_at +${time}`,
+    'AT +STATUS +MS +REASON +ANSWER',
+    `${time} +500 +\\d+ +HTTP 500.*`,
+    `${time} ${topic} noop https://shop.example.com/1 \\{"note":"\\\\u009b2J\\\\u202e","long":12345678901234567890\\}`,
+  ])
+    assert.match(shown, new RegExp(`^${line}$`, 'm'));
   const { stdout } = await terminal.rtmAlone(`dead show ${id} --json ${asRoot()}`);
   assert.match(stdout, /"\\u009b2J\\u202e","long":12345678901234567890\}/);
   assert.equal(JSON.parse(stdout).events[0].data.note, '\u009b2J\u202e');
