@@ -28,7 +28,9 @@ export function registerIn(
   partition: Partition,
   { token, name, scopes }: Pick<KnownClient, 'token' | 'scopes'> & { name: string | undefined },
 ): Promise<Reply<'register_client'>> {
-  return partition.run('register_client', { token, name, scopes: scopeList(scopes) });
+  // `keepsName` says that there is no name, because a name can be empty if another program has written it.
+  const named = { name: name ?? '', keepsName: name === undefined };
+  return partition.run('register_client', { token, ...named, scopes: scopeList(scopes) });
 }
 
 /**

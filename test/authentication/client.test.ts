@@ -215,6 +215,17 @@ describe('with several partitions', () => {
     for (const { redis, keys } of others) assert.equal(await redis.zcard(keys.triggers_due()), 0);
   });
 
+  test('an empty name, which only another program writes, is copied like any other', async () => {
+    const { redis, keys } = partitions.control;
+    await redis.hset(keys.api_tokens(), ruby, '');
+    const limited = await changing().register(undefined, ruby, { publish: ['a*'] });
+    assert.deepEqual(limited, { outcome: 'ok', name: '', ended: [] });
+    for (const each of others) {
+      assert.deepEqual(await known(each), { [ruby]: '' });
+      assert.deepEqual(await fieldsOf(each, ruby), ['created_at', 'publish']);
+    }
+  });
+
   test('a sweep completes a change that was cut off', async () => {
     const [near, far] = others as [Partition, Partition];
     const cutOff = new Clients(partitions.control, [], [near]);

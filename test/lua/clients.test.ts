@@ -11,7 +11,8 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const joins = new JoinCalls(bus);
 
-const register = (token: string) => redis.store.run('register_client', { token, name: token, scopes: [] });
+const register = (token: string) =>
+  redis.store.run('register_client', { token, name: token, keepsName: false, scopes: [] });
 const client = (token: string) => redis.store.redis.hgetall(redis.store.keys.api_token(token));
 const topicsOf = async (token: string) =>
   (await redis.store.redis.smembers(redis.store.keys.subscriber_topics(token))).sort();
@@ -21,7 +22,7 @@ const triggerState = (name: string) =>
 /** Limits a client to these topic patterns, separated by spaces. */
 const limit = (token: string, patterns: { publish?: string; subscribe?: string } = {}) =>
   redis.store.run('register_client', {
-    token,
+    ...{ token, name: '', keepsName: true },
     scopes: (['publish', 'subscribe'] as const).flatMap((of) => {
       const list = patterns[of];
       return list === undefined ? [] : { of, patterns: list };
@@ -31,7 +32,7 @@ const limit = (token: string, patterns: { publish?: string; subscribe?: string }
 beforeEach(() => redis.flush());
 afterEach(() => assertConsistent(redis.store));
 
-describe('register_client without a name', () => {
+describe('register_client with keepsName', () => {
   beforeEach(() => register('shop'));
 
   test('stores the topic patterns, and a later call replaces all of them', async () => {

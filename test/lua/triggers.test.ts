@@ -398,7 +398,7 @@ describe('what is due', () => {
 describe('a client', () => {
   const register = (publish?: string) =>
     redis.store.run('register_client', {
-      ...{ token: 'shop', name: 'shop' },
+      ...{ token: 'shop', name: 'shop', keepsName: false },
       scopes: publish === undefined ? [] : [{ of: 'publish', patterns: publish }],
     });
 

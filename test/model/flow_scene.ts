@@ -140,7 +140,8 @@ export class FlowScene {
   async register(c: number, s: number): Promise<void> {
     const token = pick(CLIENTS, c) ?? '';
     const scopes = scopeList(pick(SCOPES, s) ?? {});
-    const { outcome, ended } = await this.#store.run('register_client', { token, name: token, scopes });
+    const named = { token, name: token, keepsName: false };
+    const { outcome, ended } = await this.#store.run('register_client', { ...named, scopes });
     assert.equal(outcome, this.#secrets.has(token) ? 'has_secret' : 'ok');
     for (const join of ended) await this.#drop(join);
     await this.#check(`register ${token} ${JSON.stringify(scopes)}: ${ended}`);
@@ -166,7 +167,8 @@ export class FlowScene {
     const token = pick(CLIENTS, c) ?? '';
     const scopes = scopeList(pick(SCOPES, s) ?? {});
     const isKnown = await this.#isKnown(token);
-    const { outcome, ended } = await this.#store.run('register_client', { token, scopes });
+    const known = { token, name: '', keepsName: true };
+    const { outcome, ended } = await this.#store.run('register_client', { ...known, scopes });
     assert.equal(outcome, isKnown ? 'ok' : 'client_not_found');
     if (!isCut) for (const join of ended) await this.#drop(join);
     await this.#check(`limit ${token} ${JSON.stringify(scopes)}: ${ended}`);

@@ -123,6 +123,7 @@ async function addClients(store: Partition): Promise<void> {
     await store.run('register_client', {
       token,
       name: `the ${token}`,
+      keepsName: false,
       scopes: token === 'shop' ? scopes : [],
     });
     await redis.hset(keys.api_token(token), 'ha1_sha256', 'a', 'ha1_md5', 'b');

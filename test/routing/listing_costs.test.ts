@@ -83,7 +83,7 @@ async function fill(): Promise<void> {
   const joins = new JoinCalls(bus);
   for (let n = 0; n < COUNT; n++) {
     const token = `client${n}`;
-    await store.run('register_client', { token, name: token, scopes: [] });
+    await store.run('register_client', { token, name: token, keepsName: false, scopes: [] });
     await bus.subscribe(token, { topics: [`topic${n}`], max: 1 });
     await bus.publish(nthWord(n), `topic${n}`, ['{"id":"1"}']);
     const then = { topic: `ready${n}`, type: 'update' } as const;

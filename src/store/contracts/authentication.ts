@@ -30,7 +30,7 @@ export const authenticationContracts = {
     reply: 'flag',
   },
   register_client: {
-    arguments: { token: 'text', name: 'text?', scopes: SCOPES },
+    arguments: { token: 'text', name: 'text', keepsName: 'flag', scopes: SCOPES },
     reply: { outcome: 'ok|has_secret|client_not_found', name: 'text?', ended: ['text'] },
   },
   remove_client: {
