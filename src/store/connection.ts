@@ -2,7 +2,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { backoffMs } from '../backoff.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { BootError, messageOf } from '../errors.ts';
+import { BootError, connectionFailure, messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Connection } from './master.ts';
 import { RedisCluster } from './redis_cluster.ts';
@@ -65,7 +65,7 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     }),
   };
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
-  let away = false;
+  let told: string | undefined;
   redis.on('error', (error: Error & { command?: { name: string } }) => {
     // If Redis refuses SELECT, ioredis would go on in database 0, which may belong to another bus. So the connection is
     // made anew.
@@ -73,12 +73,13 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     // ioredis reports this error if the process itself closes a connection that is not ready yet. This is no failure,
     // so nothing is logged.
     if (error.message.startsWith("Stream isn't writeable")) return;
-    if (!away) log.warn({ reason: messageOf(error) }, 'Redis cannot be reached; trying again');
-    away = true;
+    const failure = connectionFailure(error);
+    if (failure !== told) log.warn({ reason: messageOf(error) }, failure);
+    told = failure;
   });
   redis.on('ready', () => {
-    if (away) log.info('Redis is back');
-    away = false;
+    if (told !== undefined) log.info('Redis is back');
+    told = undefined;
   });
   return redis;
 }

@@ -1,5 +1,6 @@
 import type { Cluster, Redis } from 'ioredis';
 import { clock, sleep } from '../clock.ts';
+import { connectionFailure } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { sharing } from '../sharing.ts';
 
@@ -122,11 +123,11 @@ export class RedisCluster {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();
   }
 
-  #fail(address: string, { message }: Error): void {
+  #fail(address: string, error: Error): void {
     if (this.#away.has(address)) return;
     this.#away.add(address);
     const node = address && { node: address };
-    this.#log.warn({ ...node, reason: message }, 'Redis cannot be reached; trying again');
+    this.#log.warn({ ...node, reason: error.message }, connectionFailure(error));
   }
 }
 

@@ -127,6 +127,26 @@ describe('while Redis is away', () => {
   });
 });
 
+test('the log says if Redis comes back with another password, and goes on when it takes the old one', async (t) => {
+  const redis = await PrivateRedis.during(t, { port: 0, password: 'secret' });
+  const { log, lines } = capturedLog();
+  const connection = connectOne(redis.url, log);
+  t.after(() => connection.disconnect());
+  await until(() => connection.status === 'ready');
+  const administrator = await openStore(redis.url);
+  t.after(() => administrator.redis.disconnect());
+  await administrator.redis.acl('SETUSER', 'default', 'resetpass', '>other');
+  connection.disconnect(true);
+  await until(() => lines.length > 0);
+  assert.deepEqual(
+    [lines[0]?.msg, /^WRONGPASS /.test(String(lines[0]?.reason))],
+    ['Redis refuses the user or password of ROUTEMASTER_REDIS_URL', true],
+  );
+  await administrator.redis.acl('SETUSER', 'default', '>secret');
+  await until(() => connection.status === 'ready');
+  assert.deepEqual(lines.map(({ msg }) => msg).slice(1), ['Redis is back']);
+});
+
 test('the log names each address of a Redis of which none can be reached', async (t) => {
   const addresses = [
     { address: '127.0.0.1', family: 4 },
