@@ -45,6 +45,12 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   };
 }
 
+/** Returns a question for the log if a URL with `redis` in place of `rediss`, or the reverse, can cause this error. */
+function questionOfTls({ code }: NodeJS.ErrnoException, url: string): string {
+  if (usesTls(url)) return code === 'ETIMEDOUT' ? '; does this Redis speak TLS, as rediss: says?' : '';
+  return code === 'ECONNRESET' ? '; does this Redis want TLS? Then write rediss:' : '';
+}
+
 /** Like `connect`, but connects only to a single Redis. Throws BootError for the URL of a cluster. */
 export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   const { url: text, nodes, ...where } = addressOf(url);
@@ -66,6 +72,7 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   };
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let told: string | undefined;
+  let wasReady = false;
   redis.on('error', (error: Error & { command?: { name: string } }) => {
     // If Redis refuses SELECT, ioredis would go on in database 0, which may belong to another bus. So the connection is
     // made anew.
@@ -74,12 +81,14 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     // so nothing is logged.
     if (error.message.startsWith("Stream isn't writeable")) return;
     const failure = connectionFailure(error);
-    if (failure !== told) log.warn({ reason: messageOf(error) }, failure);
+    const question = wasReady ? '' : questionOfTls(error, url);
+    if (failure !== told) log.warn({ reason: messageOf(error) + question }, failure);
     told = failure;
   });
   redis.on('ready', () => {
     if (told !== undefined) log.info('Redis is back');
     told = undefined;
+    wasReady = true;
   });
   return redis;
 }

@@ -114,9 +114,26 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
     }
   });
 
+  test('is asked about in the log if the URL says redis://', async () => {
+    const { log, lines } = capturedLog();
+    const connection = connectOne(`redis://127.0.0.1:${port}`, log);
+    await until(() => lines.length > 0);
+    connection.disconnect();
+    assert.match(String(lines[0]?.reason), /^read ECONNRESET; does this Redis want TLS\? Then write rediss:/);
+  });
+
   test('is trusted without verification if that is configured', async () => {
     assert.equal(await ping({ ca: undefined, verify: false }), 'PONG');
   });
+});
+
+test('the log asks whether a Redis speaks TLS that does not answer a rediss:// URL', async (t) => {
+  const redis = await PrivateRedis.during(t, { port: 0 });
+  const { log, lines } = capturedLog();
+  const connection = connectOne(redis.url.replace('redis:', 'rediss:'), log);
+  t.after(() => connection.disconnect());
+  await until(() => lines.length > 0);
+  assert.match(String(lines[0]?.reason), /^connect ETIMEDOUT; does this Redis speak TLS, as rediss: says\?/);
 });
 
 describe('the ACL of docs/operating.md', () => {
