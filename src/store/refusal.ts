@@ -38,8 +38,13 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
 export async function throwForOperator(partitions: readonly Partition[], error: unknown): Promise<never> {
   const cause = { cause: error };
   if (error instanceof StorageForbidden) {
+    // The error of a script ends with the name of a function, which tells an operator nothing.
+    const message = (error.cause as Error).message.replace(/ script: .*/s, '');
+    const [, inScript, alone] = /can't run ([A-Z]+)$|the '(.+)' command/.exec(message) ?? [];
+    const command = (inScript ?? alone)?.toLowerCase();
+    const grant = command === undefined ? '' : `Grant +${command} to the Redis user; `;
     const acl = 'docs/operating.md has the ACL that the bus needs; a move needs what docs/scale.md has';
-    throw new BootError(`Redis says: ${(error.cause as Error).message}. ${acl}.`, cause);
+    throw new BootError(`Redis says: ${message}. ${grant}${acl}.`, cause);
   }
   const wrong = isWrongType(error) ? (await Promise.all(partitions.map(wrongTypes))).flat() : [];
   if (wrong.length === 0) throw error;

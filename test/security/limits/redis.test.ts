@@ -144,7 +144,9 @@ describe('the ACL of docs/operating.md', () => {
       const url = redis.url.replace('//', '//bus:password@');
       const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: url });
       assert.equal(await web.exitCode, 78, web.output);
-      assert.match(web.output, /Redis says: NOPERM .*docs\/operating\.md has the ACL/);
+      assert.match(web.output, /^Redis says: NOPERM .*docs\/operating\.md has the ACL/m);
+      assert.ok(web.output.includes(`. Grant +${command} to the Redis user; docs/`), web.output);
+      assert.doesNotMatch(web.output, /user_function/);
     }
   });
 
