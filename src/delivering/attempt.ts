@@ -25,9 +25,11 @@ export function attemptJson({ atMs, durationMs, status, reason, answer }: Failed
 }
 
 /**
- * Returns the text as one line without control characters, which could move a terminal's cursor or reverse the text.
+ * Returns the text as one line without blanks around it, and without control characters, which could move a terminal's
+ * cursor or reverse the text.
  */
 export function printable(text: string): string {
-  const line = text.slice(0, MAX_CHARACTERS).replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');
+  const kept = text.slice(0, MAX_CHARACTERS).trim();
+  const line = kept.replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');
   return line.replace(/\p{C}/gu, '\u{fffd}');
 }

@@ -33,6 +33,7 @@ test('texts from the callback are kept in one line, printable and bounded', () =
   };
   assert.equal(kept('zu spät, 遅い 🐢 <b>"\\'), 'zu spät, 遅い 🐢 <b>"\\');
   assert.equal(kept('a\r\n\tb\u2028c\u2029d'), 'a   b c d');
+  assert.equal(kept('says more\n'), 'says more');
   assert.equal(kept('\0\x1b[2J\x7f\x9b1m\u202egpj\ufeff\ud800'), '��[2J��1m�gpj��');
   assert.equal(kept('x'.repeat(10_000)), 'x'.repeat(256));
   assert.equal(kept(`${'x'.repeat(255)}🐢`), `${'x'.repeat(255)}�`, 'cut within a character');
