@@ -38,6 +38,8 @@ export interface Standing {
   totalDelivered: number;
   /** The same for failed events. */
   totalFailed: number;
+  /** Since when the rates are known. */
+  sinceMs: number;
 }
 
 /** The figures of all subscribers, and of Redis's memory, when the job `sample` last ran. */
@@ -80,19 +82,24 @@ export interface StandingsReading {
   partitions?: Standings['partitions'];
 }
 
+const NOTHING = { queued: 0, delivered: 0, failed: 0, growth: 0, totalDelivered: 0, totalFailed: 0 };
+
 /**
  * Returns the figures of all subscribers at the time of `reading`. Their rates are calculated from `before`, the
- * previous sample, and are 0 without it.
+ * previous sample, and are 0 without it. A subscriber that came after `before` began with nothing.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
   const elapsedMs = before ? Math.max(1, atMs - before.atMs) : 0;
   const known = new Map(before?.subscribers.map((each) => [each.token, each]));
-  const rate = (now: number, then: number | undefined, last: number | undefined) =>
-    then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs);
+  const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
+    then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
+  // With several partitions, a subscriber that is not in `before` need not be new: its partition may have been away.
+  const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const subscribers = reading.subscribers.flatMap((each): Standing[] => {
     if (isJoinToken(each.token)) return [];
-    const last = known.get(each.token);
+    const last = known.get(each.token) ?? newcomer;
+    const sinceMs = last?.sinceMs ?? atMs;
     const totals = reading.totalsOf(each.token);
     return [
       {
@@ -103,11 +110,12 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
         healthPoints: each.healthPoints ?? PERFECT_HEALTH,
         isPaused: each.isPaused,
         // A total can fall if Redis loses counters. The rate would then be negative, so it is set to 0.
-        delivered: Math.max(0, rate(totals.delivered, last?.totalDelivered, last?.delivered)),
-        failed: Math.max(0, rate(totals.failed, last?.totalFailed, last?.failed)),
-        growth: rate(each.events, last?.queued, last?.growth),
+        delivered: Math.max(0, rate(totals.delivered, last?.totalDelivered, last?.delivered, sinceMs)),
+        failed: Math.max(0, rate(totals.failed, last?.totalFailed, last?.failed, sinceMs)),
+        growth: rate(each.events, last?.queued, last?.growth, sinceMs),
         totalDelivered: totals.delivered,
         totalFailed: totals.failed,
+        sinceMs,
       },
     ];
   });
@@ -122,8 +130,13 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   };
 }
 
-function mean(last: number, now: number, elapsedMs: number): number {
-  const value = now + (last - now) * Math.exp(-elapsedMs / WINDOW_MS);
+/**
+ * Returns the mean rate, where `last` is the mean before the last `elapsedMs`, and `now` the rate during them. The rate
+ * is known for `ageMs`. Without this age, the mean would begin at 0, and be half of the true rate after 40 seconds.
+ */
+function mean(last: number, now: number, elapsedMs: number, ageMs: number): number {
+  const weightAfter = (ms: number) => 1 - Math.exp(-ms / WINDOW_MS);
+  const value = last + ((now - last) * weightAfter(elapsedMs)) / weightAfter(Math.max(elapsedMs, ageMs));
   return Math.abs(value) < MIN_RATE ? 0 : Number(value.toPrecision(RATE_DIGITS));
 }
 
@@ -143,6 +156,7 @@ const FIELDS = [
   'growth',
   'totalDelivered',
   'totalFailed',
+  'sinceMs',
 ] as const satisfies (keyof Standing)[];
 
 /** Writes the figures of all subscribers as JSON. */

@@ -78,6 +78,7 @@ export function unknownStanding(token: string): Standing {
     growth: 0,
     totalDelivered: 0,
     totalFailed: 0,
+    sinceMs: 0,
   };
 }
 

@@ -34,6 +34,7 @@ test('standings have what the census found, without joins, and come back from Re
   assert.deepEqual(standings.subscribers[0], {
     ...{ token: 'a', queued: 3, oldestAtMs: 95_000, deadLetters: 0, healthPoints: 90, isPaused: false },
     ...{ delivered: 0, failed: 0, growth: 0, totalDelivered: 0, totalFailed: 0 },
+    sinceMs: 100_000,
   });
   assert.deepEqual(
     [standings.subscribers[1]?.oldestAtMs, standings.subscribers[1]?.healthPoints],
@@ -61,4 +62,32 @@ test('rates follow what happens within minutes, and fall to none when it ends', 
   assert.ok(Math.abs((busy?.delivered ?? 0) - 50) < 0.1, String(busy?.delivered));
   assert.ok(Math.abs((busy?.growth ?? 0) + 20) < 0.1, String(busy?.growth));
   assert.equal(run(300, 0, 0)?.delivered, 0);
+});
+
+test('rates are true from the second sample of a bus on, and from the first of a subscriber that came later', () => {
+  const at = (atMs: number, tokens: string[], delivered: number, before?: Standings) => {
+    const subscribers = tokens.map((token) => subscriber(token, delivered / 10));
+    const now = standingsAt(reading(atMs, subscribers, delivered), before);
+    return through(now) ?? now;
+  };
+  const first = at(100_000, ['a'], 20);
+  const second = at(110_000, ['a', 'new'], 40, first);
+  const third = at(120_000, ['a', 'new'], 60, second);
+  const ratesIn = (standings: Standings) =>
+    standings.subscribers.map(({ token, delivered, growth }) => [token, delivered, growth]);
+  assert.deepEqual(ratesIn(first), [['a', 0, 0]]);
+  assert.deepEqual(ratesIn(second), [
+    ['a', 2, 0.2],
+    ['new', 4, 0.4],
+  ]);
+  assert.deepEqual(ratesIn(third)[0], ['a', 2, 0.2]);
+  const rateOfNew = third.subscribers[1]?.delivered ?? 0;
+  assert.ok(rateOfNew > 2.9 && rateOfNew < 3, `the mean of 4 and 2: ${rateOfNew}`);
+});
+
+test('a subscriber of a partition that could not be reached before is not taken for a new one', () => {
+  const partitions = [{ published: 0, delivered: 0, failed: 0 }];
+  const before = standingsAt({ ...reading(100_000, []), partitions }, undefined);
+  const now = standingsAt({ ...reading(110_000, [subscriber('a', 9)], 1000), partitions }, before);
+  assert.deepEqual([now.subscribers[0]?.delivered, now.subscribers[0]?.growth], [0, 0]);
 });
