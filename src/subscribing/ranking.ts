@@ -87,6 +87,11 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 }
 
 const MAX_FORECAST_MS = 30 * 86_400_000;
+/**
+ * Maximum growth of a queue that counts as shrinking, in events a second: it loses an event a minute. The growth is a
+ * mean of about a minute, so a smaller loss is only what remains of an older change.
+ */
+const SHRINKING = -1 / 60;
 
 /**
  * Returns the time (ms) in which a queue will be empty if it keeps shrinking at the present rate. Returns undefined if
@@ -95,7 +100,8 @@ const MAX_FORECAST_MS = 30 * 86_400_000;
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
   // There is no forecast for a queue without deliveries: it shrinks only because batches become dead letters or are
   // dropped.
-  return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
+  if (isPaused || delivered === 0 || growth > SHRINKING) return undefined;
+  return soon((queued * 1000) / -growth);
 }
 
 function soon(ms: number): number | undefined {
