@@ -108,7 +108,7 @@ function successOf({ lately }: SubscriberReport): Content {
 type Forecast = Pick<SubscriberReport, 'lately' | 'events' | 'paused_at' | 'health_points'>;
 
 /**
- * Returns a forecast by the rates of the last minutes: when the queue will be empty, or when events will be dropped.
+ * Returns a forecast by the rates of the last minute or so: when the queue will be empty, or when events will be dropped.
  */
 export function forecast(report: Forecast, nowMs: number): Content {
   const { lately, events, paused_at, health_points } = report;
@@ -129,10 +129,11 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 <button class="quiet">Filter</button></form>`;
 }
 
-function computedAt(rows: readonly SubscriberReport[], nowMs: number): Content {
+/** Returns a hint below the list: over which time the rates are taken, and when. */
+export function computedAt(rows: readonly SubscriberReport[], nowMs: number): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;
   if (asOf === undefined)
     return html`<p class="hint">Rates and forecasts appear ten seconds after a worker has started.</p>`;
-  return html`<p class="hint">Order, rates and forecasts are as of ${ago(asOf, nowMs)}; workers look every ten seconds.</p>`;
+  return html`<p class="hint">Delivered and Success are means in which the last minute counts most. Order, rates and forecasts are as of ${ago(asOf, nowMs)}; workers look every ten seconds.</p>`;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forecast } from '../../src/console/subscribers_pages.ts';
+import { computedAt, forecast } from '../../src/console/subscribers_pages.ts';
 import { html } from '../../src/html.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 1);
@@ -24,4 +24,9 @@ test('the forecast of a queue says in plain words what becomes of it', () => {
   const [hours, past] = [NOW_MS + 3 * 3_600_000, NOW_MS - 1];
   assert.equal(said({}, { success: 0, dropped_at: hours }), 'does not shrink, drops begin in 3 h');
   assert.equal(said({ paused_at: NOW_MS }, { dropped_at: past }), 'waits, drops begin now');
+});
+
+test('below the subscribers, the page says over which time the rates are taken', () => {
+  const text = html`${computedAt([QUEUED] as never, NOW_MS)}`.text;
+  assert.match(text, /Delivered and Success are means in which the last minute counts most\./);
 });
