@@ -155,16 +155,11 @@ export class BootError extends Error {
   }
 }
 
-/** True if Redis has answered, but refuses the user or password of the connection, or asks for them. */
-export function isLoginRefused({ message }: Error): boolean {
-  return /^(?:WRONGPASS|NOAUTH)/.test(message);
-}
-
-export const LOGIN_REFUSED = 'Redis refuses the user or password of ROUTEMASTER_REDIS_URL';
-
-/** Returns what the log says of a connection to Redis that fails with `error`. */
-export function connectionFailure(error: Error): string {
-  return isLoginRefused(error) ? LOGIN_REFUSED : 'Redis cannot be reached; trying again';
+/** Returns what the log says of a connection to Redis that fails with this error. */
+export function connectionFailure({ message }: Error): string {
+  const isRefused = /^(?:WRONGPASS|NOAUTH)/.test(message);
+  const what = isRefused ? 'Redis refuses the user or password of ROUTEMASTER_REDIS_URL' : 'Redis cannot be reached';
+  return `${what}; trying again`;
 }
 
 /**

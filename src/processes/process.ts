@@ -1,12 +1,11 @@
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
-import { BootError, isLoginRefused, isPassing, LOGIN_REFUSED } from '../errors.ts';
+import { BootError, isPassing } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
 import { refuseMoved } from '../moving/stored_move.ts';
 import type { Compatibility } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
-import type { Connection } from '../store/master.ts';
 import { fixPartitionCount } from '../store/partition_count.ts';
 import { Partitions } from '../store/partitions.ts';
 import { throwForOperator } from '../store/refusal.ts';
@@ -39,22 +38,9 @@ interface Booted {
   takenOver: number | undefined;
 }
 
-interface BootParts {
-  redis: Connection;
-  partitions: Partitions;
-  config: Config;
-  log: Log;
-}
-
 /** Prepares Redis for the bus, and tries again while Redis is unavailable or full. */
-export async function boot({ redis, partitions, config, log }: BootParts): Promise<Booted> {
+export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Booted> {
   const backoff = new Backoff();
-  let refusal: Error | undefined;
-  // On a cluster, the process tries again, because other nodes may accept the password.
-  if ('on' in redis)
-    redis.on('error', (error: Error) => {
-      if (isLoginRefused(error)) refusal = error;
-    });
   let toldReason: string | undefined;
   for (;;) {
     try {
@@ -69,7 +55,6 @@ export async function boot({ redis, partitions, config, log }: BootParts): Promi
       return { compatibility: config.compatibility ?? assumed, takenOver };
     } catch (error) {
       if (!isPassing(error)) return await throwForOperator(partitions.all, error);
-      if (refusal) throw new BootError(`${LOGIN_REFUSED}: ${refusal.message}`);
       const cause = (error as Error).cause as Error | undefined;
       // Only error replies from Redis are logged here. The connection itself logs other errors, such as a lost
       // connection.

@@ -71,7 +71,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     redis.disconnect();
     confirmed?.redis.disconnect();
   });
-  const booting = boot({ redis, partitions, config, log }).then(({ compatibility }) => {
+  const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
     // Unless a setting decides it, only Redis tells whether the bus must answer as the Ruby Routemaster did. Changing
     // the answers now confuses no client: until now, all calls except health checks were refused or redirected to

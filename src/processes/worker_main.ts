@@ -79,7 +79,7 @@ await start(async () => {
     redis.disconnect();
     confirmed?.redis.disconnect();
   });
-  const { compatibility, takenOver } = await boot({ redis, partitions, config, log });
+  const { compatibility, takenOver } = await boot(partitions, config, log);
   if (stopping.aborted) return;
   const inMode = configIn(compatibility, config);
   supervisor = new Supervisor(THREAD, inMode, log, takenOver);

@@ -26,22 +26,6 @@ describe('a web process refuses to start, and says what to change,', { concurren
     assert.doesNotMatch(web.output, /\n\s+at /);
   });
 
-  test('if Redis refuses its password, or wants one', async (t) => {
-    const redis = await PrivateRedis.during(t, { port: 0, password: 'secret' });
-    for (const [password, word] of [
-      [':wrong@', 'WRONGPASS'],
-      ['', 'NOAUTH'],
-    ] as const) {
-      const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url.replace(':secret@', password) });
-      assert.equal(await web.exitCode, 78, web.output);
-      assert.match(
-        web.output,
-        new RegExp(`^Redis refuses the user or password of ROUTEMASTER_REDIS_URL: ${word} `, 'm'),
-      );
-      assert.doesNotMatch(web.output, /cannot be reached|Redis is back/);
-    }
-  });
-
   test('if a port for callbacks is none', async (t) => {
     const web = WebProcess.during(t, { ROUTEMASTER_CALLBACK_PORTS: 'https' });
     assert.equal(await web.exitCode, 78, web.output);

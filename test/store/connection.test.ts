@@ -140,7 +140,7 @@ test('the log says if Redis comes back with another password, and goes on when i
   await until(() => lines.length > 0);
   assert.deepEqual(
     [lines[0]?.msg, /^WRONGPASS /.test(String(lines[0]?.reason))],
-    ['Redis refuses the user or password of ROUTEMASTER_REDIS_URL', true],
+    ['Redis refuses the user or password of ROUTEMASTER_REDIS_URL; trying again', true],
   );
   await administrator.redis.acl('SETUSER', 'default', '>secret');
   await until(() => connection.status === 'ready');
