@@ -43,7 +43,6 @@ interface Metric {
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
 }
 
-const TOTALS = ['published', 'delivered', 'failed'] as const;
 const grown = (name: keyof AnyFigures, now: AnyFigures, before: AnyFigures) =>
   Math.max(0, (now[name] ?? 0) - (before[name] ?? 0));
 const perSecond =
@@ -116,7 +115,10 @@ export class History {
       this.#entries('bus', '', step, points + 1),
       kind === 'bus' ? undefined : this.#entries(kind, name, step, kept),
     ]);
-    const changes = changesOf(ofBus, own ?? ofBus);
+    const changes = changesOf(
+      ofBus.map(({ slot }) => slot),
+      own ?? ofBus,
+    );
     const first = Math.floor((Number(time[0]) * 1000) / ms) - points + 1;
     const slots = Array.from({ length: points }, (_, index) => first + index);
     const asked = metricsOf(kind).filter((each) => metric === undefined || each === metric);
@@ -163,28 +165,18 @@ interface Change {
 
 /**
  * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. The keys
- * of the map are slots: a slot is the time of a sample divided by the interval between samples. A topic or subscriber
- * has no entry in `entries` for a sample at which it was not among the busiest. Then its figures count as unchanged.
+ * of the map and the numbers in `sampled` are slots: a slot is the time of a sample divided by the interval between
+ * samples. A topic or subscriber has no entry in `entries` for a sample at which it was not among the busiest. Then its
+ * figures count as unchanged.
  */
-function changesOf(ofBus: readonly Entry[], entries: readonly Entry[]): Map<number, Change> {
+function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();
   let next = 0;
   let [now, before]: (AnyFigures | undefined)[] = [];
-  for (const [index, bus] of ofBus.entries()) {
-    const last = ofBus[index - 1];
-    for (let entry = entries[next]; entry && entry.slot <= bus.slot; entry = entries[++next])
-      now = entry.figures;
-    if (now && last && !before && isYoung(now, bus, last)) before = {};
-    if (now && before) changes.set(bus.slot, { now, before, slots: bus.slot - (last?.slot ?? bus.slot) });
+  for (const [index, slot] of sampled.entries()) {
+    for (let entry = entries[next]; entry && entry.slot <= slot; entry = entries[++next]) now = entry.figures;
+    if (now && before) changes.set(slot, { now, before, slots: slot - (sampled[index - 1] ?? slot) });
     before = now;
   }
   return changes;
-}
-
-/**
- * True if all that a topic or subscriber ever did can have happened since `last`, the previous sample of the bus. Then
- * its figures count from 0. Without this, the events of its first seconds would be in no rate.
- */
-function isYoung(now: AnyFigures, bus: Entry, last: Entry): boolean {
-  return TOTALS.every((name) => (now[name] ?? 0) <= grown(name, bus.figures, last.figures));
 }

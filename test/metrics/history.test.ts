@@ -102,21 +102,3 @@ test('a subject without a new entry has not changed', async () => {
   assert.deepEqual(last(metrics.delivered?.values, 3 + lag)?.slice(0, 3), [0, 2, 0]);
   assert.deepEqual(last(metrics.queued?.values, 3 + lag)?.slice(0, 3), [5, 2, 2]);
 });
-
-test('a subject that came between two samples has rates from its first event on', async () => {
-  const now = await nowSlot();
-  await write('bus', '', now, [
-    [2, { delivered: 1000, failed: 50 }],
-    [1, { delivered: 1030, failed: 50 }],
-    [0, { delivered: 1030, failed: 50 }],
-  ]);
-  await write('subscriber', 'new', now, [[1, { delivered: 30 }]]);
-  // This one was not among the busiest before. It did most of its work before the first sample.
-  await write('subscriber', 'old', now, [[1, { delivered: 600 }]]);
-  const shown = async (name: string) => {
-    const { values } = (await history().read('subscriber', name, '1h', 'delivered')).metrics.delivered ?? {};
-    return last(values, 3 + (await nowSlot()) - now)?.slice(0, 3);
-  };
-  assert.deepEqual(await shown('new'), [null, 3, 0]);
-  assert.deepEqual(await shown('old'), [null, null, 0]);
-});
