@@ -72,7 +72,7 @@ export const COMMANDS: readonly Command[] = [
       uuid: {
         type: 'string',
         value: 'TEXT',
-        help: 'what deliveries carry; else it stays, and is the token if the subscription is new',
+        help: 'the user of each delivery; default: the present one, or the token',
       },
     },
     help: 'subscribe the client to these topics and no others',

@@ -1,6 +1,6 @@
 import type { ReceivedEvent } from '@routemaster/receiver';
 import { type Call, collect, Failure, textOption, UsageError } from './command.ts';
-import { eventLine, members, table, timeOf } from './tables.ts';
+import { eventLine, members, table, textOf, timeOf } from './tables.ts';
 
 export async function listDeadLetters(call: Call): Promise<void> {
   const subscriber = textOption(call, 'subscriber');
@@ -19,7 +19,9 @@ export async function showDeadLetter(call: Call): Promise<void> {
     return [timeOf(each.at), each.status, each.duration_ms, each.reason, each.answer];
   });
   const heads = ['AT', 'STATUS', 'MS', 'REASON', 'ANSWER'];
-  const lines = (events as unknown as ReceivedEvent[]).map(eventLine);
+  const lines = events.map((event) =>
+    'undecodable' in event ? textOf(event) : eventLine(event as unknown as ReceivedEvent),
+  );
   call.print(letter, [...members(record), '', ...table(heads, attempts), '', ...lines]);
 }
 

@@ -103,5 +103,5 @@ export async function resumeSubscription(call: Call): Promise<void> {
 /** Throws an error that says what to add if root has named no subscriber, and otherwise the given error. */
 function refuseRoot(error: Error): never {
   if (!(error instanceof ForbiddenError)) throw error;
-  throw new Failure(error.code, 'only clients have a subscription: as root, give the TOKEN of one');
+  throw new Failure(error.code, 'only a client can leave TOKEN out; root must give the TOKEN of a client');
 }

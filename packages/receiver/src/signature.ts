@@ -69,7 +69,8 @@ function signatureIn(text: string, version: string): Buffer[] {
   return itsVersion === version && base64 !== undefined ? [Buffer.from(base64, 'base64')] : [];
 }
 
-function verifierOf(secret: string): Verifier {
+function verifierOf(text: string): Verifier {
+  const secret = text.trim(); // a file ends with a newline
   if (secret.startsWith(PUBLIC_KEY)) {
     const bytes = Buffer.from(secret.slice(PUBLIC_KEY.length), 'base64');
     if (bytes.length !== ED25519_BYTES)

@@ -531,7 +531,10 @@ test('sub, topic and secret do as the API', async (t) => {
   assert.deepEqual(await terminal.rtmAlone(`sub resume ${subscriber.token} ${asRoot()}`), silent);
   for (const each of ['pause', 'resume']) {
     const { stderr } = await terminal.rtm(`sub ${each} ${asRoot()}`);
-    assert.equal(stderr, 'forbidden: only clients have a subscription: as root, give the TOKEN of one\n');
+    assert.equal(
+      stderr,
+      'forbidden: only a client can leave TOKEN out; root must give the TOKEN of a client\n',
+    );
   }
   assert.match((await terminal.rtmAlone(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
 
@@ -663,6 +666,9 @@ test('dead lists, shows, retries and purges', async (t) => {
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/2' });
   await until(async () => JSON.parse((await list()).stdout).length === 1);
   const [second] = JSON.parse((await list()).stdout);
+  await bus.store.redis.lset(bus.store.keys.dead_letter(second.id), 3, Buffer.from([0x92, 0xc1, 0xff]));
+  const undecodable = (await terminal.rtmAlone(`dead show ${second.id} ${asRoot()}`)).stdout;
+  assert.match(undecodable, /^\{"undecodable":"ksH\/"\}$/m);
   const one = await terminal.rtmAlone(`dead purge ${second.id} ${asRoot()}`);
   assert.deepEqual(one, { ...silent, stdout: 'purged 1\n' });
   const purged = await terminal.rtm(`dead purge --all --subscriber ${subscriber.token} ${asRoot()}`);
