@@ -85,6 +85,13 @@ describe('enqueue', () => {
     assert.equal(await bus.enqueue('scrub', LEASE_MS), true);
   });
 
+  test('makes a job instant that an interrupted script has left in no list', async () => {
+    await bus.enqueue('sweep');
+    await bus.store.redis.del(bus.store.keys.jobs_instant('aux'));
+    assert.equal(await bus.enqueue('sweep'), true);
+    assert.deepEqual((await bus.state()).aux, { ...EMPTY_QUEUE, index: ['sweep'], instant: ['sweep'] });
+  });
+
   test('leaves other jobs of dead workers to the scrub', async () => {
     await bus.enqueue('monitor');
     await bus.acquire(['x1'], { q: 'aux' });
