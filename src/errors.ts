@@ -158,7 +158,9 @@ export class BootError extends Error {
 /** Returns what the log says of a connection to Redis that fails with this error. */
 export function connectionFailure({ message }: Error): string {
   const isRefused = /^(?:WRONGPASS|NOAUTH)/.test(message);
-  const what = isRefused ? 'Redis refuses the user or password of ROUTEMASTER_REDIS_URL' : 'Redis cannot be reached';
+  const what = isRefused
+    ? 'Redis refuses the user or password of ROUTEMASTER_REDIS_URL'
+    : 'Redis cannot be reached';
   return `${what}; trying again`;
 }
 

@@ -13,7 +13,10 @@ export function lastingJob(handler: JobHandler, log: Log): JobHandler {
   return (grant, signal) =>
     handler(grant, signal).catch((error: unknown) => {
       if (error instanceof StorageFull || error instanceof StorageUnavailable) throw error;
-      log.error({ err: error, job: grant.job }, 'a job failed; it runs again in ten seconds');
+      log.error(
+        { err: error, job: grant.job },
+        'a job failed; nothing is lost, and it runs again in ten seconds',
+      );
       return AFTER_A_FAULT;
     });
 }

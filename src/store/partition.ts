@@ -112,6 +112,14 @@ export class Partition {
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) await this.confirmPermitted();
     this.master.wasForbidden = false;
+    return this.runNoting(name, args);
+  }
+
+  /**
+   * Does the same as `run`, for a script that must not wait, but that the ACL may have stopped half-way. After such an
+   * error, scripts of `runPermitted` wait until the ACL permits all commands.
+   */
+  async runNoting<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     try {
       return await this.run(name, args);
     } catch (error) {

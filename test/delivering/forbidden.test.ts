@@ -69,6 +69,18 @@ test('what was delivered is acknowledged although the ACL forbids a command of a
   assert.equal((await queue.ack({ grant, heal: 0, tookMs: 0, record: RECORD })).held, true);
 });
 
+test('no job is taken after the ACL has forbidden to make a dead letter', async () => {
+  const queue = new Queue(redis.store, 'main', SETTINGS);
+  const [grant = assert.fail()] = (await queue.acquire(['w1'])).grants;
+  await permit('-rename');
+  const attempt = { atMs: 1, durationMs: 1, reason: 'HTTP 500' };
+  const burial = { damage: 0, throttleMs: 0, attempt, reason: 'max_attempts' } as const;
+  await assert.rejects(queue.bury(grant, burial), StorageForbidden);
+  await assert.rejects(queue.acquire(['w2']), StorageForbidden);
+  await permit('+@all');
+  assert.equal((await queue.acquire(['w2'])).grants.length, 1);
+});
+
 test('due jobs stay scheduled after the ACL has forbidden to promote one', async () => {
   const { redis: commands, keys } = redis.store;
   const scheduled = keys.jobs_scheduled('main');

@@ -193,7 +193,7 @@ describe('a move', () => {
     assert.deepEqual(await commands.keys('*rate:shop'), []);
   });
 
-  test('copies all again if its end was cut off, and the target is empty now', async () => {
+  test('copies all again if it was cut off before its end, and the target is empty now', async () => {
     await fillBus(redis.store, SIZES);
     await move(parts());
     const { redis: commands, keys } = redis.store;

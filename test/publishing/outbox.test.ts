@@ -408,7 +408,7 @@ for (const [what, list, entry] of [
     const run = outboxJob({ partition, partitions, outbox, leaseMs: LEASE_MS, onFull: () => {}, log });
     const settlement = await run(grant as Grant, new AbortController().signal);
     assert.equal(settlement.end, 'retry');
-    assert.equal(lines[0]?.msg, 'a job failed; it runs again in ten seconds');
+    assert.equal(lines[0]?.msg, 'a job failed; nothing is lost, and it runs again in ten seconds');
     assert.equal(await partition.redis.llen(key), 1);
   });
 

@@ -196,7 +196,7 @@ describe('a bulk', () => {
     await work(1);
     assert.deepEqual(
       lines.map(({ msg }) => msg),
-      ['a job failed; it runs again in ten seconds'],
+      ['a job failed; nothing is lost, and it runs again in ten seconds'],
     );
     await commands.rename('kept', keys.dead_letters_index());
     await work(5);
