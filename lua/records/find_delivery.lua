@@ -5,7 +5,8 @@ subscribers. If `state` is `dead`, it must be a dead letter. Changes nothing.
 
 `entries` has one entry, as in list_deliveries, or none if there is no such batch. If the batch still exists, the entry
 has all failed attempts that are stored. If it has ended, it is looked for in the delivery logs; `looked` is the number
-of records in the logs that were searched.
+of records in the logs that were searched. `skipped` is the key of a dead letter of this name that cannot be read,
+because another program has written the key.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
@@ -38,7 +39,8 @@ end
 return function(call, args)
   local seen, clients, id, looked = delivery_states.begin(), args.clients, args.id, 0
   local is_any = args.state ~= 'dead'
-  local entry = is_any and delivery_states.batch(call, seen, id) or delivery_states.dead_letter(call, id)
+  local entry, skipped = is_any and delivery_states.batch(call, seen, id) or nil, nil
+  if not entry then entry, skipped = delivery_states.dead_letter(call, id) end
   if entry then
     if not batches.is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end
     delivery_states.describe(call, seen, entry, MAX_SHOWN_ATTEMPTS)
@@ -46,5 +48,5 @@ return function(call, args)
     entry, looked = in_logs(call, clients, id)
   end
   if entry then entry.place_ms = '0' end
-  return { entries = { entry }, looked = looked }
+  return { entries = { entry }, looked = looked, skipped = skipped }
 end

@@ -108,6 +108,7 @@ export class Deliveries {
       const reply = await partition.run('find_delivery', { clients: tokens, id, state });
       const [entry] = reply.entries;
       looked += reply.looked;
+      if (reply.skipped !== undefined) partition.logSkipped(reply.skipped);
       if (entry) return { delivery: deliveryOf(entry), looked };
     }
     return { delivery: undefined, looked };

@@ -75,6 +75,12 @@ describe('a key of another type', () => {
       );
     });
 
+  test('dead_letter:{bid} hides the letter at its own path, and the log names its pattern', async () => {
+    await damage(keys.dead_letter(letter));
+    assert.equal((await api.call('GET', `/dead_letters/${letter}`, { as: 'root' })).status, 404);
+    await api.web.prints(/"skipped":"dead_letter:{bid}","msg":"another program has written keys/);
+  });
+
   test('delayed:due:{topic} hides no topic', async () => {
     await damage(keys.delayed_due('apples'));
     const topics: { name: string; delayed: number }[] = JSON.parse(await read('/topics'));

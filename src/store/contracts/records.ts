@@ -56,6 +56,6 @@ export const recordsContracts = {
   },
   find_delivery: {
     arguments: { clients, id: 'text', state: 'text?' },
-    reply: { entries, looked: 'number' },
+    reply: { entries, looked: 'number', skipped: 'text?' },
   },
 } as const satisfies Record<string, Contract>;
