@@ -39,7 +39,8 @@ end
 return function(call, args)
   local seen, clients, id, looked = delivery_states.begin(), args.clients, args.id, 0
   local is_any = args.state ~= 'dead'
-  local entry, skipped = is_any and delivery_states.batch(call, seen, id) or nil, nil
+  local entry, skipped
+  if is_any then entry = delivery_states.batch(call, seen, id) end
   if not entry then entry, skipped = delivery_states.dead_letter(call, id) end
   if entry then
     if not batches.is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end

@@ -61,7 +61,7 @@ function stepsOf(delivery: Delivery): Step[] {
   const { opened_at, closed_at, ended_at, state, reason, join } = delivery;
   const { attempt_count, first_attempt_at, last_attempt_at } = delivery;
   const attempts = ownAttempts(delivery);
-  const earlier = delivery.attempts.filter((each) => !attempts.includes(each));
+  const earlier = delivery.attempts.filter(({ at }) => at < opened_at);
   const steps = earlier.map((each) => attemptStep(each, 'Attempt before the retry', join));
   steps.push({
     atMs: opened_at,

@@ -38,6 +38,7 @@ const OPTIONS: Record<keyof RoutemasterOptions, string> = {
   attemptTimeoutMs: 'number',
 };
 
+/** The optional members of an event, and the options that every call takes. */
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**
