@@ -24,8 +24,8 @@ const MAX_UNSLICED_CHUNKS = 2000;
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
 /**
- * The name under which WorkBudget queues the parsing of tiny chunks. All connections share it, so that their number
- * brings no advantage.
+ * The name under which WorkBudget queues the parsing of tiny chunks. All connections share this name, so a client that
+ * opens many connections gets no larger share of the time for parsing.
  */
 const TINY_CHUNKS = ':tiny_chunks';
 

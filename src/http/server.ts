@@ -182,8 +182,8 @@ export class HttpServer {
   }
 
   /**
-   * Closes each connection that was idle at the last call and has got no byte since. A new byte may be the start of a
-   * request.
+   * Closes each connection that was already idle when this method was called before, and has received no byte since. A
+   * connection that has received a byte stays open, because the byte may be the start of a request.
    */
   #closeIdle(): void {
     for (const socket of this.#open) {

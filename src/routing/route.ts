@@ -109,7 +109,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** True for a route that is also served over plain http, and while Redis is not ready. */
   isHealthCheck?: true;
   params?: Input<Params>;
-  /** The query parameters, made by `parameters` (routing/query.ts). */
+  /** The schema of the query parameters, made by the function `parameters` (routing/query.ts). */
   query?: Input<Query>;
   /** The schema of the JSON body. The body may be empty if this schema allows undefined. */
   body?: Input<Body>;

@@ -111,9 +111,10 @@ export class Delivery {
 }
 
 /**
- * Removes secrets from `answer`, the beginning of a refusal's body. Viewers see the answer, and error pages may quote
- * the headers of the request. Also removes the beginning of a secret at which the text was cut off. The subscriber's
- * `uuid` is treated as a secret, because it may be the token by which a client without a secret logs in.
+ * Removes secrets from `answer`, which is the first part of the body of a refusal. If that part ends in the middle of a
+ * secret, removes what there is of the secret too. Viewers see the answer, and error pages may quote the headers of the
+ * request. The subscriber's `uuid` is treated as a secret, because it may be the token by which a client without a
+ * secret logs in.
  */
 function without(answer: string, secrets: readonly string[]): string {
   let text = answer;
