@@ -8,8 +8,8 @@ nonces of this bus. The field of a replaced key is its hour, with the time of th
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- The `run_id` of this Redis, or nil if it has not been read yet. The variable saves later script calls 6 µs each. It
--- is never out of date, because a restart of Redis, which changes the `run_id`, also deletes it.
+-- The `run_id` of this Redis, or nil before it is first read. It is kept because reading it takes 6 µs. Only a restart
+-- of Redis changes the `run_id`, and a restart also clears this variable.
 local run
 
 -- Replaces all keys that sign nonces. The bus no longer accepts the nonces that the old keys signed.

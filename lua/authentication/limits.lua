@@ -31,8 +31,8 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends each join of a client that reads or publishes to a topic which the client's limits do not permit. `patterns_of`
--- has the patterns of the permitted topics. Returns the tokens of the ended joins.
+-- Ends the client's joins that read a topic which the patterns `patterns_of.subscribe` do not permit, or publish to one
+-- which `patterns_of.publish` does not permit. Returns the tokens of these joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do
@@ -47,12 +47,12 @@ local function end_joins(call, client, patterns_of)
 end
 
 -- Stores which topics a client may publish to and subscribe to. `entries` has the topic patterns for `publish` and for
--- `subscribe`; a missing entry permits all topics. For each topic that is not permitted:
---   - The client's subscription to the topic ends.
---   - Joins of the client that read the topic or publish to it end.
---   - Triggers of the client that publish to it pause.
---   - If the client owns the topic, it stays the owner, so that no other client can take the name.
--- Returns the tokens of the ended joins. The caller then deletes the batches and dead letters of these joins.
+-- `subscribe`; a missing entry permits all topics. What the client may no longer do ends or pauses:
+--   - A subscription ends if the client may not subscribe to the topic.
+--   - A trigger pauses if the client may not publish to its topic.
+--   - A join ends if the client may not subscribe to one of its sources, or not publish to one of its topics.
+-- A topic that the client owns stays its own, so that no other client can take the name. Returns the tokens of the
+-- ended joins. The caller then deletes the batches and dead letters of these joins.
 function limits.set(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}
   redis.call('HDEL', client, 'publish', 'subscribe')

@@ -25,8 +25,8 @@ return function(call, args)
     local sha256, md5 = unpack(redis.call('HMGET', client, 'ha1_sha256', 'ha1_md5'))
     if known and (sha256 or md5) then return { outcome = 'has_secret', ended = {} } end
     redis.call('HSET', keys.api_tokens(), token, name)
-    -- An earlier removal of a client with this token may have stopped half-way. Without these commands, the secret of
-    -- the removed client would then be valid for the new one.
+    -- An earlier client with this token may have left its secret, if its removal stopped half-way. The secret must not
+    -- be valid for the new client.
     redis.call('HDEL', client, 'ha1_sha256', 'ha1_md5', 'secret_at')
     redis.call('DEL', keys.former_secret(token))
     redis.call('HSETNX', client, 'created_at', call.now_ms)

@@ -44,8 +44,8 @@ local lanes = include('delivering/lanes')
 local late = include('delivering/late')
 local leases = include('delivering/leases')
 
--- Returns a table of the jobs that these workers already hold, by worker. Usually it is empty, because only idle
--- workers ask for jobs. If a worker holds a job, an earlier call gave it the job, and the reply of that call was lost.
+-- Returns a table of the jobs that these idle workers hold, by worker. An idle worker holds a job only if the reply
+-- that gave it the job was lost, so the table is usually empty.
 local function held_by(call, q, workers)
   local held, lists = {}, {}
   for i, worker in ipairs(workers) do lists[i] = call.keys.jobs_pending(q, worker) end
@@ -58,8 +58,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns how many of these workers are new to Redis. New workers must be added to the set of workers of their
-  -- queue, because limits such as "a quarter of the workers" are computed from the size of this set (lanes.lua).
+  -- HSET returns how many of these workers are new. If any is, the set of workers of the queue must get them: limits
+  -- such as "a quarter of the workers" are computed from the size of this set (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -79,10 +79,10 @@ local function serve(call, given, worker, held, lease)
 end
 
 -- Returns the field `acks` of the reply. It has three numbers for each finished job:
---   - 1 if the worker still held the job, otherwise 0 (false in `removed`)
---   - the number of events in the batch, or 0 if the worker did not hold the job
---   - 1 if the worker did not hold the job and its batch no longer exists, otherwise 0. If the worker is repeating a
---     call whose reply was lost, a 1 tells it that the first call deleted the batch
+--   - held: 1 if the worker still held the job, otherwise 0
+--   - events: the number of events in the batch, or 0 if the worker did not hold the job
+--   - gone: 1 if the worker did not hold the job and its batch no longer exists, otherwise 0. A worker that repeats a
+--     call whose reply was lost learns from `gone` that the first call deleted the batch
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do
@@ -97,7 +97,8 @@ return function(call, args)
   local q, workers = args.q, args.workers
   local removed, became_instant = finishing.finish_all(call, args, args.finished)
   local acks = acks_of(call, args.finished, removed)
-  -- The leases must be read before `note_alive`, because `note_alive` makes even expired leases look valid.
+  -- The leases must be read before `note_alive`, which makes even expired leases look valid. A worker whose lease has
+  -- expired gets a new one.
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
@@ -111,8 +112,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- Wakes other workers if finished deliveries have made jobs ready which this call leaves to other workers. A worker
-  -- of the kind `quarantine` leaves all of them, because it takes only jobs of batches that may have killed workers.
+  -- If finished deliveries have made jobs instant, and this call has left some of them, other workers are woken. A
+  -- `quarantine` leaves all of them, because it takes only jobs of batches that may have killed workers.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

@@ -6,26 +6,26 @@ local attempts = {}
 
 -- Maximum failed attempts in the history of a batch.
 local MAX_KEPT = 20
--- Text by which the death of a worker is found in the history of a batch. No answer of a subscriber can contain this
--- text, because JSON escapes the quotes in an answer.
+-- The history of a batch has this text for each attempt whose worker died. A subscriber's answer in the history cannot
+-- contain it, because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
--- A batch is a suspect if this number of workers died while they were delivering it: its delivery may be what kills
--- workers. One death proves little, because a process that is killed leaves a death at every batch that it was
--- delivering.
+-- A batch is a suspect if this number of workers died while they were delivering it: the batch may have killed them.
+-- One death proves little, because a process that is killed leaves a death at every batch that it was delivering.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)
   local list = call.keys.attempts(bid)
   if redis.call('RPUSH', list, attempt) > MAX_KEPT then
-    -- The history is too long now, so the second oldest attempt is removed. The oldest one stays, because it shows when
-    -- the first attempt was made.
+    -- The history is too long now, so the second oldest attempt is removed. Redis removes an item inside a list only by
+    -- its value, so the item gets an empty value first. The oldest attempt stays, because it shows when the attempts
+    -- began.
     redis.call('LSET', list, 1, '')
     redis.call('LREM', list, 1, '')
   end
 end
 
 -- Notes the death of a worker in the history of the batch that it was delivering. Must be called before the worker's
--- lease is deleted, because the number of the lease is the time at which the attempt began.
+-- lease is deleted: the number of a lease is the time (µs) at which the attempt began.
 function attempts.note_death(call, bid, worker)
   local at_us = tonumber(redis.call('HGET', call.keys.leases(), worker)) or call.now_us
   local at_ms = math.floor(at_us / 1000)

@@ -9,7 +9,8 @@ local batches = {}
 -- Number of items at the start of a batch's list that are not events.
 batches.HEADER = 3
 
--- Number of items at the start of a batch's list that are not events: token, time of creation, number of attempts.
+-- Returns the start of a batch's list: token, time of creation (ms), number of attempts. Returns nothing if the list
+-- does not exist, or does not begin like a batch.
 function batches.read_header(list)
   local token, created_ms, attempts = unpack(calls.read('LRANGE', list, 0, batches.HEADER - 1))
   if not (tostring(created_ms):match('^%d+$') and tostring(attempts):match('^%d+$')) then return end
@@ -30,9 +31,10 @@ function batches.index_score(call)
   return string.format('%d.%03d', call.accepted_ms, call.accepted_us % 1000)
 end
 
--- Returns the score that a batch opened by this call gets in its subscriber's index: the time in µs. If `ordered` is
--- '1', the score is above all others in the index, even if Redis's clock was set back. Scores are whole numbers: with
--- fractions, which a short sorted set stores as text, adding and removing a batch would take Redis 14 µs instead of 5.
+-- Returns the score that a batch opened by this call gets in its subscriber's index: the time (µs) at which its events
+-- were accepted. If `ordered` is '1', the score is above all others in the index, even if Redis's clock was set back.
+-- Scores are whole numbers: a short sorted set stores fractions as text, which makes adding and removing a batch three
+-- times as slow (14 µs instead of 5).
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.accepted_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
@@ -60,7 +62,8 @@ function batches.drop_first(call, bid, token, count)
   redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
 end
 
--- Adds a batch that will be tried again to the index `batches_retrying`, unless the batch has left the queue.
+-- Adds a batch that will be tried again to the index `batches_retrying`, unless the batch is no longer in the
+-- subscriber's index `batches_queued`.
 function batches.note_retry(call, token, bid)
   local score = redis.call('ZSCORE', call.keys.batches_queued(token), bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
@@ -85,8 +88,8 @@ function batches.unlist(call, bid, token, events)
   batches.count_out(call, token, 1, events)
 end
 
--- Deletes the list of a batch or dead letter, the history of its attempts and the time of its closing. Returns the
--- subscriber's token and the number of events. Returns nothing if the list no longer exists, which is not an error.
+-- Deletes the list of a batch or dead letter, the history of its attempts, and the time at which it was closed. Returns
+-- the subscriber's token and the number of events, or nothing if the list no longer exists.
 function batches.delete_list(call, list, bid)
   local token = redis.call('LINDEX', list, 0)
   if not token then return end

@@ -13,16 +13,15 @@ local choosing = {}
 -- Maximum jobs that a script call skips because they cannot run now. Skipping more would block Redis for too long.
 local MAX_PASSED_OVER = 500
 
--- Number of items that are read at the start of a batch's list: its header and up to ten events. A shorter list is read
--- to its end.
+-- Number of items that are read from the start of a batch's list: the header and up to ten events.
 choosing.START = batches.HEADER + 10
 
--- Creates the working state of a script call that chooses jobs for `workers` idle workers. Some of its fields:
+-- Creates the working state of a script call that chooses jobs for `workers` idle workers. A share is the part of the
+-- workers that one kind of subscribers, such as all slow ones, may use together. Some fields of the state:
 --   popped            instant jobs (jobs that any worker may take), taken from their list. Up to `workers` are taken at
 --                     a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share (the workers that all slow subscribers, for example, may use together): how many
---                     jobs are in the list of jobs that found no free worker in the share
+--   waiting_by_share  for each share, how many jobs wait because all of its workers are in use
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if it is certain that the batch of the tried job has no history of failed attempts
 function choosing.begin(call, q, workers, kind)
@@ -32,7 +31,8 @@ function choosing.begin(call, q, workers, kind)
   }
 end
 
--- Returns the first items of a batch's list. Returns nothing if the list does not exist, or is not the list of a batch.
+-- Returns the header and the first events of a batch's list: START items at most. Returns nothing if the list does not
+-- exist, or is not the list of a batch.
 function choosing.start_of(call, bid)
   local start = calls.read('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
   if tonumber(start[3]) then return start end
@@ -58,8 +58,7 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. All slow subscribers, for example, may together use only a
--- part of the workers, called a share. Jobs that waited because all workers of their share were in use come first, if
+-- Returns the next job to try, or nothing if none is left. Jobs that wait for a worker of their share come first, if
 -- the share has a free worker now. Instant jobs, which any worker may take, come next.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
@@ -78,8 +77,8 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- If a batch may have killed workers, makes its job wait for a quarantine, which is a process that delivers only such
--- batches, and returns true. Returns false for any other batch, and if a quarantine itself is choosing.
+-- A quarantine is a process that delivers only batches that may have killed workers. If `bid` is such a batch, makes
+-- its job wait for a quarantine and returns true, unless a quarantine is choosing. Otherwise returns false.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end
@@ -88,8 +87,8 @@ local function set_aside(call, choice, job, bid)
 end
 
 -- Gives the worker the next job that can run. Returns the job, and for a delivery also the UID of the batch and the
--- first items of its list. Returns nothing if no job can run, or if too many were skipped. If `lane_entry.enter`
--- throws, the job that was being tried is in no list until the sweep puts it back into the queue.
+-- first items of its list. Returns nothing if no job can run, or after MAX_PASSED_OVER skipped jobs. A job leaves its
+-- list before it is tried. So if `lane_entry.enter` throws, the job is in no list until the sweep puts it back.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)

@@ -17,17 +17,16 @@ local uids = include('store/uids')
 local cutting = {}
 
 local EVENTS_PER_READ = 100
--- Maximum bytes of a delivery of a batch that was attempted before. A batch with fewer bytes is not split, so that the
--- next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
+-- Maximum bytes of a batch that is delivered whole although it was attempted before. Such a batch is not split, so that
+-- the next attempt has the same UID and body. A larger batch is split, because its size may have killed workers.
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- A batch that takes more bytes of memory in Redis than this is long. A script that read a batch of 16 MiB blocked
 -- Redis for 45 ms.
 local LONG_BYTES = 2097152
 
--- Returns the bytes of memory that a batch takes in Redis: up to a third more than the bytes of its events. `start` has
--- the first items of the batch's list. If these are all items, returns 0 without asking Redis: the whole batch has been
--- read already, so there is no long read to avoid.
+-- Returns the bytes of memory that a batch takes in Redis: up to a third more than the bytes of its events. If `start`,
+-- the first items of the batch's list, has all items, returns 0 without asking Redis: there is no long read to avoid.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
@@ -37,16 +36,17 @@ function cutting.is_long(call, bid, start)
   return size_of(call, bid, start) > LONG_BYTES
 end
 
--- Returns the maximum events and bytes of one delivery of this batch. `start[3]` is the number of attempts. An
--- attempted batch is sent again with the same events, so only MAX_ATTEMPTED_BYTES limits it.
+-- Returns the maximum events and bytes of one delivery of this batch. Once attempted (`start[3]`, the number of
+-- attempts, is not 0), a batch is sent again with the same events, even if the subscriber has lowered its limits. Then
+-- only MAX_ATTEMPTED_BYTES limits it.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
 -- Reads the items of a batch's list, about EVENTS_PER_READ at a time, until the list ends or the items exceed `limits`.
--- `start` has the first items, which were read before. Returns the items, and true if they exceed the limits. If the
--- second value is false, the items may still have too many bytes, and the caller must check that.
+-- `start` has the first items, which were read before. Returns the items, and true if they are known to exceed the
+-- limits. If the second value is false, the caller must check the bytes, because the items read last were not measured.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -74,16 +74,16 @@ local function last_that_fits(list, limits)
 end
 
 -- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
---   list    the items of the batch's list that were read, from its header on
+--   list    the items of the batch's list that were read, the header first
 --   last    the position in the batch's list of the last event of the delivery
---   count   the number of reply items that were added, each with one event or several (pieces.lua). 0 if the batch is
---           long, and the worker reads the events itself
+--   count   how many items were added to the reply. Each has one event or several (pieces.lua). 0 if the batch is long,
+--           and the worker reads the events itself
 --   is_cut  true if the delivery does not have all events of the batch
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
-  -- This script reads at most about LONG_BYTES of a batch, so as not to block Redis. If a larger batch fits into one
-  -- delivery, the worker reads the events itself. If a larger batch does not fit, only its first events, up to
-  -- LONG_BYTES, are delivered now.
+  -- So as not to block Redis, this script reads about LONG_BYTES of a batch at most. The worker itself reads the events
+  -- of a longer batch that fits into one delivery. Of one that does not fit, only the first LONG_BYTES are delivered
+  -- now.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local length = redis.call('LLEN', call.keys.batch(bid))
@@ -104,23 +104,22 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score, in the subscriber's index, of a new batch with the first events of the batch `bid`. The score must
--- be below that of `bid`, and above those of batches that were split off `bid` earlier. So it is the score of `bid`
--- minus the number of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events. A first split takes
--- 100 events, and the new batch gets the score 8850, because 150 events stay. A second split takes 100 more, and that
--- batch gets 8950, because 50 stay.
+-- A new batch with the first events of `bid` needs a score in the subscriber's index: below that of `bid`, but above
+-- those of batches that were split off `bid` before. Returns the score of `bid` minus the number of events that stay in
+-- `bid`. Example: `bid` has the score 9000 and 250 events. If 100 are split off, 150 stay, and the new batch gets 8850.
+-- If 100 more are split off, 50 stay, and that batch gets 8950.
 local function score_of_part(index, bid, created_ms, events_left)
   local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
-  -- The new batch may get the same score as another batch of the subscriber. This does no harm: order matters only to
-  -- `ordered` subscribers, and only the oldest batch of such a subscriber is split.
+  -- The new batch may get the same score as an older one. This does no harm: order matters only to `ordered`
+  -- subscribers, and of these only the oldest batch is split.
   return string.format('%d', math.min(first, score - 1))
 end
 
--- Splits a batch in two. The events up to the position `last` in `list` become a new batch with 0 attempts. This worker
--- gets the job of the new batch. The other events stay in `bid`, whose job becomes instant again (any worker may take
--- it). Returns the UID and the job of the new batch.
+-- Splits a batch in two. The events up to the position `last` in `list` become a new batch with 0 attempts, whose job
+-- `worker` gets. The other events stay in `bid`, whose job any worker may take again. Returns the UID and the job of
+-- the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }

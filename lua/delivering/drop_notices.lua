@@ -36,8 +36,8 @@ function drop_notices.add(call, token, drops)
 end
 
 -- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch of a subscriber carries
--- a notice; the field `teller` of the notice has its UID. If no batch carries a notice, this batch gets one about all
--- events that were dropped but not yet reported.
+-- a notice at a time; its UID is the field `teller` of the notice. If no batch carries one, this batch gets a notice
+-- about all events that were dropped but not yet reported.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
@@ -50,7 +50,7 @@ function drop_notices.give(call, token, bid)
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
     -- The batch that carried the notice was dropped, or became a dead letter, so the subscriber never accepted the
-    -- notice. Its numbers are reported again, together with the new drops.
+    -- notice. The drops in it are reported again, together with the new ones.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end
@@ -65,13 +65,13 @@ function drop_notices.give(call, token, bid)
   return redis.call('HGETALL', carried)
 end
 
--- Returns the drop notice (field, value, …) that this batch carries in each attempt, or nothing if it carries none.
+-- Returns the drop notice (field, value, …) if this batch carries it, otherwise nothing.
 function drop_notices.carried_by(call, token, bid)
   local carried = call.keys.drop_notice_carried(token)
   if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end
 end
 
--- Deletes the notice of a subscriber if one of these accepted batches carried it.
+-- Deletes the drop notice of a subscriber if one of the batches `bids`, which it has accepted, carried the notice.
 function drop_notices.forget(call, token, bids)
   local carrier = redis.call('HGET', call.keys.drop_notice_carried(token), 'teller')
   for _, bid in ipairs(carrier and bids or {}) do

@@ -16,12 +16,13 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local finishing = {}
 
--- Makes the table that collects the changes for the finished jobs. Some of its fields:
+-- Makes the table that collects the changes for the finished jobs. A batch is finished when it was accepted, or when
+-- its subscriber has left. Some fields:
 --   lists        the Redis keys of the finished batches
 --   attempts     the Redis keys of their histories of failed attempts
 --   accepted     for each subscriber: its finished batches, and the sums of their events and health points
---   undelivered  records for the delivery log: the finished batches that were not sent, because their subscriber had
---                left; false if there are none
+--   undelivered  records for the delivery log about batches that were not sent, because their subscriber had left;
+--                false if there are none
 --   closed       for each finished batch: the time (ms) at which it was closed to new events
 local function collection(args, closed)
   return {
@@ -30,7 +31,7 @@ local function collection(args, closed)
   }
 end
 
--- Collects the record of a finished batch for the delivery log. If the log is on, `each.record` is missing only if the
+-- Collects the record of a finished batch for the delivery log. If the log is on and `each.record` is missing, the
 -- batch was not sent, because its subscriber had left. Such a batch is recorded as dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
@@ -55,8 +56,9 @@ local function add_accepted(call, collected, token, each, events)
   add_record(call, collected, token, sum, each, events)
 end
 
--- Finishes one job. Returns the number of events in its batch (0 without a batch), or nothing if the worker does not
--- hold the job. `delivers_to` is the token of the subscriber to which the worker delivered, or false.
+-- Finishes one job. Returns the number of events in its batch (0 if there is no batch), or nothing if the worker does
+-- not hold the job. `delivers_to` is the token of the subscriber to which the worker delivered, or false if none is
+-- stored.
 local function finish(call, q, each, delivers_to, lease_of, collected)
   local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
   if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
@@ -76,9 +78,9 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
   return events
 end
 
--- Updates a subscriber that has accepted these batches. `may_have_notice` is false if none of the batches carried a
--- drop notice. Returns a true value if the subscriber could have only one job at a time until now (it was failing or
--- new, for example).
+-- Updates a subscriber that has accepted batches; `sum` has their UIDs and sums. `may_have_notice` is false if none of
+-- them carried a drop notice. Returns a true value if the subscriber was limited to one job at a time until now, for
+-- example because it was failing or new.
 local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -96,8 +98,7 @@ local function end_retries(call, token, sum)
 end
 
 -- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
--- batches may have carried a drop notice. Usually there are neither histories nor notices, so a single EXISTS looks for
--- all histories and notices.
+-- batches may have carried a drop notice. Histories and notices are rare, so one EXISTS asks for all of them first.
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -111,10 +112,10 @@ local function delete_lists(call, collected)
   return true
 end
 
--- After `ended` deliveries of a subscriber have ended, makes some of its waiting jobs ready for workers. Usually makes
--- two jobs ready for each ended delivery, so that 4 deliveries at a time become 8, then 16. If the subscriber could
--- have only one job at a time until now (`recovered`), makes as many ready as it may have in flight. More would be
--- useless: workers would only put them back.
+-- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended: two for each of
+-- these, so that 4 deliveries at a time become 8, then 16. If the subscriber was limited to one job at a time until now
+-- (`recovered`), makes as many ready as it may have in flight. Never makes more ready: workers would only put them
+-- back.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))
@@ -146,7 +147,8 @@ end
 -- Finishes each job that its worker still holds under the given lease. `args` has q, lease_ms, lane_limit,
 -- lane_limit_max, slow_ms and delivery_log. Returns two values:
 --   - for each job, the number of events in its batch, or false if the worker does not hold the job
---   - true if jobs became instant. No worker is woken for them: the caller must assign them, or wake workers
+--   - true if jobs became instant (any worker may take them). This function wakes no worker: the caller must assign the
+--     jobs, or wake workers
 function finishing.finish_all(call, args, finished)
   if #finished == 0 then return {}, false end
   local workers, bids, removed = {}, {}, {}

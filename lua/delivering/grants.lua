@@ -25,7 +25,7 @@ local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
 -- Makes the table that collects the grants of one script call. A grant is a job that is given to a worker. Fields:
---   uids         makes the UIDs of batches that are split off larger ones
+--   uids         the generator of UIDs (uids.lua) for batches that are split off larger ones
 --   choice       the state of choosing.lua
 --   reader       the state of lane_entry.lua
 --   list         the grants
@@ -36,7 +36,7 @@ local MAX_REPLY_BYTES = 1000000
 --   unleased     the grants that still need a lease
 --   token_of     for each worker that begins a delivery: the subscriber's token
 --   subscribers  true for each subscriber of a granted batch
---   open_of      the UID of the open batch, or false, of each subscriber whose open batch was looked up
+--   open_of      a cache: the UID of each subscriber's open batch, or false if it has none
 function grants.begin(choice, reader, uid_seed)
   return {
     uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, reply_items = { '' }, events = 0,
@@ -55,7 +55,7 @@ local function describe(given, start, count, piece_count)
   return { start[1], start[2], start[3], count, piece_count }
 end
 
--- Closes the batch `bid` to new events if it is the open batch of the subscriber `token`.
+-- Closes the batch `bid` to new events if it is the one that takes the new events of the subscriber `token`.
 local function close_batch(call, given, token, bid)
   local open_of = given.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -72,9 +72,9 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large for one delivery,
--- its first events become a new batch, and the worker gets the new batch instead. If the subscriber has left, adds no
--- events, because the worker will only delete the batch.
+-- Adds the events of a batch to the reply, and counts the attempt. If the batch is too large for one delivery, its
+-- first events become a new batch, which the worker gets instead. If the subscriber has left, adds no events: the
+-- worker gets the batch only to delete it.
 local function add_batch(call, given, grant, worker, bid, start)
   local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.reply_items, 0, 0
   if lane.callback then
@@ -109,8 +109,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker once more the job that it already holds. The worker asks for a job, so the reply with this job has
--- not reached it. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker the job that it already holds. A worker that has received its job asks for no other, so the reply
+-- with the job was lost. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -133,8 +133,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- A delivery that this script call has begun is not stored yet, so `lanes.leave` does not find it. But its worker may
-  -- already count among the workers that all slow subscribers, for example, may use together (a share).
+  -- `lanes.leave` does not find a delivery that this script call has begun, because it is not stored yet. But its
+  -- worker may already count in a share, the part of the workers that one kind of subscribers may use together.
   lanes.leave_shares(call, { worker })
 end
 
@@ -152,8 +152,8 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns what the reply
--- says of the subscribers: token, list of the values of DELIVERY_FIELDS, token, … Subscribers that have left are not in
+-- Stores the new leases, which workers have a job, and to which subscribers they deliver. Returns the part of the reply
+-- about the subscribers: token, list of the values of DELIVERY_FIELDS, token, … Subscribers that have left are not in
 -- it.
 function grants.store(call, given)
   if #given.list == 0 then return {} end

@@ -35,8 +35,7 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores in a subscriber's hash (field `probe`) its trial job, which is the only one of its jobs that may run next. If
--- `job` is false, removes the field.
+-- Stores `job` as the subscriber's trial job (field `probe` of its hash). If `job` is false, removes the field.
 local function set_trial_job(call, lane, job)
   lane.trial_job = job
   if job then
@@ -46,9 +45,8 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. If the job was the subscriber's trial job (the only one
--- that may run next), the subscriber has no trial job any more, and any of its jobs may run next. Returns false,
--- because no delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. If it was the trial job, the subscriber has no trial job
+-- any more, so that another of its jobs can run. Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.trial_job == job then set_trial_job(call, lane, false) end
@@ -60,19 +58,18 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
-  -- While this job was the only one that could run next (`trial_job`), all other jobs of the subscriber waited, even
-  -- the job of the oldest batch. The job of the oldest batch becomes ready now.
+  -- While this job was the trial job, all other jobs of the subscriber waited, even that of its oldest batch, which
+  -- must run first. That job becomes ready now.
   if was_trial_job then waiting.make_instant(call, lane.token, 1) end
   return false
 end
 
--- All subscribers of one kind, such as all slow ones, may together use only a part of the workers: their share. If not
--- all workers of the share are in use, counts this worker in the share and returns true. A worker of a quarantine (see
--- `has_room`) is always allowed. Otherwise returns false, and the job waits:
+-- A share is the part of the workers that one kind of subscribers, such as all slow ones, may use together. If the
+-- share has a free worker, or a quarantine asks (see `has_room`), counts `worker` in the share and returns true.
+-- Otherwise returns false, and the job waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
---   - Otherwise the job waits in a list of the share until the share has a free worker. The other jobs of the
---     subscriber wait until this job (now its `trial_job`) has begun, so the list has at most one job of each
---     subscriber.
+--   - If not, the job becomes the trial job, and waits in a list of the share for a free worker. The subscriber's other
+--     jobs wait for it, so the list has at most one job of each subscriber.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -95,7 +92,7 @@ local function has_room(call, reader, lane)
   return reader.args.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
 end
 
--- Counts a delivery that begins, so that later decisions in this script call take it into account. Returns true.
+-- Counts a delivery that begins, so that this script call keeps to the limits when it begins others. Returns true.
 local function begin(reader, lane)
   lane.in_flight = lane.in_flight + 1
   reader.entered = reader.entered + 1
@@ -106,7 +103,7 @@ end
 -- must wait, and returns false.
 function lane_entry.enter(call, reader, worker, job, token)
   local lane = lane_entry.read(call, reader, token)
-  -- The subscriber has left. A worker may take the job, because it will only delete the batch.
+  -- Without a callback, the subscriber has left. A worker may take the job: it will only delete the batch.
   if not lane.callback then return begin(reader, lane) end
   if lane.paused_at then return make_wait(call, lane, job) end
   local ordered = lane.ordered == '1'
@@ -115,8 +112,7 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- If one job of a failing, slow or new subscriber, or of a join, was chosen to run next (`trial_job`), its other jobs
-  -- wait.
+  -- If a subscriber that uses a share (a failing, slow or new one, or a join) has a trial job, its other jobs wait.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

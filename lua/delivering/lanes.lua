@@ -15,15 +15,14 @@ for it in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 
--- The names of the shares. Each kind of subscribers (`slow`, `failing` and `joins`) may use only a share of the
--- workers, and jobs may wait until a worker of their share is free. acquire looks for these jobs in this order. The
--- names come from SHARES in src/store/job.ts.
+-- The names of the shares, from SHARES in src/store/job.ts. acquire serves the jobs that wait for a share in this
+-- order.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
--- Maximum bytes that a subscriber's deliveries in flight may have together, if each is as large as the subscriber
--- allows. A worker process holds each body twice: 24 deliveries of 16 MiB took 670 MB, and not every process has so
--- much memory.
+-- Maximum bytes of all deliveries in flight to one subscriber. Each counts with the subscriber's max_bytes, however
+-- small it is. A worker process holds each body twice: 24 deliveries of 16 MiB took 670 MB, and not every process has
+-- so much memory.
 local MAX_BYTES = 67108864
 local PART_KEPT_OF_SLOW = 1 / 4
 
@@ -38,9 +37,9 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many slow or new subscribers have exactly one delivery that uses a worker of the share `slow`.
--- `share_room` uses the number to let more subscribers have a first delivery. It is computed once in a script call. If
--- the call then begins first deliveries to more such subscribers, `enter_share` (lane_entry.lua) adds them.
+-- Returns how many subscribers hold exactly one worker of the share `slow`. `share_room` needs this number to decide
+-- whether another subscriber may begin its first delivery. It is computed once in a script call; after that,
+-- `enter_share` (lane_entry.lua) adds each subscriber whose first delivery begins.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -49,10 +48,9 @@ local function single_workers(call)
     if token then
       counts[token] = (counts[token] or 0) + 1
     else
-      -- `lanes_held` tells to which subscriber a worker delivers, but is written only at the end of a script call. A
-      -- worker without an entry got its delivery in this call. It is counted as the only worker of its subscriber,
-      -- although the subscriber may have more. If the result is too high, `share_room` permits too few workers, which
-      -- is safe.
+      -- `lanes_held` tells to which subscriber a worker delivers, but is written only at the end of a script call. So a
+      -- worker that got its delivery in this call has no entry yet. It counts as the only one of its subscriber. If it
+      -- is not, the result is too high, and `share_room` permits too few workers, which is safe.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -62,13 +60,13 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more workers the subscribers of a share (all slow ones, for example) may use together; 0 or less
--- means none. `holds_some` is true if the subscriber that wants a worker already has deliveries in flight.
+-- Returns how many more workers a share may use; 0 or less means none. `holds_some` is true if the subscriber that
+-- wants a worker already has deliveries in flight.
 --
--- In the share `slow`, the last quarter (`kept`) is for subscribers without a delivery in flight. Otherwise these would
--- wait for subscribers that hang. Example: of 64 workers, the share `slow` has 32. Subscribers with deliveries in
--- flight may use 24 of them, and the last 8 are for the others. Even if late deliveries (late.lua) have used up these
--- 8, a subscriber without a delivery in flight gets a worker, as long as fewer than 8 subscribers have exactly one.
+-- In the share `slow`, the last quarter (`kept`) is for first deliveries, to subscribers that have none in flight.
+-- Otherwise these would wait for subscribers that hang. Example: of 64 workers, the share `slow` has 32. First
+-- deliveries may use all of them, further deliveries 24. Late deliveries (late.lua) enter the share even if it is full.
+-- Then a first delivery may exceed the share, as long as fewer than 8 subscribers hold exactly one worker.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -89,24 +87,22 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Spare workers help while all regular workers of a thread are busy with long jobs. A spare worker may begin a delivery
--- only if the subscriber has fewer deliveries in flight than this function returns: a quarter of the workers that no
--- other subscriber uses, but at least 1. Otherwise a few subscribers that hang could use up the spare workers too.
--- `in_flight` is the number of the subscriber's deliveries in flight. `entered` is the number of all deliveries that
--- this script call has begun but not yet stored in `lanes_held`.
+-- Returns how many deliveries a subscriber may have in flight, including the one that a spare worker begins: a quarter
+-- of the workers that no other subscriber uses, but at least 1. Spare workers help while all regular workers of a
+-- thread are busy with long jobs. Without this limit, a few subscribers that hang could use up the spare workers too.
+-- `in_flight` is the number of the subscriber's deliveries in flight. `entered` counts the deliveries to all
+-- subscribers that this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
 end
 
--- Adds workers to the set of the workers that deliver.
 function lanes.add_workers(call, workers)
   redis.call('SADD', call.keys.workers_main(), unpack(workers))
   call.live_workers = nil
 end
 
--- Returns, for each share (the workers that all slow subscribers, for example, may use together), how many jobs wait
--- because the share is full. The table is empty if no job waits.
+-- Returns, for each share, how many jobs wait because it is full. The table is empty if no job waits.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -114,9 +110,9 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns how many jobs of a queue a worker of this `kind` can take now. Only a `quarantine` takes the jobs of batches
--- that may have killed workers, and it takes no others. `waiting` has the number of jobs that wait for each share
--- because the share is full (`lanes.share_jobs`). If it is missing, these jobs are counted now.
+-- Returns how many jobs of a queue a worker of this `kind` can take now. A `quarantine` takes only the jobs of batches
+-- that may have killed workers, and no other worker takes these. `waiting` is a result of `lanes.share_jobs`, which is
+-- called if `waiting` is missing.
 function lanes.count_ready(call, q, kind, waiting)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
@@ -127,8 +123,8 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker with a late delivery among the workers of all slow subscribers (the share `slow`), even if the share
--- is full. Does nothing if the worker already counts in a share.
+-- Counts a worker whose delivery is late in the share `slow`, even if the share is full. Does nothing if the worker
+-- already counts in a share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -140,7 +136,7 @@ end
 -- subscribers. Returns how many of `workers` were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually the sets of all shares are empty, so there is nothing to remove. One EXISTS command finds this out.
+  -- Usually no worker is in a share. One EXISTS command finds this out, and saves an SREM for each share.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
@@ -156,9 +152,9 @@ function lanes.subscribers_of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Ends the deliveries of these workers. The workers no longer count among the workers of their subscriber, nor in a
--- share (the workers that all slow subscribers, for example, use together). `tokens` has, for each worker, the token of
--- its subscriber, or false. Returns, by token, how many deliveries of each subscriber have ended.
+-- Ends the deliveries of these workers: they no longer count for their subscriber, nor in a share. `tokens` has, for
+-- each worker, the token of its subscriber, or false. Returns, by token, how many deliveries of each subscriber have
+-- ended.
 function lanes.leave_all(call, workers, tokens)
   local ended = {}
   for _, token in ipairs(tokens) do
@@ -176,8 +172,8 @@ function lanes.leave_all(call, workers, tokens)
   return ended
 end
 
--- Ends the delivery of one worker: the worker no longer counts among the workers that deliver. Its job and its batch do
--- not change. Returns the token of its subscriber, or nothing if the worker had no delivery in flight.
+-- Ends the delivery of one worker, as `leave_all` does. The caller decides about its job and its batch. Returns the
+-- token of its subscriber, or nothing if the worker had no delivery in flight.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.subscribers_of(call, { worker })))
 end

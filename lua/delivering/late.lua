@@ -8,8 +8,8 @@ local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local late = {}
 
--- Late deliveries are searched for once in each interval of this length (µs). A search reads all leases, which takes
--- Redis 20 µs for 64 deliveries in flight.
+-- Time (µs) between two searches for late deliveries. A search reads all leases, which takes Redis 20 µs for 64
+-- deliveries in flight.
 local LOOK_EVERY_US = 250000
 
 -- Returns the workers whose delivery is late (in flight for more than `slow_ms`), each with the token of the
@@ -24,12 +24,11 @@ local function late_deliveries(call, slow_ms)
   return found
 end
 
--- Stores that the subscribers of late deliveries are slow. From now on, the workers of these deliveries count in the
--- share `slow`, so that slow subscribers together cannot use too many workers. A worker that counts in another share
--- stays there.
+-- Stores that the subscribers of late deliveries are slow. The workers of these deliveries enter the share `slow`,
+-- unless they are in another share already, so that slow subscribers together cannot use too many workers.
 function late.notice(call, slow_ms)
-  -- One search in each interval of LOOK_EVERY_US is enough. Leases are given right after a search. So if the newest
-  -- lease was given in the present interval, the search has been made already.
+  -- The number of a lease is a time (µs), and new leases are given right after a search. So if the newest number is in
+  -- this interval of LOOK_EVERY_US, the search of the interval has been made already.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_deliveries(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

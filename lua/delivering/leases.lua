@@ -9,9 +9,9 @@ expires when it has.
 ]]
 local leases = {}
 
--- If the number of the newest lease, which is a time, is later than Redis's clock by more than this (µs), the clock was
--- set back. Smaller differences are normal: a call that gives several leases draws higher and higher numbers, and
--- clocks get small corrections.
+-- If the newest lease number is ahead of Redis's clock by more than this (µs), the clock was set back. Smaller
+-- differences are normal: a call that gives several leases draws higher and higher numbers, and clocks get small
+-- corrections.
 local MAX_AHEAD_US = 1000000
 
 -- Returns the number of the newest lease, or 0 if no lease has been given yet.
@@ -20,21 +20,20 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Returns by how much (µs) the number of the next lease must be later than Redis's clock: 0 unless the clock was set
--- back. `newest_us` says by how much the newest number is later than the clock.
+-- Returns by how much (µs) the next lease number must be ahead of Redis's clock: 0 unless the clock was set back.
+-- `newest_us` is how far the newest number is ahead now.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- The newest number was later than the clock by `before_us` when it was drawn, and is later by `newest_us` now.
-  -- Taking the mean of the two makes the numbers grow at half the pace of the clock, so that the clock catches up. If
-  -- the clock was set back again, the mean would be less than `newest_us`, and the numbers would get smaller. So the
-  -- result is at least `newest_us`.
+  -- The newest number was ahead by `before_us` when it was drawn, and is ahead by `newest_us` now. With the mean of the
+  -- two, the numbers grow at half the pace of the clock, so that the clock catches up. If the clock was set back again,
+  -- the mean would give a time before the newest number, so the result is at least `newest_us`.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
--- Returns the present time (µs) by which leases are numbered. Usually this is the time of Redis's clock. After that
--- clock was set back, it is a later time, so that the numbers of leases still grow.
+-- Returns the time (µs) by which leases are numbered: that of Redis's clock or, if the clock was set back, a later one,
+-- so that the numbers still grow.
 function leases.now(call)
   call.leases_ahead = call.leases_ahead or ahead_now(call, leases.last(call) - call.now_us)
   return call.now_us + call.leases_ahead
@@ -76,9 +75,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Takes a job from its worker: removes the job from the worker's pending list, and the worker's lease from `lease_of`
--- (a result of `leases.of`). The caller deletes the lease in Redis. Returns false if the worker does not hold the job:
--- its lease has expired, another worker has the job, or this call repeats one whose reply was lost.
+-- Takes a job from its worker: removes it from the worker's pending list, and the worker's lease from the table
+-- `lease_of` (a result of `leases.of`). The caller deletes the lease in Redis. Returns false if the worker does not
+-- hold the job: its lease has expired, another worker has the job, or the same call was made before.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end
@@ -104,8 +103,8 @@ end
 function leases.forget_worker(call, worker)
   redis.call('SREM', call.keys.workers_main(), worker)
   redis.call('SREM', call.keys.workers_aux(), worker)
-  -- scrub.lua finds dead workers in this hash, to give back their jobs. So the hash is changed last: if Redis is killed
-  -- here and loses this write, scrub.lua finds the worker again.
+  -- This must be the last write: scrub.lua finds dead workers in this hash, to give back their jobs. If Redis is killed
+  -- and loses the write, scrub.lua finds the worker again.
   return redis.call('HDEL', call.keys.workers(), worker)
 end
 

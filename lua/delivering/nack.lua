@@ -18,18 +18,18 @@ local pausing = include('subscribing/pausing')
 local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 
--- Returns true if the subscriber still has the callback that answered 410 (Gone). `gone` is the `subscribed_at` from
--- the start of the delivery. If the subscriber has subscribed again since, it may have another callback, so the 410 is
--- an ordinary failure.
+-- A callback that answers 410 (Gone) wants no more deliveries. The 410 is an ordinary failure if the subscriber has
+-- subscribed again since the delivery began, because it may have another callback now. Returns true if its
+-- `subscribed_at` is still the one from the start of the delivery (`gone`).
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))
   return callback and (subscribed_at or '0') == gone
 end
 
--- Stores a failed attempt, and its consequences for the subscriber. acquire counted the attempt when it began. If the
--- failure pauses the subscriber (`pauses`), or is the fault of neither the batch nor the subscriber (`is_uncounted`),
--- the attempt is subtracted again.
+-- Stores a failed attempt and what it costs the subscriber. acquire counted the attempt when it began. It is subtracted
+-- again if the failure pauses the subscriber (`pauses`), or if neither the batch nor the subscriber is at fault
+-- (`is_uncounted`).
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then
@@ -44,7 +44,7 @@ end
 local function put_back(call, token, args, pauses)
   local q, job = args.q, args.job
   if args.bid and not token then
-    -- The batch was dropped during its delivery, so there is nothing to try again.
+    -- The batch was dropped during its delivery, so the job is deleted.
     redis.call('SREM', call.keys.jobs_index(q), job)
   elseif pauses then
     -- The score 0 puts this job before all other waiting jobs. So its batch is tried first when the pause ends.

@@ -21,8 +21,8 @@ local many = include('store/many')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- Events are small if a batch that is full of them has at most this part of max_bytes. Their bytes are not counted,
--- because counting makes publishing slower.
+-- Events are small if `max_events` of them have at most this part of max_bytes. Their bytes are not counted, because
+-- counting makes publishing slower.
 local SMALL_PART = 1 / 8
 
 -- Returns the maximum number of events in a batch, from the subscriber's setting. It is at least 1: if no event fitted
@@ -36,9 +36,9 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns the bytes that events take in the body of a delivery, each with the comma or bracket after it. `slice` is a
--- part of a list of events, and only its events from position `first` on are measured. The size of a whole slice is
--- kept in the slice, so that it is measured once for all subscribers.
+-- Returns the bytes that the events of `slice`, from position `first` on, take in the body of a delivery. Each counts
+-- with the comma or bracket after it. `slice` is a part of a list of events. If all of its events are measured, the
+-- result is kept in `slice.bytes` for the next subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -47,35 +47,35 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if the new events (`slice`, from position `first` on) are so small that publish need not count their
--- bytes: a batch of `max_events` such events has at most an eighth of the default max_bytes. With the defaults, an
--- event of 1,309 bytes is small. If the subscriber has set its own max_bytes, returns false, because then the bytes of
--- all its events are counted.
+-- Returns true if publish need not count the bytes of the new events (`slice`, from position `first` on), because they
+-- are small: `max_events` of them have at most an eighth of the default max_bytes. With the defaults, these are events
+-- of up to 1,309 bytes. Returns false if the subscriber has set its own max_bytes, because its events are always
+-- counted.
 function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   if max_bytes then return false end
   local count = slice.last - first + 1
   return open_batches.bytes_of(slice, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
--- Returns what the hash `batches:room` must have about a new batch: its UID, followed by the number of bytes that still
--- fit into it. Also returns this number. `bytes` is the size of the batch's events, each with the comma or `]` after
+-- Returns the value of a new batch in the hash `batches:room`: its UID, followed by its room, the number of bytes that
+-- still fit into it. Also returns the room. `bytes` is the size of the batch's events, each with the comma or `]` after
 -- it. The `[` before them takes one more byte.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if the bytes of new events (`slice`) must perhaps be counted, so that publish must read the hash
--- `batches:room`. Returns false if the events are small (`needs_no_count`) and the subscriber has the default limits.
--- `entry` is the entry of the open batch in `batches:open`; it is longer than a UID if the limits are others.
+-- Returns true if publish must read the hash `batches:room`, because the bytes of the new events (`slice`) may have to
+-- be counted. Returns false if the events are small (`needs_no_count`) and the subscriber has the default limits.
+-- `entry` is the entry of the open batch in `batches:open`. It is longer than a UID if the subscriber has limits of its
+-- own.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the number of bytes that still fit into each open batch. For each batch,
--- `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices` its new events. Returns the bytes
--- that still fit, by token. Leaves out batches into which only small events were put so far, because the bytes of small
--- events are not counted.
+-- Subtracts the bytes of new events from the room of open batches, and returns the room that is left, by token. For
+-- each batch, `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices` its new events. A batch
+-- that has got only small events has no stored room, and is not in the result.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}
@@ -94,8 +94,8 @@ function open_batches.take_room(call, tokens, entries, slices)
   return rooms
 end
 
--- Returns the entry of an open batch in the hash `batches:open`: its UID, followed by `max_events`, which is left out
--- if the subscriber has the default limits. `max_bytes` is the subscriber's own setting, or false.
+-- Returns the entry of the open batch `bid` in the hash `batches:open`: the UID, followed by `max_events` if the
+-- subscriber has limits of its own. `max_bytes` is the subscriber's own setting, or false.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
@@ -112,7 +112,7 @@ function open_batches.bid_of(call, token)
   return entry and entry:sub(1, UID_LENGTH)
 end
 
--- Closes a batch to new events. It is not an error if the batch is not open.
+-- Closes a batch to new events, if it is open.
 function open_batches.close(call, token, bid)
   if open_batches.bid_of(call, token) == bid then open_batches.close_open(call, token, bid) end
 end
@@ -128,8 +128,8 @@ function open_batches.note_closed(call, bid)
   redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end
 
--- Adds a field with an empty name and a long value to the hash of closed batches, so that Redis stores the hash as a
--- table. Otherwise Redis would store a few hundred short fields as a list, in which each look-up takes 3 µs.
+-- Makes Redis store the hash of closed batches as a table, by adding a field with an empty name and a long value. Redis
+-- stores a few hundred short fields as a list, in which each look-up takes 3 µs.
 function open_batches.spread_closed(call)
   redis.call('HSETNX', call.keys.batches_closed(), '', many.LONG_VALUE)
 end
@@ -156,13 +156,13 @@ function open_batches.closed_ms(call, bid)
   return redis.call('HGET', call.keys.batches_closed(), bid)
 end
 
--- Deletes the stored times at which these batches were closed.
+-- Deletes the times at which these batches were closed.
 function open_batches.forget_closed(call, bids)
   redis.call('HDEL', call.keys.batches_closed(), unpack(bids))
 end
 
--- Closes a full batch, which must have been open. If its job is still scheduled for the deadline of the batch, the job
--- becomes instant.
+-- Closes an open batch that is full. If its job still waits for the deadline of the batch, the job becomes instant (any
+-- worker may take it).
 function open_batches.close_full(call, token, bid)
   open_batches.close_open(call, token, bid)
   open_batches.note_closed(call, bid)

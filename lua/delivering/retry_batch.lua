@@ -17,9 +17,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- If no delivery to a failing subscriber may begin before `throttled_until`, permits one now, and chooses `job` as the
--- one that may run next (the trial job). A job that was chosen before and is scheduled for later becomes a waiting job.
--- If the job that was chosen before can begin already, it stays the trial job.
+-- After a failure, no delivery to the subscriber begins before `throttled_until`. Permits one now, and makes `job` the
+-- trial job, the one that runs next. If another trial job is scheduled for later, that one becomes a waiting job. If
+-- another trial job can begin already, it stays the trial job instead.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -33,11 +33,11 @@ end
 -- Stores the effects of accepted batches on their subscriber:
 --   - `events` are added to the subscriber's number of sent events, and `heal` to its health points, which are 100 at
 --     most.
---   - If the last delivery took longer than `slow_ms`, the subscriber becomes slow. Otherwise it stops being slow,
---     unless another delivery to it is late.
+--   - If the last of their deliveries took longer than `slow_ms`, the subscriber becomes slow. Otherwise it stops being
+--     slow, unless another delivery to it is late.
 --   - The subscriber no longer counts as failing.
--- Returns whether the subscriber still exists, and a true value if it could have only one job at a time until now,
--- because it was failing or new, for example.
+-- Returns whether the subscriber still exists, and a true value if it was limited to one job at a time until now, for
+-- example because it was failing or new.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -55,9 +55,8 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Makes the trial job of a subscriber (the only one of its jobs that could run next) an ordinary job, so that its other
--- jobs can run too. If the trial job is scheduled for later, it becomes ready at once. Otherwise it stays in its list.
--- Returns true if it was scheduled.
+-- A subscriber with a trial job runs no other job. Ends this: the trial job becomes an ordinary job. If it was
+-- scheduled for later, it becomes ready at once, and the result is true. Otherwise it stays in its list.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -18,10 +18,11 @@ local FIELDS = {
   'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id', 'matched', 'done', 'left',
 }
 
--- Returns the record of a bulk operation (its filter and progress), for a script call that does a part of the
--- operation. Returns nothing if that part must not be done any more: the owner has begun another operation, the
--- operation is no longer in the state `state`, or another worker has already finished with this subscriber, whose place
--- in the operation's list of subscribers is `args.list_index`.
+-- Returns the record of a bulk operation: its filter and its progress. Returns nothing if the script call has nothing
+-- to do any more:
+--   - The owner has begun another operation.
+--   - The operation is no longer in the state `state`.
+--   - Another worker has finished the subscriber at the position `args.list_index` of the operation's list.
 function bulks.open(call, args, state)
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
   for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end
@@ -29,23 +30,23 @@ function bulks.open(call, args, state)
 end
 
 -- Returns at most `args.max` dead letters that a bulk operation looks at next, each with its UID and the time of its
--- death. Also returns true if the subscriber `args.token` (or, without a token, all subscribers together) has more.
--- `record` is the hash of the operation.
+-- death. Also returns true if there are more. With `args.token`, only the letters of this subscriber are meant,
+-- otherwise those of all. `record` is the hash of the operation.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
-  -- If another program has overwritten the index of a subscriber's dead letters, the index is read as empty, so that
-  -- the operation goes on with the next subscriber. Without `args.token`, all letters are in one index. If that index
-  -- is overwritten, the operation cannot go on, so the error is thrown.
+  -- If another program has overwritten the index of a subscriber's letters, it is read as empty, so that the operation
+  -- goes on with the next subscriber. Without `args.token`, the only index has all letters. If that is overwritten, the
+  -- operation cannot go on, so the error is thrown.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     local reply = calls.read('ZRANGEBYSCORE', ...)
     return reply.err and {} or reply
   end
   local found = {}
-  -- The last script call of the operation may have stopped between two dead letters of the same millisecond (`at_ms`),
-  -- so the other letters of this millisecond are read first. They are read without a limit, because they are few: Redis
-  -- runs only a few script calls in a millisecond, and each makes some 300 dead letters at most.
+  -- Other letters may have died in the same millisecond (`at_ms`) as the last one that was looked at (`at_id`), so
+  -- those that follow it come first. They are read without a limit, because they are few: Redis runs only a few script
+  -- calls in a millisecond, and each makes some 300 dead letters at most.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -60,8 +61,8 @@ end
 -- Looks at the next dead letters of a bulk operation (a retry or purge), which goes through the letters of one
 -- subscriber after another. Returns three values:
 --   bids   the UIDs of the letters that match the filter of the operation
---   state  `going` if this subscriber has more letters, `next` if another subscriber follows, `over` after the last one
---   last   if `state` is `going`: the last letter that was looked at
+--   state  `going`: this subscriber has more letters; `next`: another subscriber follows; `over`: it was the last
+--   last   the last letter that was looked at, if `state` is `going`
 function bulks.walk(call, args, record)
   local keys = call.keys
   local letters, follow = next_letters(call, args, record)
@@ -98,14 +99,13 @@ function bulks.readable(call, bids, retries)
 end
 
 -- Stores the progress of a bulk operation after a script call has handled some of its dead letters. `counts` has new
--- values for fields of the record. If `last` is given, the next call continues behind this letter; otherwise it begins
--- with the next subscriber. A script must call this function after all its other changes. Otherwise, if the script
--- failed half-way, the next call would skip the letters that were not handled.
+-- values for fields of `record`. With `last`, the next call continues after this letter, without it with the next
+-- subscriber. A script must make all its other changes before this one: if it failed half-way, the next call would skip
+-- letters that were not handled.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
-  -- Without `last`, the next call begins with another subscriber's letters: those from the earliest time that the
-  -- filter permits. The empty text is less than any UID, so it stands for the place before the first letter of that
-  -- time.
+  -- `at_ms` and `at_id` name the letter after which the next call continues. Without `last`, that call begins with
+  -- another subscriber, at the earliest time that the filter permits. The empty `at_id` comes before every UID.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
   if not last then counts.queue = state == 'over' and 0 or args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end

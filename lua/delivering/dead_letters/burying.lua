@@ -8,9 +8,9 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good: deletes its job, and makes its batch a dead letter. If the subscriber has left, deletes the
--- batch instead. The caller has already taken the job from the worker. Makes one waiting job of the subscriber ready
--- for any worker, because one of its deliveries has ended.
+-- Ends a delivery for good: deletes its job, which the caller has already taken from the worker, and makes its batch a
+-- dead letter. If the subscriber has left, deletes the batch instead. The subscriber may then begin another delivery,
+-- so one of its waiting jobs becomes ready for any worker.
 --
 -- Fields of `failure`:
 --   - `bid`: the batch

@@ -17,8 +17,7 @@ local burying = include('delivering/dead_letters/burying')
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')
 
--- If an earlier call, whose reply was lost, made the batch `bid` a dead letter, returns the same reply again. Otherwise
--- returns nothing.
+-- Returns the reply of the earlier call that made the batch `bid` a dead letter, or nothing if there was no such call.
 local function buried_before(call, bid)
   local letter = call.keys.dead_letter(bid)
   local token = redis.call('LINDEX', letter, 0)

@@ -15,8 +15,7 @@ local function add_record(call, records, bid)
   delivery_log.add_drop(call, records, bid, token, about)
 end
 
--- Deletes these dead letters. If `client` is given, dead letters of other subscribers stay. Returns how many were
--- deleted.
+-- Deletes these dead letters, but only those of the subscriber `client`, if it is given. Returns how many were deleted.
 function purging.purge(call, bids, client, max_records)
   local purged = 0
   local records = delivery_log.drops('purged', max_records)

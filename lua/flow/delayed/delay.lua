@@ -85,9 +85,9 @@ end
 -- Checks a publication's delayed events (`to_delay`). Returns nothing if they may be stored. Otherwise returns the
 -- reason for the refusal and, if a single event is the reason, the index of this event.
 --
--- A client may repeat a publication that is stored already, for example because the reply was lost. It must get
--- `already_delayed`, even if it now has its maximum of delayed events. If it has, only the event that is due last is
--- looked up, because the earlier ones may have been published meanwhile.
+-- A client may repeat a publication that is stored already, for example because the reply was lost. The answer must
+-- then be `already_delayed`, even if the client has no room for more delayed events. In this case only the event that
+-- is due last is looked up, because the earlier ones may have been published since.
 local function judge_delay(call, args, delay_state, publication, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)
@@ -137,9 +137,8 @@ return function(call, args)
     outcomes[i] = take(call, args, intake_state, delay_state, publication)
   end
   storing.store(call, args.uid_seed, intake_state)
-  -- If storing the due events has failed, the publisher may send the publications again, so nothing else is stored.
-  -- Otherwise a repeated publication would be refused because of its stored delayed events or its stored idempotency
-  -- key.
+  -- Delayed events and idempotency keys are stored only if the due events were stored. If that has failed, the
+  -- publisher may send the publication again, and it would be refused if a part of it were stored already.
   if not call.failure then
     for name, events in pairs(delay_state.topics) do
       if #events > 0 then delayed.add(call, intake_state.topics[name].publisher, name, events) end

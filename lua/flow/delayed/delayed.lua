@@ -95,9 +95,9 @@ function delayed.set_bytes(call, publisher, topic, bytes)
   return true
 end
 
--- Corrects what is stored about a client's delayed events, for the sweep: sets their number and the sum of their bytes,
--- and deletes the fields of topics without delayed events, or with another publisher. Returns true if anything was
--- wrong.
+-- Corrects the hash `delayed:held:{token}` of a client, for the sweep: sets the number and the bytes of its delayed
+-- events, and deletes the fields of topics that have no delayed events, or another publisher. Returns true if anything
+-- was wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false
@@ -134,8 +134,8 @@ function delayed.enter_topic(call, topic)
   end
 end
 
--- Adds delayed events of a topic, in the order of acceptance. Each has an `id`, the time `due` (ms, as text) and a
--- `text`. None of the events may have the id of an event that is delayed already.
+-- Adds delayed events of a topic. `events` are in the order in which they were accepted. Each has an `id`, the time
+-- `due` (ms, as text) and a `text`. The caller has checked that the topic has no delayed event with such an id.
 function delayed.add(call, publisher, topic, events)
   local keys, entries, values, bytes = call.keys, {}, {}, 0
   local before = redis.call('HINCRBY', keys.topic(topic), 'delayed', #events) - #events
@@ -151,9 +151,9 @@ function delayed.add(call, publisher, topic, events)
   delayed.enter_topic(call, topic)
 end
 
--- Removes delayed events of a topic from the sorted set (`entries` are its members) and the hash (`ids` are its
--- fields), and subtracts them, with their `bytes`, from what is counted for the client. If another program has
--- overwritten the key of these counts, only the subtraction is skipped.
+-- Removes delayed events of a topic. `entries` are their members in the sorted set, and `ids` their fields in the hash.
+-- Also subtracts their number and `bytes` from the counts of the publisher, unless another program has overwritten
+-- these counts.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   many.command('ZREM', call.keys.delayed_due(topic), entries)
   many.command('HDEL', call.keys.delayed_events(topic), ids)

@@ -30,16 +30,16 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Creates the table with which a script call reads the delayed events of a topic. Each event has an entry in a sorted
--- set and a text in a hash, but the text is missing if Redis was killed while the event was stored. Some fields:
+-- Creates the table with which a script call reads the delayed events of a topic. Throws if a key that publishing needs
+-- has the wrong type; if the script failed later, events of other topics would have to wait. Each event has an entry in
+-- a sorted set and a text in a hash, but the text is missing if Redis was killed while the event was stored. Some
+-- fields of the table:
 --   intake_topic   the topic as the intake has it (intake.lua)
 --   taken_entries  the entries that the call takes, with or without a text
 --   ids            the ids of the events of these entries
 --   late_ms        how late each event with a text is
 --   held_bytes     the memory that the events with a text took while they were delayed
 --   subscribers    how many subscribers the topic has in this partition
--- Throws if a key that publishing needs has the wrong type. Otherwise the script would fail later, and events of other
--- topics would wait.
 local function begin_topic(call, intake_topic)
   local keys = call.keys
   redis.call('HLEN', keys.delayed_events(intake_topic.name))
@@ -54,8 +54,8 @@ local function begin_topic(call, intake_topic)
   return topic
 end
 
--- Reads the next unread topic of a client. If no event of the topic is due, corrects the time of the topic in
--- `delayed:topics`. If the topic cannot be read, removes it from `delayed:topics`; the sweep repairs it later.
+-- Reads the next topic in a client's `unread`. If no event of the topic is due, `delayed:topics` has a wrong time for
+-- it, which is corrected. If the topic cannot be read, removes it from `delayed:topics`; the sweep repairs it later.
 local function read_next(call, client)
   local intake_topic = client.unread[client.next].intake_topic
   client.next = client.next + 1
@@ -69,8 +69,8 @@ local function read_next(call, client)
   end
 end
 
--- Returns the topic or client that has the earliest `due_ms` in a list. Also returns the earliest `due_ms` of the
--- others, which is infinite if there are none.
+-- `list` has topics or clients. Returns the one with the earliest `due_ms`, and the earliest `due_ms` of the others,
+-- which is infinite if there are none.
 function due_topics.earliest(list)
   local first, next_ms = nil, math.huge
   for _, each in ipairs(list) do
@@ -88,8 +88,8 @@ end
 -- other topics. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms`
 -- is 30.
 --
--- A client can have a thousand topics, so only as many are read as needed: in the order of their first events, until no
--- unread topic can have an earlier event than the earliest one found.
+-- A client can have a thousand topics, so as few as possible are read. They are sorted by the times of their first
+-- events, and are read until the next topic's time is not before the earliest event found.
 function due_topics.find_first(call, client)
   while true do
     local first, next_ms = due_topics.earliest(client.topics)
@@ -104,10 +104,10 @@ function due_topics.find_first(call, client)
   end
 end
 
--- Returns the clients that publish topics with due events, the client with the earliest event first. Also returns true
--- if more topics may have due events than the script call looks at. Postpones a topic if too many bytes already wait
--- for another partition that must get its events (a full outbox). Removes topics without a publisher, and unreadable
--- ones, from `delayed:topics`; the sweep repairs them later.
+-- Returns the clients whose topics have due events, the client with the earliest event first. Also returns true if
+-- there may be more due topics than this script call looks at. Postpones a topic if its events must go to another
+-- partition, for which too many bytes wait already (a full outbox). Removes from `delayed:topics` each topic that has
+-- no publisher or cannot be read; the sweep repairs it later.
 function due_topics.clients(call, intake_state)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

@@ -30,8 +30,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic, and returns its text. If the event has no text, because Redis was killed while the
--- event was stored, returns nothing. The reply then names the event in `lost`.
+-- Takes the next event of a topic, and returns its text. If Redis was killed while the event was stored, the text may
+-- be missing. Then returns nothing, and the script's reply names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken_entries[#topic.taken_entries + 1] = topic.entry
@@ -51,12 +51,12 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Before the first event of a topic is taken, counts the work for the topic and its subscribers. If this work would
--- exceed the budget of the call, counts nothing and returns false.
+-- Counts the work for a topic and its subscribers, before the first event of the topic is taken. Returns false, and
+-- counts nothing, if this work would exceed the budget of the call.
 --
--- The first topic of a call is always accepted. If it costs more than half of the budget, the budget becomes twice its
--- cost, to leave room for its events. Example: a topic with 1,000 subscribers costs 12,012 µs, so the budget becomes
--- 24,024 µs.
+-- The first topic of a call is always accepted. If its work is more than half of the budget, the budget becomes twice
+-- this work, to leave room for its events. Example: a topic with 1,000 subscribers costs 12 + 1,000 × 12 = 12,012 µs,
+-- so the budget becomes 24,024 µs.
 local function begin_work(progress, client, topic)
   if topic.is_begun then return true end
   local work = WORK_OF.topic + topic.subscribers * WORK_OF.subscriber
@@ -72,7 +72,7 @@ local function begin_work(progress, client, topic)
 end
 
 -- Takes events from the topic `client.first` up to the time `until_ms`, or until the client has used its part of the
--- call's budget. Returns false if the script call must end, because its budget is spent, or too little of it is left
+-- call's budget of work. Returns false if the script call must end: the budget is spent, or too little of it is left
 -- for this topic.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
@@ -90,10 +90,9 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client with the earliest due event, and the time (ms) up to which the caller may take events of this
--- client's topic `first`: the time of the next event of any other topic, or now if that is earlier. Skips clients that
--- have used their part of the budget; when all have used it, each gets another part. Returns nothing if no event is
--- due.
+-- Returns the client with the earliest due event, and a time (ms), now at the latest. Up to this time the caller may
+-- take events of the client's topic `first`, because no other topic comes before. Leaves out clients that have used
+-- their part of the budget of work; when all have used it, each gets another part. Returns nothing if no event is due.
 local function next_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do
@@ -107,9 +106,9 @@ local function next_client(progress, clients)
   end
 end
 
--- Takes due events until the budget of the call is spent. Returns true if due events are left. Each call begins with
--- another client (`first_client`). Otherwise a client whose events have many subscribers could use up the budget of
--- every call.
+-- Takes due events until the call's budget of work is spent. Returns true if due events are left. Each call begins with
+-- another client (`first_client`). Otherwise the same client could use up the budget of every call, if its events have
+-- many subscribers.
 local function take_all(call, progress, first_client)
   local all, is_left = due_topics.clients(call, progress.intake_state)
   local clients = {}

@@ -16,20 +16,18 @@ local agenda = include('flow/agenda')
 local join_work = include('flow/joins/join_work')
 local open_keys = include('flow/joins/open_keys')
 
--- A join key that has expired stays open while some events that the bus accepted before it expired are not counted yet,
--- because they may complete the key. The bus looks at the join again after this number of ms.
+-- Time (ms) until the bus looks again at a join key that has expired but stays open. It stays open until all events
+-- that the bus accepted before it expired are counted, because they may complete it.
 local LOOK_AGAIN_MS = 250
 
 -- `counted_until` reads the times of at most this number of batches. 300 take Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
--- Returns a time (ms): the join has counted all events that the bus accepted before this time, so it knows which join
--- keys were complete by then. It is the time of the oldest batch in the join's queue, or now if the queue is empty. But
--- it is never later than `moved_until_ms`, because events that other partitions accepted later may not be in the queue
--- yet.
---
--- With other partitions, the oldest batch may be anywhere in the queue, because events from other partitions arrive
--- late. So the times of all batches are read. If the queue has too many batches for that, the result is 0.
+-- Returns the time (ms) up to which the join has counted all events that the bus accepted:
+--   - now, if the queue of the join is empty, otherwise the time of the oldest batch in it
+--   - `moved_until_ms` at most, because later events of other partitions may not be in the queue yet
+-- With other partitions, events arrive late, so the oldest batch may be anywhere in the queue, and the times of all
+-- batches are read. If they are more than MAX_LOOKED, returns 0.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

@@ -34,8 +34,7 @@ local key_records = include('flow/joins/key_records')
 local leases = include('delivering/leases')
 local open_keys = include('flow/joins/open_keys')
 
--- Maximum open join keys that one script call closes early, before it counts events, because the join has too many or
--- they take too many bytes.
+-- Maximum open join keys that `make_room` closes in one script call.
 local MAX_EVICTED = 100
 
 local function outcome(word, reason)
@@ -59,9 +58,9 @@ local function make_room(call, work, args)
   end
 end
 
--- Completes a join key as often as it has enough events of each source topic: each time, publishes an event, and
--- removes from the key the events that were enough. The key can be complete several times only after a change of the
--- rules. Returns false if the script call reached its maximum of copies (events for one subscriber) before the end.
+-- Publishes an event for a join key that has enough events of each source topic, and removes these events from the key.
+-- Repeats this while enough are left, which happens only after a change of the rules. Returns false if the script call
+-- reached its maximum of copies (events for one subscriber) before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -73,8 +72,8 @@ local function complete(call, work, args, key)
 end
 
 -- Counts one event for its join key, and publishes an event if the key is then complete. If a change of the join's
--- rules has made the key complete already, first publishes an event for the earlier events alone. Returns false, and
--- does not count the new event, if that reaches the script call's maximum of copies (events for one subscriber).
+-- rules has made the key complete before, first publishes an event for the events counted so far. If this reaches the
+-- script call's maximum of copies (events for one subscriber), returns false, and the new event is not counted.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -93,8 +92,8 @@ local function count(call, work, args, event)
   return true
 end
 
--- Counts events until all are counted, or the script call has published its maximum of copies (events for one
--- subscriber). Returns how many events were handled, and how many of the handled events had no join key.
+-- Counts events for their join keys, until none is left or the script call has published its maximum of copies (events
+-- for one subscriber). Returns how many events were handled, and how many of these had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do
@@ -121,8 +120,8 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the first `removed` of the `args.batch_events` events in a batch. If none is left, ends the job, and returns
--- true.
+-- Removes the first `removed` events of a batch, which has `args.batch_events`. If these are all, ends the job, and
+-- returns true.
 local function remove_from_batch(call, args, removed)
   if removed < args.batch_events then
     batches.drop_first(call, args.bid, args.token, removed)
@@ -138,7 +137,8 @@ local function remove_from_batch(call, args, removed)
   return true
 end
 
--- Returns true if the worker holds the job, and the batch still has the number of events that the worker read.
+-- Returns true if the worker holds the job, and the batch still has `args.batch_events` events. It has fewer if the
+-- same call was made before, and its reply was lost.
 local function holds(call, args)
   if not leases.holds(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then return false end
   return redis.call('LLEN', call.keys.batch(args.bid)) == args.batch_events + batches.HEADER
@@ -157,8 +157,8 @@ return function(call, args)
   local removed, unkeyed = count_all(call, work, args)
   local published = join_work.store(call, work)
   if unkeyed > 0 then redis.call('HINCRBY', subscriber, 'unkeyed', unkeyed) end
-  -- If an error ended the script here, the counted events would stay in the batch, and be counted again. So `calls.try`
-  -- keeps the error until the end of the script.
+  -- An error here must not end the script, or the counted events would stay in the batch, and be counted again.
+  -- `calls.try` keeps the error until the end of the script.
   calls.try(call, open_keys.schedule, args.token, args.within_ms)
   return {
     outcome = 'counted', removed = removed, is_done = remove_from_batch(call, args, removed), published = published,

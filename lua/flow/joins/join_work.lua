@@ -23,8 +23,9 @@ local HASH_LENGTH = 28
 --   claimed_by_other  the topic belongs to another client
 --   no_room           the topic was deleted, and the bus has its maximum of topics
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
---   outbox_full       too many bytes wait already for another partition that must get the events; the join must wait
--- If the topic lives in another partition (its number is `home`), only `replaced` and `outbox_full` are checked here.
+--   outbox_full       too many bytes wait already to be sent to the topic's partition; the join must wait
+-- If the topic lives in another partition, `home` is its number. Then only `replaced` and `outbox_full` are checked
+-- here, and that partition checks the rest.
 local function refusal(call, intake_state, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then
@@ -35,10 +36,10 @@ local function refusal(call, intake_state, args, topic, home)
   return intake.judge(call, intake_state, { topic = topic, client = args.client })
 end
 
--- Returns the state of a topic to which the join publishes. Some fields:
+-- Returns a table about an outlet, a topic to which the join publishes. Some fields:
 --   texts    the events to publish
---   copies   how much of the script call's work one event takes: 1 for each subscriber in this partition, and 1 more
---            for the event itself
+--   copies   how many copies (events for one subscriber) one event costs: 1 for each subscriber in this partition, and
+--            1 more for the event itself
 --   home     the number of the topic's partition, if it is not this one
 --   refusal  why the join may not publish to the topic; nil if it may
 local function outlet(call, intake_state, args, topic, type, home)
@@ -89,7 +90,8 @@ local function json(text)
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event about a join key to the outlet `to`. `rest` is JSON: further members of the event's data.
+-- Adds an event about the join key `key` to the outlet `to`, a topic to which the join publishes. `rest` is empty, or a
+-- comma and further members of the event's data, as JSON.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = work.id_stem .. string.format('%04x', work.published)
@@ -110,9 +112,9 @@ function join_work.complete(call, work, key, record)
   work.completed = work.completed + 1
 end
 
--- Gives up a join key for which events are still missing. If the join has a topic for expired join keys, and may
--- publish there, publishes an event. `is_early` is true if the key is given up before it expires, because the open keys
--- of the join are too many or take too many bytes.
+-- Gives up a join key for which events are still missing. Publishes an event about it to the join's topic for expired
+-- join keys, if there is one and the join may publish there. `is_early` is true if the key has not expired yet, but the
+-- join has too many open keys, or they take too many bytes.
 function join_work.expire(work, key, is_early)
   local record, to = open_keys.read(work.open, key), work.expiry_outlet
   if record and to and not to.refusal then
@@ -136,8 +138,8 @@ local function take(call, work, to)
     return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   end
   local publication = { topic = to.topic, client = work.args.client }
-  -- The topic was checked when the script call began. But the join may just have created its other topic, and so
-  -- reached the maximum of topics. So this topic is checked again.
+  -- A join may publish to two topics, and both were checked when the script call began. If the call has since created
+  -- one of them, the maximum of topics may be reached. So the other one is checked again.
   to.refusal = intake.judge(call, work.intake_state, publication)
   if to.refusal then return end
   intake.add_texts(call, work.intake_state, intake.accept(call, work.intake_state, publication), to.texts)
@@ -146,9 +148,9 @@ end
 -- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
 -- what was published, by topic.
 --
--- If Redis is killed, it may keep only the first writes. The field `published` is written first, because the ids of
--- events depend on it: if it were lost, a later event could get the id of a stored one. The records of join keys are
--- written after the events, so that events may be published twice, but are not lost.
+-- The order matters, because a Redis that is killed may keep only the first writes. The field `published` comes first:
+-- the ids of events are made from this count, and if it were lost, a later event could get the id of a stored one. The
+-- records of join keys come after the events: if they are lost, events are published twice, but none is missing.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

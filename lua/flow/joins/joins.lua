@@ -25,9 +25,8 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Makes a topic take events from this join, and from no other. If a join of another client published to the topic until
--- now, that join loses the topic. It gets the topic back only by another call of put_join, which checks that joins form
--- no loop.
+-- Makes this join the only one that publishes to a topic. If a join of another client did so until now, that join loses
+-- the topic. It gets the topic back only by put_join, which checks that joins form no loop.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token
@@ -41,8 +40,8 @@ function joins.open_outlet(call, token, topic)
   redis.call('HSET', into, topic, token)
 end
 
--- Removes the topics of a join from `joins:into`, the hash that says which join publishes to each topic. Leaves out
--- topics to which another join publishes now.
+-- Removes the topics of a join from `joins:into`, which maps each topic to the join that publishes to it. A topic to
+-- which another join publishes by now stays there.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do
@@ -50,7 +49,8 @@ function joins.close_outlets(call, token)
   end
 end
 
--- Deletes the keys and entries that only a join has. The caller deletes what every subscriber has, such as its hash.
+-- Deletes the keys and entries that a join has in addition to those of every subscriber. The caller deletes the others,
+-- such as the hash.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

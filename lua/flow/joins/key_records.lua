@@ -66,14 +66,13 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Subtracts from the record of a complete join key the events that the join requires: of each source topic, as many as
--- its required count. Returns the ids of these events, as far as the record has them.
+-- Subtracts from the record of a complete join key the events that completed it: for each source topic, the required
+-- count. Returns the ids of these events. Some may be missing, because a record keeps only the last ids.
 function key_records.deduct(record, sources)
   local deducted_ids = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- A record keeps at most MAX_IDS ids, so it may lack those of the first events. `unknown` is the number of these
-    -- events.
+    -- Number of the events whose ids are missing, the oldest ones: a record keeps at most MAX_IDS ids.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and deducted_ids or kept
@@ -86,7 +85,7 @@ function key_records.deduct(record, sources)
   return deducted_ids
 end
 
--- Returns the ids in a record, in the order of the source topics.
+-- Returns the ids of the events in the record of a join key, in the order of the source topics.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

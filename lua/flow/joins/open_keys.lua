@@ -15,8 +15,8 @@ local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
 --   counts   for each source topic, how many of its events a join key needs
---   added_at for each source topic that was added to an existing join: the time (µs, as text) of this change. Counts
---            from before it are ignored
+--   added_at for each source topic that was added to an existing join: when it was added (µs, as text). Counts of this
+--            topic from before that time are ignored
 --   touched  the join keys whose record must be written
 --   moved    the join keys whose entry in the sorted set `since` must be written or removed
 function open_keys.begin(call, token, counts, added_at)
@@ -41,7 +41,7 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a join key, which must not be open already. Returns its record, without any counted events.
+-- Opens a join key, which must not be open already. Returns its record, in which no event is counted yet.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -59,9 +59,9 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Removes the events that completed a join key from the key's record, and returns their ids. If no event is left, the
--- join key is closed. Otherwise the key stays open, and its time to expire begins anew. Example: a join needs one
--- `order` and one `payment`. If one order and two payments have come, one payment is left.
+-- Takes the events that completed a join key out of its record, and returns their ids. If no event is left, the join
+-- key is closed. Otherwise the key stays open, and its time to expire begins anew. Example: a join needs one `order`
+-- and one `payment`. If one order and two payments have come, one payment is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local ids = key_records.deduct(record, sources)
   state.touched[key] = true
@@ -73,8 +73,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return ids
 end
 
--- Enters join keys in the sorted set with the time at which they were opened, and removes closed ones. If a key is
--- complete but has events left, it stays open, and counts as opened at the time of its completion.
+-- Stores in the sorted set `since` when each join key was opened, and removes closed keys from it. If a completed key
+-- stays open, because events are left, it counts as opened at its completion.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -119,9 +119,8 @@ function open_keys.store(state)
   many.command('HDEL', state.hash, removed)
 end
 
--- Enters a join in `joins:expiring` with the time at which its oldest open join key expires. If this time has passed
--- already and `retry_ms` is given, enters the join for `retry_ms` from now. If no key is open, removes the join from
--- `joins:expiring`.
+-- Stores in `joins:expiring` when the oldest open join key of a join expires, or removes the join from there if no key
+-- is open. If that time has passed already, and `retry_ms` is given, the join is looked at again after `retry_ms`.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

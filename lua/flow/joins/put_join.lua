@@ -28,15 +28,16 @@ local joins = include('flow/joins/joins')
 local open_keys = include('flow/joins/open_keys')
 local topics = include('subscribing/topics')
 
--- A join is stored as a subscriber: the events of its sources are queued for it in batches, and a worker notes each
--- event under its join key. With `ordered`, this happens in the order in which the events were accepted. With the
--- timeout 0, batches are ready at once. The limits keep batches so small that a few script calls note a whole batch.
+-- A join is stored as a subscriber: the events of its sources are queued for it in batches, and a worker counts each
+-- event for its join key. With `ordered`, this happens in the order in which the events were accepted. With the timeout
+-- 0, batches are ready at once. The limits make batches so small that a few script calls count a whole batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
 -- Maximum joins of one client that may count the events of the same topic.
 local MAX_OF_TOPIC = 16
 
--- Returns a source topic of this join that MAX_OF_TOPIC other joins of the client already have as a source, or nothing.
+-- Returns a source topic of this join that has no room for another join, because MAX_OF_TOPIC other joins of the client
+-- have it as a source. Returns nothing if there is none.
 local function crowded_source(call, args)
   local others = joins.of(call, args.client)
   if #others < MAX_OF_TOPIC then return end
@@ -51,8 +52,8 @@ local function crowded_source(call, args)
   end
 end
 
--- Returns a source topic through which events of this join would come back to the join, or nothing. Follows each topic
--- to the join that publishes to it, and each join to its source topics.
+-- Looks for a loop: goes from each source topic of this join to the join that publishes to it, on to the source topics
+-- of that join, and so on. Returns the source topic from which this leads to an outlet of this join, or nothing.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do
@@ -62,8 +63,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- If this join itself publishes to the topic, it gives up the topic by this call, because the topic is not in its
-      -- new outlets. So the topic is not followed.
+      -- If the topic is an outlet that this join has had so far, this call takes it away. So the search does not go on
+      -- from there.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -71,14 +72,14 @@ local function loop_source(call, args, is_outlet)
   end
 end
 
--- Returns why the join may not publish to one of its outlets, and the name of that topic.
+-- An outlet is a topic to which the join publishes. If the join may not publish to one of its outlets, returns why, and
+-- the name of that topic.
 local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. A join of another client is ignored here: if that
-    -- client owns the topic, the topic is refused for this reason, by `judge_all` below or, in another partition, by
-    -- claim_topics.
+    -- Two joins of one client must not publish to the same topic. A join of another client needs no check here: if its
+    -- client owns the topic, `judge_all` below refuses the topic or, in another partition, claim_topics does.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, intake_state, args.client, args.outlets_here)
@@ -101,8 +102,8 @@ local function judge(call, args, intake_state)
   if topics.have_no_room(call, args.sources_here, intake_state.max_topics) then return 'no_room' end
 end
 
--- Returns, as JSON, the time (µs) at which each source was added to the join. Sources that the join has had since it
--- was made have no time.
+-- Returns, as JSON, when (µs) each source was added to the join. Sources that the join has had since it was made are
+-- left out.
 local function added_at(call, args, subscriber)
   local rules, text = unpack(redis.call('HMGET', subscriber, 'join', 'added_at'))
   if not rules then return '{}' end
@@ -130,8 +131,8 @@ local function store(call, args, intake_state)
   redis.call('HSET', subscriber, 'join', args.rules, 'added_at', added, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
-  -- An earlier join of this name may have left batches, which workers must delete without counting their events.
-  -- `counts_after` is the score of the last of these batches: all batches of the new join get higher scores.
+  -- An earlier join of this name may have left batches, whose events must not count for the new join. Workers delete
+  -- batches up to the score `counts_after`, that of the last old batch. All batches of the new join get higher scores.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.sources_here, args.foreign_sources)
