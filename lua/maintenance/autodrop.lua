@@ -19,8 +19,8 @@ local drop_sums = include('maintenance/drop_sums')
 local drops = include('maintenance/drops')
 local jobs = include('delivering/jobs')
 
--- Estimated work (about µs of Redis) for each entry of the script's argument `orders`, for deleting a dead letter, and
--- for deleting a batch. A script call stops at MAX_WORK (drop_sums.lua).
+-- Estimated work, in µs of Redis: for each of the `orders`, and for deleting a dead letter or a batch. A script call
+-- stops at MAX_WORK (drop_sums.lua).
 local WORK_OF = { order = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, order)
@@ -54,9 +54,9 @@ local function drop_batches(call, run, order)
   end
 end
 
--- Drops the oldest dead letters, then the oldest batches, of the subscriber in `wanted` (an entry of the script's
--- argument `orders`), or of all subscribers. Stops at the maximum work of a script call. Returns how many were deleted,
--- and true if nothing is left that can be deleted.
+-- Carries out one of the `orders`: drops the oldest dead letters, then the oldest batches, of the subscriber that it
+-- names, or of all subscribers if it names none. Stops at the maximum work of a script call. Returns how many were
+-- deleted, and true (`is_spent`) if nothing is left that can be deleted.
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
   local order = {

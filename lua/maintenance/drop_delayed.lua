@@ -19,7 +19,7 @@ local function note(call, drop)
 end
 
 -- Deletes at most `max_deleted` delayed events of a topic, those that are due last. Returns what was deleted, for the
--- reply. Returns nothing if the topic has no publisher or no delayed events.
+-- reply. Returns nothing if there are none, or if the topic has no publisher: a sweep then deletes its delayed events.
 local function cut_down(call, topic, max_deleted)
   local publisher = topics.publisher(call, topic)
   local last = redis.call('ZRANGE', call.keys.delayed_due(topic), 0, max_deleted - 1, 'REV', 'WITHSCORES')

@@ -11,16 +11,17 @@ local drop_sums = {}
 -- Maximum work of one script call, in units of about 1 µs of Redis, so that the call blocks Redis for about 2 ms. The
 -- call checks its work only after every 20 events, so the largest events can make it take another 2 ms.
 local MAX_WORK = 1900
--- Work in the units of MAX_WORK: `sum` for each subscriber whose events are dropped, `event` for each event that is
--- counted, and `byte` for each byte of these events.
+-- Work in the units of MAX_WORK: `sum` for each subscriber that loses events, `event` for each counted event, and
+-- `byte` for each of its bytes.
 local WORK_OF = { sum = 30, event = 0.5, byte = 0.0015 }
--- Number of events that one LRANGE reads. A script call handles all of them before it can stop: twenty of the largest
+-- Number of events that one LRANGE reads. A script call can stop only between two of these reads. Twenty of the largest
 -- events that the default settings allow have 1.3 MB.
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the table that sums up, for each subscriber, what one script call drops. If the previous call stopped in the
--- middle of a large batch, the script's `args` say where to go on: after `begun_at` items of the list of `begun_bid`.
+-- Creates the table in which one script call adds up, for each subscriber, what it drops. If the previous call stopped
+-- in the middle of a large batch, `args.begun_bid` is this batch, and `args.begun_at` is how many items of its list
+-- that call has handled.
 function drop_sums.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
@@ -42,8 +43,8 @@ local function sum_of(sums, token)
   return sum
 end
 
--- Returns the topic of an event, or an empty text if the event cannot be read. An event in an older form (of the Ruby
--- Routemaster, or of version 1 of our layout) is MessagePack ["e", {o = topic, …}].
+-- Returns the topic of an event, or an empty text if the event cannot be read. Events of the Ruby Routemaster, and of
+-- layout 1 of this bus, are MessagePack ["e", {o = topic, …}].
 local function topic_of(event)
   local topic = event:match('^{"id":"[^"]*","topic":"([a-z0-9_]+)"')
   if topic then return topic end
@@ -65,12 +66,12 @@ local function count_events(sums, items, first, counts)
 end
 
 -- Counts the events of a batch by topic. `items` are the first HEADER + EVENTS_PER_READ items of its list. Returns the
--- counts and the length of the list. Returns nothing if the script call has done its maximum work before the end; the
--- next call then goes on after the first `begun_at` items.
+-- counts and the length of the list. Returns nothing if the script call reaches its maximum work first; the next call
+-- then goes on after the first `begun_at` items.
 --
--- Between two calls, `acquire` may remove items from the list, so some events may be counted twice or not at all. This
--- is accepted, because beginning anew after each removal might never end. The count begins anew only if the list has
--- become shorter than the part that was counted.
+-- Between two calls, `acquire` may remove items from the list. Some events are then counted twice or not at all. This
+-- is accepted, because a count that began anew after each removal might never end. It begins anew only if the list has
+-- become shorter than `begun_at`.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_at then
@@ -92,9 +93,8 @@ local function count_topics(sums, bid, list, items)
   return counts, at
 end
 
--- Adds a batch (`is_queued`) or dead letter, which is about to be dropped, to the sums of its subscriber. Returns one
--- of these:
---   false               the batch is large, and not all of its events are counted yet. The caller must keep it
+-- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber, before it is dropped. Returns one of these:
+--   false               the batch is large, and only a part of its events is counted so far. The caller must keep it
 --   true                the list of the batch is gone, so there is nothing to count
 --   true, token, about  all events are counted, so the caller must delete the batch. `token` is its subscriber. `about`
 --                       describes the batch for the delivery log
@@ -108,7 +108,7 @@ function drop_sums.note(call, sums, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- If the header of the list is damaged, the time of creation is unreadable. The batch then counts as created now.
+  -- If the header of the batch is damaged, `created_ms` may be no number. The batch then counts as created now.
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)
@@ -131,8 +131,9 @@ local function as_list(counts)
   return list
 end
 
--- Adds what was dropped to the drop notices of the subscribers. Returns a list of what was dropped of each subscriber.
--- Also returns the batch of which only a part is counted, for the next script call (its `bid` is nil if there is none).
+-- Adds what was dropped to the drop notices, which tell subscribers what they miss. Returns a list of what each
+-- subscriber lost. Also returns the large batch of which this call has counted only a part, for the next call to go on
+-- with; its `bid` is nil if there is none.
 function drop_sums.finish(call, sums)
   for _, sum in ipairs(sums.list) do
     notify(call, sum)

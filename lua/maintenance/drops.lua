@@ -11,8 +11,8 @@ local open_batches = include('delivering/open_batches')
 local waiting = include('delivering/waiting')
 local drops = {}
 
--- Returns a table of the jobs that workers hold, with the worker of each job, and the number of these jobs. The batches
--- of these jobs are being delivered, so they must not be dropped.
+-- Returns two values: a table from each job that a worker holds to this worker, and the number of these jobs. Their
+-- batches are being delivered, so they must not be dropped.
 function drops.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
@@ -36,8 +36,8 @@ function drops.collection(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
 
--- Adds a batch to the collection. `about` describes the batch for the delivery log. `token` and `about` are nil if
--- the list of the batch is gone, because only the list names the subscriber.
+-- Adds a batch to the collection. `about` describes the batch for the delivery log. If the list of the batch is gone,
+-- from which `token` and `about` are read, both are nil.
 function drops.add(call, collection, bid, token, about)
   local job = jobs.delivery_of(bid)
   collection.dropped[bid], collection.dropped[job] = true, true
@@ -54,11 +54,11 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Updates what is stored about a subscriber's jobs after some of its batches were dropped. Removes the jobs of these
--- batches from the waiting jobs. If the field `probe` names a dropped job as the only one that may run next, deletes
--- the field. Otherwise no other job of the subscriber could run.
+-- Corrects the lane of a subscriber (which of its jobs run, and which wait) after some of its batches were dropped.
+-- Removes their jobs from the waiting jobs. Deletes the field `probe` if it names a dropped job, because no other job
+-- of the subscriber may run before that one.
 --
--- A waiting job becomes ready when another job of the subscriber ends, but a dropped job never ends. So for each
+-- Usually a waiting job becomes ready when another job of the subscriber ends. A dropped job never ends. So for each
 -- dropped job that was not waiting itself, one waiting job becomes ready here.
 function drops.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))

@@ -35,18 +35,18 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a new UID for events that a Ruby process stored under `bid`, the UID of a batch of this bus.
+-- Returns a UID for a new batch, whose events a Ruby process stored under the UID `bid` of another batch.
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Makes a batch out of a list that has only events and is stored under `bid`, the UID of a batch of this bus. The list
--- comes from a web process of the Ruby Routemaster that still runs after the takeover. The process means to append
--- events to the open batch `bid` of this bus, which is at `batch:{bid}`, but uses the key `batches:{bid}`.
+-- Makes a batch of events that a Ruby web process stored after the takeover. The process means to append them to the
+-- open batch `bid` of this bus, which is at `batch:{bid}`. But it uses the key of the Ruby layout, `batches:{bid}`, so
+-- they form a list of their own, without a header.
 --
--- The new batch gets a header and a new UID. Its subscriber is that of the batch or dead letter `bid` of this bus.
--- Returns the UID, the subscriber's token and the time of creation of the new batch. If neither the batch nor the dead
--- letter exists any more, returns nothing.
+-- The new batch gets a header, a new UID, and the subscriber of the batch or dead letter `bid` of this bus. Returns the
+-- UID, the subscriber's token and the time of creation. If neither the batch nor the dead letter exists any more,
+-- returns nothing.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -59,24 +59,24 @@ local function add_header(call, bid)
   return uid, token, now
 end
 
--- Makes a batch of the Ruby Routemaster a closed batch of this bus, with a job. The takeover does this for all batches
--- that it finds in `batches:index`. Acquire and sweeps do it for batches that the takeover missed, or that a Ruby
--- process stored after the takeover. Returns true, or false if it is impossible for this batch, or nothing if there is
--- no such batch.
+-- Makes a batch of the Ruby Routemaster a closed batch of this bus, with a job. The takeover of a Redis does this for
+-- all batches in `batches:index`. Acquire and sweeps do it for batches that the takeover missed, or that a Ruby process
+-- stored later. Returns true if it is done, false if the batch has no known subscriber or its UID is taken, and nothing
+-- if there is no such batch.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- A Ruby web process that still runs finds its open batches in this set. The adopted batch is removed from the set,
-    -- so the process opens another batch.
+    -- A Ruby web process that still runs appends events to the batches in this set. The adopted batch is removed from
+    -- the set, so the process opens another batch.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
   -- The Ruby Routemaster retries a batch without limit, so the batch may have had more attempts than this bus allows.
-  -- It counts as attempted once, so that this bus still retries it.
+  -- Its attempts count as one, so that this bus still retries it.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

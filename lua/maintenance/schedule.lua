@@ -11,8 +11,8 @@ local agenda = include('flow/agenda')
 local jobs = include('delivering/jobs')
 
 return function(call, args)
-  -- The deadline of a job may have a fraction of a ms. If the present time were in whole ms, a job that is due could
-  -- seem to be not yet due, and the caller would call again at once, in vain.
+  -- `now_ms` keeps its fraction, because the deadline of a job may have one. In whole ms, it could be just before the
+  -- deadline of a job that is due. The caller would then call again at once, in vain.
   local promoted, now_ms, next_due_ms = 0, call.now_us / 1000, math.huge
   for _, q in ipairs({ 'main', 'aux' }) do
     local scheduled = call.keys.jobs_scheduled(q)

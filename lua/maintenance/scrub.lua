@@ -22,8 +22,8 @@ local function dead_workers(call, lease_ms)
   return dead
 end
 
--- Gives the jobs of a dead worker back to the queue. The worker no longer counts among those that deliver to its
--- subscriber. Returns how many jobs the worker had.
+-- Gives the jobs of a dead worker back to the queue, and removes the worker from those that deliver to its subscriber.
+-- Returns how many jobs the worker had.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane_token = q == 'main' and lanes.leave(call, worker)
@@ -39,9 +39,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's job is ready again, so no waiting job need become ready in its place (maximum 0). But if the
-  -- subscriber is `ordered`, `make_instant` ignores the maximum: the job of the oldest batch, which must come first,
-  -- becomes ready even if it was waiting.
+  -- The dead worker's job is ready again, so no waiting job is made ready in its place (maximum 0). But if the
+  -- subscriber is `ordered`, `make_instant` ignores the maximum, and makes the job of the oldest batch ready, which
+  -- must come first.
   if lane_token then waiting.make_instant(call, lane_token, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

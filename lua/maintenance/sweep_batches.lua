@@ -26,15 +26,14 @@ local function exists(name)
   return redis.call('EXISTS', name) == 1
 end
 
--- Returns the first item of a batch's list, which is the subscriber's token. Returns false if the list does not exist,
--- and an error table if the key has another type.
+-- Returns the token of a batch's subscriber, the first item of the batch's list. Returns false if there is no list, and
+-- an error table if the key has another type.
 local function owner_of(list)
   return calls.read('LINDEX', list, 0)
 end
 
--- Returns true if the list of a batch begins with an event, so its header is missing. A script shortens a batch by
--- removing the first events together with the header, and then adding the header again. If Redis is killed between the
--- two commands, the header is missing.
+-- Returns true if a batch has lost its header, so that its list begins with an event. A script that shortens a batch
+-- removes the header with the first events, and then adds it again. If Redis is killed in between, the header is lost.
 local function has_no_header(batch)
   local first = owner_of(batch)
   return type(first) == 'string' and first:sub(1, 1) == '{'
@@ -48,9 +47,9 @@ local function find_owner(call, bid)
   end
 end
 
--- Adds a new header to a batch whose header is missing or damaged, and keeps all items. A batch without a header is
--- usable again, and stays in the queue. If the header is damaged, the batch becomes a dead letter, because the damaged
--- header is still among its items. If the subscriber is not known, only reports the batch as a finding.
+-- Repairs a batch whose header is missing or damaged: puts a new header before all items. A batch that had no header is
+-- whole again, and stays in the queue. A damaged header stays among the events, so the batch becomes a dead letter. If
+-- the subscriber is not known, the batch is only reported as a finding.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -68,14 +67,13 @@ local function remove(command, index, bid, found, kind)
   if redis.call(command, index, bid) == 1 then findings.add(found, kind, bid) end
 end
 
--- True if this is a batch of the subscriber, and was never attempted. An attempted batch must not be open, because
--- events appended during the delivery would be deleted with the batch.
+-- True if the batch `bid` belongs to the subscriber `owner`, and was never attempted. An attempted batch must not be
+-- open, because events appended during the delivery would be deleted with the batch.
 local function may_be_open(call, bid, owner)
   local batch = call.keys.batch(bid)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- True if a worker holds the job of the batch.
 local function is_in_flight(call, bid)
   call.jobs_held = call.jobs_held or drops.jobs_held(call)
   return call.jobs_held[jobs.delivery_of(bid)]
@@ -141,14 +139,13 @@ end
 
 function check.batches_queued(call, bid, found, token)
   local batch = call.keys.batch(bid)
-  -- If a batch has no header, only this entry names its subscriber. `set_apart` needs the entry, so it stays.
+  -- The entry of a batch without a header stays: nothing else names the subscriber, and `set_apart` needs to know it.
   if owner_of(batch) == token or has_no_header(batch) then return end
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a UID from the set `batches:current:{token}`, unless it is the UID of the subscriber's open batch, or of a
--- batch that a Ruby process has stored. A batch that was attempted must not be open, so its UID is removed even if
--- `batches:open` names it.
+-- Checks a UID in the set `batches:current:{token}`. It stays in two cases: a Ruby process has stored the batch, or
+-- `batches:open` names it as the subscriber's open batch, and it was never attempted. Otherwise it is removed.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -156,9 +153,9 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the open batch of a subscriber if anything about it is wrong: the batch belongs to another subscriber, was
--- attempted, is missing from the set `batches:current:{token}`, or has an entry in `batches:open` that does not match
--- the subscriber's max_events and max_bytes.
+-- Closes the open batch of a subscriber in four cases: it belongs to another subscriber, it was attempted, its UID is
+-- missing from the set `batches:current:{token}`, or its entry in `batches:open` does not match the subscriber's
+-- max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -166,8 +163,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- The UID of an open batch must also be in the set `batches:current:{token}`, where the Ruby Routemaster would look
-  -- for it. Only if the Ruby Routemaster used this Redis before, it need not be there (opening.lua says why).
+  -- The UID must also be in the set `batches:current:{token}`, where a Ruby Routemaster would look for it. It may be
+  -- missing if this bus has taken over the Redis of a Ruby Routemaster (opening.lua says why).
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   open_batches.close_open(call, token, bid)
@@ -175,8 +172,8 @@ function check.batches_open(call, token, found)
   findings.add(found, 'entry_without_batch', bid)
 end
 
--- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists. The finding names the batch
--- of the entry, and not the token: the token may be a credential, and the name goes into the log.
+-- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists. The finding goes into the
+-- log, so it names the batch and not the token, which may be a credential.
 function check.batches_room(call, token, found)
   local room = redis.call('HGET', call.keys.batches_room(), token)
   if not room or exists(call.keys.subscriber(token)) then return end
@@ -190,7 +187,7 @@ function check.batches_closed(call, bid, found)
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')
 end
 
--- Removes the entry of a dead letter that does not exist, or whose key is no list. Listings would fail at such a key.
+-- Removes a dead letter from the index if it does not exist, or if its key is no list, at which listings would fail.
 function check.dead_letters_index(call, bid, found)
   if type(owner_of(call.keys.dead_letter(bid))) == 'string' then return end
   remove('ZREM', call.keys.dead_letters_index(), bid, found, 'entry_without_dead_letter')

@@ -26,8 +26,8 @@ local function delete_all(call, topic, found)
   if deleted > 0 then findings.add(found, 'delayed_without_topic', topic) end
 end
 
--- Checks up to CHECKED_PER_CALL delayed events of a topic, from the rank `from` on. Returns how many were checked, how
--- many were removed, and the bytes of those that stay.
+-- Checks up to CHECKED_PER_CALL delayed events of a topic in the order of their due times, from the rank `from` on.
+-- Returns how many were checked, how many were removed, and the bytes of those that stay.
 local function check_entries(call, topic, from, found)
   local due, bytes, removed = call.keys.delayed_due(topic), 0, 0
   local entries = redis.call('ZRANGE', due, from, from + CHECKED_PER_CALL - 1)

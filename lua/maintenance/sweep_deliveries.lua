@@ -24,7 +24,7 @@ local function count_old(call, list)
   return old
 end
 
--- Corrects the number of records that is stored for a delivery log. Returns the true number.
+-- Corrects the stored number of records in a delivery log. Returns the true number.
 local function recount(call, ending, token, found)
   local name, records = delivery_log.name_of(ending, token), delivery_log.length(call, ending, token)
   local counted = tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name))

@@ -10,23 +10,24 @@ local batches = include('delivering/batches')
 local calls = include('store/calls')
 local findings = include('maintenance/findings')
 
--- Maximum batches or dead letters of a subscriber whose events are counted. Counting 10,000 takes Redis about 11 ms.
+-- If a subscriber has more batches (or dead letters) than this, their events are not counted. Counting the events of
+-- 10,000 takes Redis about 11 ms.
 local MAX_LISTS = 10000
 
--- Returns the number of events of all batches or dead letters in an index (a sorted set of their UIDs), or nothing if
--- they are too many. `list_of` is a function that returns the key of a batch or dead letter.
+-- Returns the number of events in all batches (or dead letters) of an index, a sorted set of their UIDs. Returns
+-- nothing if these are more than MAX_LISTS. `list_of` returns the key of a batch (or dead letter).
 local function count_events(index, list_of)
   if redis.call('ZCARD', index) > MAX_LISTS then return end
   local events = 0
   for _, bid in ipairs(redis.call('ZRANGE', index, 0, -1)) do
-    -- LLEN fails on a key of another type. Such a key counts as a batch without events.
+    -- A key of another type, at which LLEN fails, counts as a batch without events.
     local length = calls.read('LLEN', list_of(bid))
     if type(length) == 'number' then events = events + math.max(0, length - batches.HEADER) end
   end
   return events
 end
 
--- Does nothing if `counted` is missing.
+-- Sets a gauge to `counted`. Does nothing if `counted` is missing, because there were too many batches to count.
 local function correct(found, gauge, token, kind, counted)
   if not counted then return end
   local wanted = counted > 0 and string.format('%d', counted)

@@ -28,7 +28,7 @@ local function read_holders(call, q)
   return holders
 end
 
--- Returns the keys of the lists in which a job may wait for a worker.
+-- Returns the keys of the lists from which workers of the queue `q` take jobs.
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
   if q ~= 'main' then return lists end
@@ -45,9 +45,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- A job must be in one list only, and only once. `copies_found` is the number of its copies in the lists that were
--- searched before, and `times` the number in this list. Removes all copies from this list, except one if there was none
--- before. Returns the number of copies found so far, with those in this list.
+-- Removes copies of a job from a list, so that a single one is left in all lists. `copies_found` is the number of
+-- copies in the lists before this one, and `times` the number in this one. If an earlier list has the job, removes all
+-- copies from this list, otherwise all but one. Returns the number of copies found so far.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -61,8 +61,8 @@ local function keep_one(call, q, suspect, holders)
   local job, copies_found = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if copies_found > 0 then
-      -- Several workers hold this job. The first worker of this loop keeps it. Every other worker loses the job and its
-      -- lease, so the bus refuses its ack or nack of the job.
+      -- Several workers hold this job. The first one in this loop keeps it. The others lose the job and their leases,
+      -- so the bus refuses their acks and nacks of it.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -80,8 +80,8 @@ local function keep_one(call, q, suspect, holders)
   return copies_found
 end
 
--- If the batch of a job no longer exists, removes the job from the index, the scheduled jobs and the waiting jobs. The
--- job may stay in a list from which acquire takes jobs, because acquire deletes a job without a batch.
+-- Removes the job of a batch that no longer exists from the index, the scheduled jobs and the waiting jobs. The lists
+-- from which acquire takes jobs are not searched, because acquire deletes a job without a batch.
 local function forget(call, q, suspect, found)
   local keys, job, lane_token = call.keys, suspect.job, suspect.lane_token
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)
@@ -90,8 +90,8 @@ local function forget(call, q, suspect, found)
 end
 
 -- Puts a lost job where workers find it: usually into the list of instant jobs. But workers of the Ruby Routemaster
--- take jobs from this list too, and would lose a delivery job. While such workers run, a delivery job goes to a list
--- that only this bus reads: that of jobs which wait until slow and new subscribers may use another worker.
+-- take jobs from this list too, and would lose a delivery job. While such workers run, it goes to a list that only this
+-- bus reads: that of jobs which wait for a worker of the share `slow` (lanes.lua).
 local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)
@@ -108,8 +108,8 @@ local function check(call, args, suspect, holders, found)
   local indexed = redis.call('SISMEMBER', call.keys.jobs_index(q), job) == 1
   local copies_found = keep_one(call, q, suspect, holders)
   if copies_found > 1 then findings.add(found, 'job_in_two_states', name) end
-  -- The job delivers no batch, and is neither in the index nor in any list or sorted set of jobs. So it was finished
-  -- after the sweep saw it, and there is nothing to repair.
+  -- A job that delivers no batch, and is neither in the index nor in any list or sorted set, was finished after the
+  -- sweep saw it. There is nothing to repair.
   if copies_found == 0 and not indexed and not bid then return end
   if copies_found == 0 then put_back(call, q, job, args.ruby_workers) end
   if not indexed then

@@ -22,7 +22,7 @@ local function judge(call, client, name)
   if not definition and redis.call('EXISTS', keys.trigger(client, name)) == 0 then return nil, 'entry_without_trigger' end
   if not definition or not state[1] then return nil, 'trigger_incomplete' end
   if not triggers.read(definition) then return nil, 'trigger_unreadable' end
-  -- A trigger that is being moved to another partition is always due, so that a worker moves it.
+  -- The trigger is being moved to another partition. It is always due, so that a worker takes it and moves it.
   if state[4] then return 0 end
   return not state[3] and tonumber(state[2] or nil) or math.huge
 end
@@ -41,7 +41,7 @@ local function check(call, found, member)
   elseif fault and score then
     redis.call('ZREM', due, member)
   elseif fault == 'entry_without_trigger' then
-    -- The trigger was deleted since the sweep saw it, so nothing is wrong.
+    -- The trigger was deleted after the sweep had read its name, so nothing is wrong.
     fault = nil
   end
   if fault then findings.add(found, fault, member) end

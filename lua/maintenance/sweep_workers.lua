@@ -30,17 +30,17 @@ local function leave_lane(call, worker)
   return token ~= nil
 end
 
--- Stores that a worker delivers to the subscriber of the batch `bid`, unless that is stored already. Does nothing if
--- the worker no longer holds the job of the batch, or has no lease.
+-- Enters a worker in the lane of the subscriber to which it delivers the batch `bid`, if it is missing there. Does
+-- nothing if the worker no longer holds the job of this batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = calls.read('LINDEX', keys.batch(bid), 0)
-  -- The worker may have taken another job since the sweep saw it deliver this batch.
+  -- The worker may have ended this delivery and taken another job since the sweep saw it.
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- If a worker without a lease, such as one of the Ruby Routemaster, counted among the workers of a subscriber, it
-  -- would count there for ever: when a delivery ends, only a worker with a lease is removed from them.
+  -- A worker without a lease, such as one of the Ruby Routemaster, is not entered in the lane. The end of its delivery
+  -- would not remove it, so it would count there for ever.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

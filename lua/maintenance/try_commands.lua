@@ -3,13 +3,13 @@
 try_commands: try the commands that scripts need. Fails if the ACL of the user forbids one of them. Returns the first
 command that the server does not let scripts use, and its error. Returns neither if scripts may use all commands.
 ]]
--- Returns true if the Redis user may run a command on a key of the bus, or may PUBLISH on a channel of the bus. Redis
--- 8.8 answers only if the number of arguments is right for the command, so three arguments are tried, then two, then
--- one. The command is not tried without arguments, because Redis 7.0.15 would crash at SET if the user has a key
--- pattern. A server that resembles Redis may lack `acl_check_cmd`; each command then counts as allowed.
+-- Returns true if the Redis user may run a command on a key of the bus, or may PUBLISH on a channel of the bus. A
+-- server that resembles Redis may lack `acl_check_cmd`; each command then counts as allowed.
 local function may_run(keys, command)
   if not redis.acl_check_cmd then return true end
   local name = command == 'PUBLISH' and keys.wake('main') or keys.schema()
+  -- Redis 8.8 answers only if the number of arguments is right for the command, so several numbers are tried. 0 is left
+  -- out, because Redis 7.0.15 would crash at SET if the user has a key pattern.
   for count = 3, 1, -1 do
     local ok, may = pcall(redis.acl_check_cmd, command, unpack({ name, name, name }, 1, count))
     if ok and may then return true end

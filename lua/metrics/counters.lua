@@ -22,9 +22,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and the histories of these
--- topics and subscribers. Does the same in `counters_reported`, which has what was already sent to the metric service.
--- Otherwise the totals would be sent again. Returns how many counts were added to totals.
+-- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and the histories. Does the
+-- same in `counters_reported`, the counts that the metric service has, so that it does not get the totals a second
+-- time. Returns how many counts were added to totals.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -29,10 +29,9 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends figures about a topic, a subscriber or the bus to a history, which keeps the last `kept` entries. Time is
--- divided into slots of the same length, and a history gets at most one entry in each; `slot` is the number of the
--- present one. With `may_skip`, figures that have not changed since the last entry are not appended. Returns the number
--- of appended entries, 0 or 1.
+-- Appends figures about a topic, a subscriber or the bus to a history, which keeps its last `kept` entries. A history
+-- gets at most one entry in each slot of time; `slot` is the number of the present slot. With `may_skip`, figures that
+-- have not changed since the last entry are not appended. Returns the number of appended entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

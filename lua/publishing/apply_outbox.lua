@@ -45,7 +45,7 @@ local function end_subscriptions(call, state, name)
   state.may_be_unused[name] = true
 end
 
--- Publishes the events of a join, which is in another partition, to a topic of this partition.
+-- Publishes events to a topic of this partition. The join that made them is in another partition.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client }
@@ -59,9 +59,9 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- The deadlines and ages of all events of this script call begin at one time, `call.accepted_us`. Another partition
--- accepted the events of an outbox entry before, so the time is moved back to that of the entry, unless it is already
--- earlier. `number` is the number of the entry: its time in µs, or more (outboxes.lua).
+-- All events of this script call count as accepted at one time, `call.accepted_us`, at which their deadlines and ages
+-- begin. Another partition accepted the events of an outbox entry earlier, so the time is set back to that of the
+-- earliest entry. `number` is the time (µs) at which an entry was added, or a later time (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

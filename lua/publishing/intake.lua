@@ -10,15 +10,15 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state of a script call that accepts events (`intake_state` everywhere). `args` has the limits. A
--- limit may be missing if the script does not use it; without `max_outbox_bytes`, outboxes have no limit. The fields of
--- the state:
+-- Creates the working state of a script call that accepts events. It is passed on as `intake_state`. `args` has the
+-- limits. A limit may be missing if the script does not use it; without `max_outbox_bytes`, outboxes have no limit. The
+-- fields of the state:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
---   current_run   the events of successive publications to one topic (`run_topic`), collected in one list; nil if there
---                 are none
---   tokens        subscribers that get events
+--   run_topic     the topic of the latest publication
+--   current_run   the current run: the events of the latest publications in a row to this topic, as one slice; or nil
+--   tokens        a list of the subscribers that get events
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
 --   outgoing      outbox entries for other partitions (outboxes.lua)
@@ -55,7 +55,7 @@ function intake.topic(call, intake_state, name)
   return topic
 end
 
--- Returns a topic that lives in another partition, but may have subscribers in this partition.
+-- Returns a topic that lives in another partition. This partition may have subscribers of it.
 function intake.foreign_topic(intake_state, name)
   local topic = intake_state.topics[name]
   if not topic then
@@ -82,8 +82,8 @@ local function judge_client(call, intake_state, topic, client)
   if redis.call('SCARD', keys.topics_owned(client)) >= intake_state.max_client_topics then return 'owns_too_many' end
 end
 
--- Makes the client the publisher of a topic. The field `publisher` is written last. Otherwise, if Redis were killed
--- after the first writes, the topic could have a publisher, but be missing from the other keys.
+-- Makes the client the publisher of a topic. The field `publisher` is written last. So if Redis is killed after the
+-- first writes, the topic has no publisher yet, and the next publication claims it again.
 local function claim(call, topic, client)
   redis.call('SADD', call.keys.topics(), topic.name)
   redis.call('SADD', call.keys.topics_owned(client), topic.name)
@@ -92,8 +92,8 @@ local function claim(call, topic, client)
 end
 
 -- Checks the idempotency key of a publication. Returns 'repeated' if the key was used for the same publication,
--- 'key_reused' if it was used for another publication, and 'too_many_keys' if the client may use no new key now.
--- Otherwise returns nothing.
+-- 'key_reused' if it was used for another publication, and 'too_many_keys' if the client has used up its quota of new
+-- keys (client_quota.lua). Otherwise returns nothing.
 local function judge_key(call, intake_state, publication)
   local digest = publication.digest
   if not digest then return end
@@ -104,9 +104,9 @@ local function judge_key(call, intake_state, publication)
   if client_quota.is_empty(intake_state.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the current run (the events of successive publications to one topic): gives its events to the topic's
--- subscribers, and to other partitions that have subscribers of the topic. Subscribers without earlier events in this
--- script call share one list, because copying it for each would take long. Any other subscriber gets a list of its own.
+-- Ends the current run: gives its events to the topic's subscribers, and to other partitions that have subscribers of
+-- the topic. Subscribers that had no events in this script call before share one list of events, because a copy for
+-- each would take long. Any other subscriber gets a list of its own.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end
@@ -146,7 +146,7 @@ function intake.add(call, intake_state, topic, events)
   end
 end
 
--- Adds events (a list of texts) as `intake.add` does, and their bytes to `topic.bytes`. Returns these bytes.
+-- Does what `intake.add` does for a list of texts, and adds their bytes to `topic.bytes`. Returns these bytes.
 function intake.add_texts(call, intake_state, topic, texts)
   intake.add(call, intake_state, topic, { list = texts, first = 1, last = #texts })
   local bytes = 0
@@ -155,8 +155,8 @@ function intake.add_texts(call, intake_state, topic, texts)
   return bytes
 end
 
--- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be moved
--- to that partition. One check in a script call suffices, because one call adds few bytes compared with the maximum.
+-- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be sent
+-- there. A topic is checked once in a script call, because one call adds few bytes compared with the maximum.
 function intake.outbox_refusal(call, intake_state, topic)
   local max_bytes = intake_state.max_outbox_bytes
   if #topic.elsewhere == 0 or not max_bytes then return end

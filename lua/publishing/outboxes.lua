@@ -30,15 +30,14 @@ local many = include('store/many')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- If a partition does not apply outbox entries in time, a worker sends them to it again after this time.
+-- Entries that a partition did not apply in time are sent to it again after this time.
 local ASK_AGAIN_MS = 1000
--- The number of an outbox entry is the time (µs) at which the entry was added. Entries that are added at once get
--- consecutive numbers, so the last number can be a little later than Redis's clock. If it is later by more than this,
--- the clock was set back, or the last entry was added by another machine before a failover.
+-- Maximum lead of the last entry's number over Redis's clock. Numbers are times (µs), but the entries of one script
+-- call get consecutive numbers, so a small lead is normal. A larger lead means that the clock was set back, or that
+-- another machine added the last entry before a failover.
 local MAX_AHEAD_US = 100 * 1000
--- After the clock was set back, the next outbox entry gets a number (a time in µs) that is this much higher than the
--- last number that Redis knows. So no number is used twice, even if a failover has lost the last entries, because a
--- failover loses less than a minute of writes.
+-- After the clock was set back, the next entry's number is higher by this than the last number (µs) that Redis knows. A
+-- failover may have lost later entries, but less than a minute of writes. So no number is used twice.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -52,14 +51,13 @@ function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
 
--- Returns the job that sends the entries of the list `outbox`, packed as in the queue. With `partition`, returns the
--- job that sends the entries of the list `outbox:{partition}`.
+-- Returns the packed job that sends the entries of the list `outbox` or, with `partition`, those that are set aside for
+-- this partition.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Deletes the job that sends the entries of the list `outbox` or, with `partition`, of `outbox:{partition}`. This list
--- must be empty. Returns false if the worker does not hold the job.
+-- Deletes the job that `job_for` returns. Its list must be empty. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.take_job_and_lease(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -67,22 +65,22 @@ function outboxes.end_job(call, partition, worker, lease, lease_ms)
   return true
 end
 
--- Creates an empty collection for the work that one script call has for other partitions.
+-- Creates an empty collection of the work that one script call has for other partitions.
 function outboxes.begin()
   return { work = {} }
 end
 
--- Reads three values, once in a script call: the number of the last entry that was added to the outbox (a time in µs),
--- the bytes of all entries in the outbox, and `ahead`. `ahead` says by how many µs the numbers of new entries must be
--- later than Redis's clock; it is 0 unless the clock was ever set back.
+-- Reads three values about the outbox, once in a script call: `last`, the number of its last entry (a time in µs);
+-- `bytes`, the bytes of all entries; and `ahead`, the µs by which new numbers must be ahead of Redis's clock. `ahead`
+-- is 0 unless the clock was ever set back.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))
   outgoing.last, outgoing.bytes, outgoing.ahead = tonumber(last) or 0, tonumber(bytes) or 0, tonumber(ahead) or 0
 end
 
--- Adds a piece of work to the collection. `partitions` is a text with the numbers of the partitions that must do the
--- work, separated by commas.
+-- Adds a piece of work to the collection `outgoing`. `partitions` has the numbers of the partitions that must do it,
+-- separated by commas.
 function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
@@ -94,8 +92,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number after which the numbers of the new entries begin. Numbers are times (µs). If the clock was set
--- back, the new numbers and all further ones are later than the clock, and the field `ahead` stores by how much.
+-- Returns the number before that of the first new entry. Numbers are times (µs). If the clock was set back, numbers are
+-- ahead of the clock from now on, by the µs that the field `ahead` stores.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end
@@ -105,8 +103,8 @@ local function last_number(call, outgoing)
 end
 
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
--- cannot be queued, the error is kept in `call.failure`, and a sweep queues the job later. The error must not end the
--- script here, because a caller that repeats the script would append the entries again.
+-- cannot be queued, a sweep queues it later. The error is kept in `call.failure`, and does not end the script here: a
+-- caller that repeated the script would append the entries again.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -122,16 +120,15 @@ function outboxes.store(call, outgoing)
   calls.try(call, jobs.put, 'aux', job_for())
 end
 
--- Stores the number of the last outbox entry, which must be an `end` entry: one that ends all subscriptions to a topic.
--- `may_end_subscriptions` uses the number to find out whether such entries still wait.
+-- Stores the number of the `end` entry (it ends all subscriptions to a topic) that was just added to the outbox.
+-- `may_end_subscriptions` finds out with this number whether such entries still wait.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- An outbox entry of the kind `end` ends the subscriptions to a topic in another partition. Returns true if the
--- partition `partition` may not have applied all `end` entries yet. They would also end a subscription that is made
--- there now.
+-- Returns true if `partition` may not have applied all outbox entries of the kind `end` yet, which end all
+-- subscriptions to a topic. They would also end a subscription that is made in `partition` now.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
@@ -141,17 +138,15 @@ function outboxes.may_end_subscriptions(call, partition)
   return false
 end
 
--- Returns, for each partition, the bytes of the outbox entries that are set aside for it because it did not apply them
--- in time. Leaves out partitions without such entries.
+-- Returns the bytes of the outbox entries that are set aside, by partition. Leaves out partitions without such entries.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
   return aside
 end
 
--- Returns true if too many bytes may wait for one of the partitions in `marks`: `max_bytes` or more. Adds up all
--- entries of the list `outbox`, although some may be for other partitions, and the bytes of the list
--- `outbox:{partition}`.
+-- Returns true if `max_bytes` or more may wait to be sent to one of the partitions in `marks`. Adds up the list
+-- `outbox:{partition}` and all of the list `outbox`, although some of its entries may be for other partitions.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -162,7 +157,7 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
 end
 
 -- Sets outbox entries aside for the partitions in `late`, which did not apply them in time: appends each entry to the
--- lists of those partitions that must apply it. Schedules the jobs that send these lists, unless the jobs are queued
+-- list of each late partition that must apply it. Schedules the jobs that send these lists, unless they are queued
 -- already.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}

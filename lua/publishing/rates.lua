@@ -10,8 +10,8 @@ no limit.
 ]]
 local rates = {}
 
--- Creates the state of the rate limits in one script call: `buckets` has the buckets that the call has read, and
--- `changed` those that it must store, both by client.
+-- Creates the state of the rate limits in one script call. By client, `buckets` has the buckets that the call has read,
+-- and `changed` those that it must store.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,
@@ -30,15 +30,14 @@ local function buckets_of(call, state, client)
       bytes = math.max(state.now_us, (tonumber(bytes) or 0) - set_back_us),
     }
     state.buckets[client] = buckets
-    -- If the clock was set back, the buckets are stored even if nothing is taken from them. Otherwise an empty bucket
-    -- would stay empty until the clock reaches the old time again.
+    -- If the clock was set back, the buckets are stored with the new time even if nothing is taken from them. Otherwise
+    -- an empty bucket would not fill until the clock reaches the old time again.
     if set_back_us > 0 then state.changed[client] = buckets end
   end
   return buckets
 end
 
--- Returns true if a bucket is empty: filling it takes at least `burst_us`, the time in which an empty bucket becomes
--- full.
+-- Returns true if a bucket is empty: it needs `burst_us` or longer until it is full again.
 local function is_bucket_empty(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end

@@ -27,8 +27,9 @@ local function places(keys, partition)
   return keys.outbox(), keys.outboxes_sent(), 'bytes'
 end
 
--- Removes the entries that the previous call returned. Entries that a partition in `late` must still apply are first
--- copied to that partition's own list. Returns the bytes of the entries that are left.
+-- Removes the entries that the previous call returned, unless they are gone already. For each partition in `late`,
+-- which has not applied them in time, they are first copied to a list of its own. Returns the bytes of the entries that
+-- are left.
 local function remove_first(call, args, list, hash, field)
   local entry = args.last and redis.call('LINDEX', list, args.count - 1)
   if not entry or outboxes.number_of(entry) ~= args.last then return tonumber(redis.call('HGET', hash, field)) or 0 end
@@ -37,9 +38,8 @@ local function remove_first(call, args, list, hash, field)
   return redis.call('HINCRBY', hash, field, -args.bytes)
 end
 
--- Returns the next entries of a list, which has `left` bytes in all. If all these bytes fit into the reply
--- (`max_bytes`), one command reads the entries, and they are not measured. This takes Redis a third less time for 500
--- short entries.
+-- Returns as many of the next entries of a list as fit into the reply. If the whole list fits by its bytes (`left`),
+-- one command reads the entries without measuring each. This takes Redis a third less time for 500 short entries.
 local function next_entries(args, list, left)
   local max_entries = args.max_entries
   if left <= args.max_bytes then return redis.call('LRANGE', list, 0, max_entries - 1) end
@@ -63,12 +63,12 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- The partition has caught up: no entries are set aside for it any more. Deleting its field ensures that new
-      -- entries for it are no longer set aside, but sent from the list `outbox`.
+      -- Nothing is set aside for this partition any more. Without its field here, new entries for it are sent from the
+      -- list `outbox` again.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
-      -- The list is empty, so the stored sum of its bytes is wrong. This happens if Redis was killed and kept only the
-      -- first writes of a script.
+      -- The list is empty, but the stored sum of its bytes is not 0: Redis was killed and kept only the first writes of
+      -- a script.
       redis.call('HSET', hash, field, 0)
     end
     ended = args.worker and outboxes.end_job(call, partition, args.worker, args.lease, args.lease_ms)

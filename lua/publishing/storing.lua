@@ -11,8 +11,8 @@ local opening = include('publishing/opening')
 local outboxes = include('publishing/outboxes')
 local storing = {}
 
--- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
--- batch's list. If this length is 0, the list no longer exists, and nothing was appended: ignore the number.
+-- Appends as many events to an open batch as fit. Returns how many, and the new length of the batch's list. If this
+-- length is 0, the list no longer exists, and nothing was appended, whatever the first value says.
 local function fill(batch, max, list, first, last)
   -- An open batch can always take one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -26,8 +26,8 @@ local function fill(batch, max, list, first, last)
 end
 
 -- Subtracts the bytes of new events from the bytes that still fit into each open batch. Returns the bytes that are
--- left, by subscriber. Leaves out subscribers without an open batch. Also leaves out batches that have only small
--- events: no matter how many of these a batch gets, their bytes fit, so they are not counted.
+-- left, by subscriber. Leaves out subscribers without an open batch, and those whose open batch has only small events:
+-- the bytes of small events are not counted, because a batch that is full of them is far below its maximum of bytes.
 local function take_room(call, intake_state, entries)
   local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(intake_state.tokens) do
@@ -40,9 +40,8 @@ local function take_room(call, intake_state, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
--- Returns true if the open batch belongs to a join and is younger than these events, which another partition accepted
--- earlier. The events must not go into it, because a join takes the time at which a batch was created as the time of
--- its events.
+-- A join takes the time at which a batch was created as the time of its events. Returns true if the open batch belongs
+-- to a join, and was created after another partition had accepted these events. They must not go into it.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
@@ -50,9 +49,8 @@ local function is_too_young(call, token, entry)
 end
 
 -- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. `entry` is the
--- open batch's entry in `batches:open`, or false. `room` is the number of bytes that would still be free after
--- appending all the events, or nil if the batch's bytes are not counted. If `room` is negative, all events go into new
--- batches.
+-- open batch's entry in `batches:open`, or false. `room` is how many bytes the open batch has left if it takes all the
+-- events, or nil if its bytes are not counted. If `room` is negative, all events go into new batches.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
@@ -61,7 +59,7 @@ local function append(call, opened, token, entry, room, slice)
     local bid, max = open_batches.read_entry(entry)
     local appended, length = fill(call.keys.batch(bid), max, list, first, last)
     if length == 0 then
-      -- The batch that the entry names no longer exists.
+      -- `batches:open` names a batch that no longer exists.
       open_batches.close(call, token, bid)
       appended = 0
     elseif length - batches.HEADER >= max or room == 0 then
@@ -72,9 +70,8 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of the subscribers from position `first` on to their batches. Sets `counts[i]` to the number of
--- events of subscriber i. Throws the error if appending fails for a subscriber; `counts` then ends before this
--- subscriber.
+-- Appends the events of each subscriber to its batch, beginning with subscriber number `first`. Sets `counts[i]` to the
+-- number of events of subscriber i. Throws if a subscriber fails; `counts` then ends before this subscriber.
 local function append_from(call, opened, intake_state, entries, rooms, counts, first)
   for i = first, #intake_state.tokens do
     local token = intake_state.tokens[i]
@@ -91,15 +88,16 @@ end
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
 -- If an error happens at one subscriber (a key has the wrong type, for example), the other subscribers still get their
--- events. `call.failure` keeps the error, so that the script can go on and remove the events from where they waited (an
--- outbox, delayed events). Otherwise the next call would give the events to the other subscribers a second time.
+-- events. The error is kept in `call.failure`, so that the script can go on and remove the events from where they
+-- waited (an outbox, delayed events). If they stayed there, the next call would give them to the other subscribers
+-- again.
 --
--- If Redis's ACL forbids a command, this function throws the error at its end. The events then keep waiting, and the
--- caller repeats the script when the ACL permits the command.
+-- If Redis's ACL forbids a command, the error is thrown at the end of this function. The events then keep waiting, and
+-- the caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
-  -- The open batches are read before the outbox is written. Otherwise, if the read failed, each repetition of the
-  -- script would append the same entries to the outbox again.
+  -- A script that fails keeps what it has written. So the open batches are read before the outbox is written: if this
+  -- read failed later, each repetition of the script would append the same entries to the outbox again.
   local entries = #intake_state.tokens > 0 and many.get_fields(call.keys.batches_open(), intake_state.tokens)
   for _, topic in ipairs(intake_state.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
@@ -112,15 +110,14 @@ function storing.store(call, uid_seed, intake_state)
     calls.try(call, append_from, opened, intake_state, entries, rooms, counts, #counts + 1)
     if #counts < #intake_state.tokens then counts[#counts + 1] = 0 end
   end
-  -- `enter` is called even after an error. Otherwise no job would deliver the batches that were opened before the
-  -- error.
+  -- `enter` stores the jobs of all opened batches, so it is called even after an error.
   calls.try(call, opening.enter, opened)
   calls.try(call, count, intake_state, counts)
   if call.failure and calls.is_forbidden(call.failure) then error(call.failure) end
 end
 
--- Returns for each topic the number of its accepted events, and the tokens of its subscribers in this partition: one
--- text with a token on each line, which costs Redis less than a list.
+-- Returns for each topic the number of its accepted `events`, and its `subscribers` in this partition: a text with a
+-- token on each line, which costs Redis less than a list.
 function storing.added_by_topic(intake_state)
   local by_topic = {}
   for i, topic in ipairs(intake_state.accepted) do

@@ -34,16 +34,16 @@ local UNIT = 16
 -- When all delivery logs together are full, the longest one loses LUMP records at a time. A script call removes at most
 -- MAX_REMOVED records, so as not to block Redis after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
--- Maximum failed attempts in a record, and maximum bytes of all its attempts. Attempts quote the answers of the
--- subscriber, which could otherwise take more memory than the rest of the record.
+-- A record has at most this many failed attempts, with at most this many bytes together. Attempts quote the answers of
+-- the subscriber, which could otherwise take more memory than the rest of the record.
 local MAX_RECORD_ATTEMPTS, MAX_RECORD_ATTEMPTS_BYTES = 3, 512
 -- Maximum bytes of the JSON with the number of events by topic. If it is longer, a record has `null` in its place.
 local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number of records as `deliveries:logs` stores it: rounded down to whole UNITs. Returns nil for an empty
--- log, which is not listed there.
+-- Returns the number of a log's records as `deliveries:logs` stores it: rounded down to whole UNITs, so that it seldom
+-- changes. Returns nil for an empty log, which `deliveries:logs` does not have.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -89,8 +89,8 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log. `counted` is the number of records that `deliveries:logs` has stored
--- for the log. Returns the new total of all logs.
+-- Removes the `removed` oldest records of a log, and corrects its stored number in `deliveries:logs`, which was
+-- `counted`. Returns the new total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
@@ -98,8 +98,8 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until
--- MAX_REMOVED records are removed. The stored number of a log's records is rounded down to whole UNITs. `uncounted` is
--- the maximum number of records that are not counted, in all logs together.
+-- MAX_REMOVED records are removed. `total` adds up the stored numbers, each rounded down to whole UNITs. `uncounted` is
+-- how many records this can leave out at most.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -113,9 +113,9 @@ local function shrink(call, total, max)
   end
 end
 
--- Shortens a log that `shrink` never shortens: one with fewer than UNIT records, whose stored number is 0. The log
--- keeps its newest records, at most `max` (the maximum of all logs together) divided by the number of logs, but at
--- least one. Returns the number of records that are left.
+-- Shortens a log of fewer than UNIT records. `shrink` never shortens such a log, because its stored number is rounded
+-- down to 0. The log keeps an equal part of `max`, the maximum of all logs together, but at least its newest record.
+-- Returns the number of records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
@@ -125,9 +125,9 @@ local function cut_to_part(call, list, records, max)
 end
 
 -- Appends records to one of a subscriber's two logs: `ending` is 'taken' (accepted batches) or 'dropped'. `entries` is
--- a list of UID, record, UID, record, …. `max` is the maximum number of records in all logs together; if it is 0,
--- nothing is kept. The subscriber must exist. Logs are deleted when their subscriber is removed, so logs of a
--- subscriber that is gone already would stay for ever.
+-- a list of UID, record, UID, record, …, with the UIDs of the batches. `max` is the maximum number of records in all
+-- logs together; if it is 0, nothing is kept. The subscriber must exist: its logs are deleted when it is removed, so a
+-- log that is written later would stay until a sweep deletes it.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local list = delivery_log.list_of(call, ending, token)
@@ -139,16 +139,16 @@ function delivery_log.append(call, ending, token, entries, max)
   cut_to_part(call, list, redis.call('LLEN', list) / 2, max)
 end
 
--- Adds the subscribers `tokens`, whose logs got records in this script call, to a trail. A trail lists, in order of
+-- Notes in a trail that this script call wrote to the logs of the subscribers `tokens`. A trail lists, in order of
 -- time, whose logs were written. There is one for accepted batches (`ending` is 'taken') and one for dropped ones.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = many.command('RPUSH', trail, entries)
-  -- Listings need only the newest `max` entries of the trail: each entry stands for at least one record, and only about
-  -- `max` records are kept. Older entries are deleted only when there are more than LUMP of them, so that few script
-  -- calls need to do it.
+  -- Each entry stands for at least one record, and only about `max` records are kept, so listings need only the newest
+  -- `max` entries. Older ones are deleted only when there are more than LUMP of them, so that few script calls need to
+  -- do it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
@@ -172,8 +172,8 @@ function delivery_log.remove(call, ending, token)
   if counted then delivery_log.count(call, name, 0, tonumber(counted)) end
 end
 
--- Returns the last part of a record, as JSON text: the time of the first failed attempt at the batch, and a list of the
--- last failed attempts. Returns an empty text if no attempt failed.
+-- Returns the end of a record, as JSON text: the time of the first failed attempt at the batch, and a list of the last
+-- failed attempts. Returns an empty text if no attempt failed.
 function delivery_log.failures(call, bid)
   local attempts = call.keys.attempts(bid)
   local first = redis.call('LINDEX', attempts, 0)
@@ -187,10 +187,9 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes a record of a batch: puts in front the time at which the batch ended, which is now (µs), and the time at
--- which it was closed (`closed_ms`; 0 if there is none). If a script call makes several records, each gets a time 1 µs
--- later than the one before. These times are still earlier than the next call, because making a record takes longer
--- than 1 µs.
+-- Completes the record of a batch that ends now: puts the time of its end (µs) in front, and the time at which it was
+-- closed (`closed_ms`; 0 if there is none). If a script call makes several records, each gets a time 1 µs later than
+-- the one before. Making a record takes longer than that, so the next call begins after all of these times.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
@@ -215,9 +214,9 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns the time (ms, as text) at which a batch that is about to be dropped was closed. For an open batch, returns
--- the present time. For a batch that was never open, because its first events filled it, returns false. `records`
--- caches what was read from Redis.
+-- Returns the time (ms, as text) at which a batch that is about to be dropped was closed to new events: now if it is
+-- still open, and false if it was never open, because its first events filled it. What is read from Redis is kept in
+-- `records` for the next batch.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

@@ -13,12 +13,11 @@ local many = include('store/many')
 local merging = include('records/merging')
 local delivery_sources = {}
 
--- A page of a listing needs only a few entries from most of the indexes and logs that it reads. So the first read of
--- each fetches only MIN_CHUNK entries. Later reads fetch more, up to MAX_CHUNK.
+-- A page of a listing needs only a few entries from most of the indexes and logs. So the first read of each index or
+-- log fetches only MIN_CHUNK entries. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- Appended to an id `x`, this makes an id that comes just before `x` in a listing: ids descend, and `x-` is larger than
--- `x`. A page that begins after `x-` begins with `x`.
+-- In a listing, ids descend, so the id `x-` comes just before `x`. A page that begins after `x-` begins with `x`.
 local JUST_BEFORE = '-'
 
 -- Returns the bounds of a listing as the highest and the lowest score in an index. Scores are times, in ms if `scale`
@@ -33,12 +32,11 @@ end
 -- Creates the working state of one listing. Some fields:
 --   state       the state of the batches to list; nil for any state
 --   reason      why the dead letters to list have died; nil for any reason
---   max_looked  maximum batches that the listing looks at, because it may have to skip very many in unwanted states. If
---               it reaches this maximum, its last entry is `{ place, id, stopped = true }`: the next page begins after
---               this place and id
+--   max_looked  maximum batches that the listing looks at, wanted or not. If it reaches this maximum, its last entry is
+--               `{ place, id, stopped = true }`: the next page begins after this place and id
 --   looked      how many batches it has looked at
 --   sources     how many indexes and logs it has searched
---   skipped     a key of a dead letter that is not listed, because another program has written this key
+--   skipped     a key of one dead letter that is not listed, because another program has written this key
 function delivery_sources.begin(call, bounds, wanted, max_looked)
   return {
     call = call, bounds = bounds, state = wanted.state, reason = wanted.reason, max_looked = max_looked, looked = 0,
@@ -93,10 +91,10 @@ local function read_index(source)
   end
 end
 
--- Returns one of the sources that a listing merges: the entries of the sorted set `index` within the listing's bounds.
+-- Returns a source of a listing (merging.lua): the entries of the sorted set `index` within the listing's bounds.
 -- Returns nothing if there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. The function
--- `read` returns the entry for an id, or nothing if it must not be listed. All sources share the function `open`: if
--- each had a closure, a listing of 5,000 subscribers would take a fifth longer.
+-- `read` returns the entry for an id, or nothing if it must not be listed. All sources share the function `open`,
+-- because a closure for each would make a listing of 5,000 subscribers a fifth slower.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local range = listing.ranges[scale]
@@ -124,8 +122,8 @@ local function read_single(source)
   end
 end
 
--- Adds a source to `sources` for each batch in `bids` that was created within the listing's bounds. The batch itself is
--- read later, and only if the page of the listing gets that far.
+-- Adds each batch in `bids` that was created within the listing's bounds to `sources`, as a source of its own. The
+-- batch itself is read only if the page of the listing gets that far.
 function delivery_sources.add_singles(listing, sources, bids)
   local bounds, index = listing.bounds, listing.call.keys.batches_index()
   listing.sources = listing.sources + #bids
@@ -153,10 +151,9 @@ function delivery_sources.backwards(list, length)
   end
 end
 
--- Finds, by a binary search, the newest record of a log that is not newer than the time `place` (ms). Returns the
--- position and the time of the record, or nothing if all are newer. Logs of subscribers of the same topics are similar.
--- So the search begins at the part of the log (`listing.part`, from 0 to 1) in which the search in the previous log
--- found its record.
+-- Finds, by a binary search, the newest record of a log at or before the time `place` (ms). Returns its position and
+-- its time, or nothing if all records are newer. The search begins at the part of the log (`listing.part`, from 0 to 1)
+-- where it ended in the previous log, because logs of subscribers of the same topics are similar.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -193,10 +190,9 @@ local function read_log(source)
   end
 end
 
--- Returns one of the sources that a listing merges: the records of a delivery log within the listing's bounds. If
--- `newest` (ms) is given, newer records are left out. Returns nothing if there are no records. Reads only the time of
--- the newest record. The listing reads the records only if its page gets that far, because a bus can have thousands of
--- logs.
+-- Returns a source of a listing (merging.lua): the records of a delivery log within the listing's bounds. If `newest`
+-- (ms) is given, newer records are left out. Returns nothing if no record is left. Only the time of the newest record
+-- is read now. The records are read if the page gets that far, because a bus can have thousands of logs.
 function delivery_sources.log(listing, ending, token, newest)
   local list, position, place = delivery_log.list_of(listing.call, ending, token), nil, nil
   listing.sources = listing.sources + 1

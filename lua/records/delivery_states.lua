@@ -49,7 +49,8 @@ local function holder_of(call, seen, bid, token)
   return held_of(call, seen, token)[jobs.delivery_of(bid)]
 end
 
--- Returns the UIDs of the batches that workers are delivering. If `tokens` has subscribers, returns only their batches.
+-- Returns the UIDs of the batches that workers are delivering: those of the subscribers in `tokens`, or of all
+-- subscribers if `tokens` is empty.
 function delivery_states.in_flight(call, seen, tokens)
   local bids = {}
   local function add(token)
@@ -109,9 +110,11 @@ function delivery_states.dead_letter(call, bid, reason)
 end
 
 -- Adds further fields to the entry of a batch or dead letter:
--- - for all: the number of events, when the batch was closed (missing if it is open, or was never open because its
---   first events filled it), the first failed attempt, and up to `max_shown` of the latest failed ones
--- - for a batch in flight: when its present attempt began
+--   events         the number of events
+--   closed_ms      when the batch was closed. Missing if it is open, or was never open: its first events filled it
+--   held_ms        when the present attempt began, if the batch is in flight
+--   first_attempt  the first failed attempt
+--   last_attempts  up to `max_shown` of the latest failed attempts
 function delivery_states.describe(call, seen, entry, max_shown)
   local keys, bid = call.keys, entry.id
   local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)

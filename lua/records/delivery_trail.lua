@@ -13,15 +13,15 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- An id that is smaller than any other. A listing shows entries of the same time by descending id, so this id would
--- come last among them. A page that begins after this id has only entries of earlier times.
+-- An id that is smaller than any other. Entries of the same time are listed by descending id, so a page that begins
+-- after this id has only entries of earlier times.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the writes before the time `place` (ms), the newest first. A write is a table about one
 -- earlier script call that appended records to logs:
 --   place   the time of that call (ms)
 --   tokens  the subscribers to whose logs the call wrote
--- The oldest write in the trail is left out, because some of its subscribers may be missing: old entries are deleted.
+-- The oldest write in the trail is left out: old entries are deleted, so some of its subscribers may be missing.
 local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(
     call.keys.deliveries_trail(ending), delivery_log.trail_position(call, ending, place)
@@ -52,9 +52,9 @@ local function log_of(reader, token)
   return log
 end
 
--- The trail notes each script call that appended records to logs of subscribers. Returns the records that one such call
--- has appended, the newest last. `written` is its note: the time of the call in ms (`place`), and the subscribers
--- (`tokens`). Leaves out records that are gone, or outside the bounds of the listing.
+-- Returns the records that one script call has appended to logs, the newest last. `written` is what the trail has about
+-- this call: its time in ms (`place`), and the subscribers to whose logs it wrote (`tokens`). Leaves out records that
+-- are gone, or outside the bounds of the listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do
@@ -80,8 +80,8 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of all logs, the newest first. As far back as the trail (the list of the last
--- writes to logs) reaches, reads only the logs that the trail names. For older records, searches all logs.
+-- Returns an iterator over the records of all logs, the newest first. The trail lists the last writes to logs. For the
+-- time that it covers, only the logs that it names are read. For older records, all logs are searched.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
@@ -107,9 +107,9 @@ local function read_trail(reader)
   end
 end
 
--- Returns one of the sources that a listing merges: the records of all batches with this `ending` ('taken' or
--- 'dropped'). The time of the newest record is not known yet. So `place` is infinity, which makes the listing open this
--- source first.
+-- Returns a source of a listing (merging.lua): the records of all batches with this `ending` ('taken' or 'dropped').
+-- The time of its newest record is known only when it is opened. So its `place` is infinity, and the listing opens it
+-- first.
 function delivery_trail.source(listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, listing = listing, ending = ending, logs = {} }

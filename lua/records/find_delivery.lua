@@ -15,7 +15,8 @@ local delivery_states = include('records/delivery_states')
 -- Maximum failed attempts in the reply. The bus never stores more for a batch (attempts.lua), so all are in the reply.
 local MAX_SHOWN_ATTEMPTS = 20
 
--- Returns the entry of a batch for the reply, or nil if the log has no record of it that is younger than a day.
+-- Looks for a batch in a delivery log. Returns its entry for the reply, or nil if the log has no record of it that is
+-- younger than a day. Also returns the number of records in the log.
 local function in_log(call, ending, token, id)
   local list, length = delivery_log.list_of(call, ending, token), delivery_log.length(call, ending, token)
   local position = redis.call('LPOS', list, id, 'RANK', -1)

@@ -37,8 +37,8 @@ local function queue_owners(listing, clients)
   return tokens
 end
 
--- Each `add_…` function adds batches of one kind, which its name says, to `sources`: those of the subscribers in
--- `clients`, or those of all subscribers if `clients` is empty.
+-- Each `add_…` function adds the sources (merging.lua) of one kind of batches, such as retried ones. `clients` has the
+-- subscribers whose batches are listed; if it is empty, those of all subscribers are.
 local function add_queues(listing, sources, clients)
   local keys = listing.call.keys
   for _, token in ipairs(clients) do

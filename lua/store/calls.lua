@@ -50,7 +50,7 @@ end
 
 -- Runs `step`, a part of a script. Returns its result, or nothing if it threw an error. The error is kept in
 -- `call.failure` and thrown again when the script has ended, so that an error at one subscriber does not stop the work
--- for others. Only the first error is kept, but an error that says that the ACL forbids a command replaces it.
+-- for others. The first error is kept, unless a later one says that the ACL forbids a command.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end

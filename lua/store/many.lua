@@ -8,8 +8,9 @@ local many = {}
 -- are never separated.
 many.MAX_VALUES = 4000
 
--- A value of more than 64 bytes. Once a hash has had one, Redis stores the hash as a table, until it is empty or Redis
--- restarts. Without it, up to 512 short fields form a list, and a look-up among 500 takes 3 µs instead of 0.1 µs.
+-- A value that makes Redis store a hash as a table, because it has more than 64 bytes. Otherwise Redis stores up to
+-- 512 short fields as a list, and a look-up among 500 takes 3 µs instead of 0.1 µs. The hash stays a table, even
+-- without the value, until it is empty or Redis restarts.
 many.LONG_VALUE = ('-'):rep(65)
 
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
@@ -38,16 +39,16 @@ end
 function many.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- Redis stores a small hash as a list, which is slow to search. A long value, which is removed below, makes Redis
-  -- store the hash as a table from now on. A new hash that gets a single field may stay a list.
+  -- Redis stores a small hash as a list, which is slow to search. A long value makes it a table, and is removed again
+  -- below. A new hash that gets a single field may stay a list.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', many.LONG_VALUE) end
   many.command('HSET', hash, pairs_of)
   if spread then redis.call('HDEL', hash, '') end
 end
 
--- Adds counts[i] to the field tokens[i] of a gauge. If `counts` is shorter, the fields of the remaining tokens do not
--- change.
+-- Adds counts[i] to the field tokens[i] of a gauge, a hash with a number for each subscriber. If `counts` is shorter,
+-- the fields of the remaining tokens do not change.
 function many.add_to_gauge(gauge, tokens, counts)
   if #counts == 1 then redis.call('HINCRBY', gauge, tokens[1], counts[1]) end
   if #counts <= 1 then return end

@@ -24,8 +24,8 @@ function pausing.pause(call, token, by)
   if before and RANKS[before] >= RANKS[by] then return end
   redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
   if by == 'callback_gone' then
-    -- A pause after a 410 has no `paused_by`. The field may be left over from an earlier pause, because earlier
-    -- releases did not delete it at the end of a pause.
+    -- A pause after a 410 has no `paused_by`. Earlier releases did not delete the field at the end of a pause, so one
+    -- may be left over.
     redis.call('HDEL', subscriber, 'paused_by')
   else
     redis.call('HSET', subscriber, 'paused_by', by)
@@ -45,9 +45,9 @@ local function try_failed(call, token)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers deliver to a subscriber at once, even if they had to wait because of a failure. Makes some of its jobs
--- due now: its trial job (field `probe`), which is the only job that may run next if deliveries to the subscriber fail,
--- and up to `max` waiting jobs. If there are none, makes the delivery of the oldest failed batch due now.
+-- Lets workers deliver to a subscriber at once, even if they had to wait because of a failure. Makes its trial job
+-- (field `probe`), for which its other jobs wait after a failure, and up to `max` waiting jobs due now. If there are no
+-- such jobs, makes the delivery of the oldest failed batch due now.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -27,8 +27,8 @@ local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
 }
 
--- True if the subscriber is new, and there are already `max` subscribers. Joins, which have a limit of their own, do
--- not count.
+-- True if the subscriber is new, and there are already `max` subscribers. Joins are stored as subscribers, but do not
+-- count here, because they have a limit of their own.
 local function has_no_room_for_it(call, token, max)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.subscribers(), token) == 1 then return false end
@@ -58,10 +58,10 @@ local function store_signing_key(call, subscriber, key, overlap_ms)
 end
 
 -- Applies new settings to the open batch, the one that takes the subscriber's new events:
---   timeout     the batch is due this long from now, or earlier if it was due earlier
+--   timeout     the batch is due after this time from now, unless it was due earlier
 --   max_events  the batch is closed if it has this many events already
---   max_bytes   if the value has changed, the batch is closed: its bytes may be unknown, because the bytes of small
---               events are not counted while max_bytes is the default
+--   max_bytes   a changed value closes the batch, because its bytes may be unknown: while max_bytes is the default, the
+--               bytes of small events are not counted
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -57,8 +57,8 @@ end
 -- and the other partitions that must still end subscriptions to the topic (elsewhere.lua). The name of the topic stays,
 -- without a publisher, until these partitions have done so, and while joins read the topic.
 --
--- The outbox entry that tells these partitions is stored before the topic's hash, which names them, is deleted.
--- Otherwise, if Redis were killed and kept only the first writes, a repeated removal would not find the partitions.
+-- The topic's hash names these partitions. It is deleted only after the outbox entry for them is stored, so that if
+-- Redis is killed in between, a repeated removal still finds the partitions.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -128,9 +128,9 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. One EXISTS
--- command asks whether any of the topics has data. If none has, the topics need not be looked up one by one, which
--- takes Redis 3 µs for each.
+-- Returns the topics from `names[first]` to `names[last]` that have neither a publisher nor a subscription. First, one
+-- EXISTS command asks whether any of them has data. If one has, they are looked up one by one, which takes Redis 3 µs
+-- for each.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
   for i = first, last do
@@ -145,8 +145,8 @@ local function unused_among(call, names, first, last)
 end
 
 -- Ends the given subscriptions of a subscriber. A subscription is in two lists: the topic's list of subscribers, and
--- the subscriber's list of topics. The topic's list is changed first. So if Redis is killed and keeps only this change,
--- the caller repeats the call, and still finds the subscription in the subscriber's list.
+-- the subscriber's list of topics. The topic's list is changed first. If Redis is killed and keeps only this change, a
+-- repeated call still finds the subscription in the subscriber's list, and ends it there too.
 --
 -- Topics that are left without a publisher and without a subscription are deleted. Otherwise a client could use up the
 -- maximum number of topics by subscribing and unsubscribing.

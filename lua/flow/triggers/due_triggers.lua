@@ -22,13 +22,12 @@ local triggers = include('flow/triggers/triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
 local MAX_DEFINITION_BYTES = 1000000
--- Maximum due triggers that a script call looks at, the earliest first. By default one client may have only half as
--- many, so triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
+-- Maximum due triggers that a script call looks at, the earliest first. By the default settings, this is twice the
+-- maximum of one client, so no client hides the triggers of all others. Looking at 2,000 takes Redis 1 ms.
 local MAX_DUE_READ = 2000
 
--- Returns the definition of a trigger, the time at which it is due next, the bytes of the definition, and true if the
--- trigger is being moved. The time is nil if the trigger is paused or will never be due again. The definition is nil if
--- the trigger is missing or unreadable.
+-- Returns four values: the definition of a trigger (nil if it is missing or unreadable), its next due time (nil if it
+-- is paused or never due again), the bytes of the definition, and true if it is being moved to another partition.
 local function read(call, client, name)
   local definition = calls.read('HGET', call.keys.triggers_of(client), name)
   local state = calls.read('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
@@ -37,8 +36,8 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
 end
 
--- Returns the topic of a trigger. Throws if a key that firing needs has the wrong type. Without this check,
--- fire_triggers would fail, and other triggers would wait.
+-- Returns the topic of a trigger. Throws if a key that firing needs has the wrong type; the caller then leaves the
+-- trigger out. Otherwise fire_triggers would fail, and other triggers would wait.
 local function read_topic(call, intake_state, name)
   redis.call('SCARD', call.keys.topic_subscribers(name))
   return intake.topic(call, intake_state, name)

@@ -35,8 +35,9 @@ local rates = include('publishing/rates')
 local storing = include('publishing/storing')
 local triggers = include('flow/triggers/triggers')
 
--- Maximum work of one script call, in units of about 20 µs of Redis. Handling the due times of one trigger takes one
--- unit. Each event that is published takes another unit, or more if the event is long or has many subscribers.
+-- Maximum work of one script call, in units of about 20 µs of Redis. A trigger takes one unit, however many of its due
+-- times are handled. Each event that is published takes at least one more; a long event, or one with many subscribers,
+-- takes several.
 local MAX_WORK = 200
 local COPIES_PER_UNIT = copies.MAX.triggers / MAX_WORK
 
@@ -48,9 +49,8 @@ local ERRORS = {
 
 local LEFT = { outcome = 'left', fired = 0 }
 
--- Reads the trigger that is named in `firing`, which has the due times of one trigger that are handled now. Returns its
--- definition, and a table with its stored `fired`, `missed` and `error`. Returns nil if the trigger is paused, or if
--- its definition or due time has changed since the caller read it.
+-- Reads the trigger that `firing` names. Returns its definition, and a table with its stored `fired`, `missed` and
+-- `error`. Returns nil if the trigger is paused, or if its definition or due time has changed since the caller read it.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -70,16 +70,16 @@ local function texts_of(trigger, name, times, count)
   return texts
 end
 
--- Returns how much of MAX_WORK it takes to publish one event of a trigger.
+-- Returns the work of publishing one event of a trigger, in the units of MAX_WORK.
 local function work_of(call, trigger, topic)
   local subscribers = topic.subscribers and #topic.subscribers
     or redis.call('SCARD', call.keys.topic_subscribers(trigger.topic))
   return math.max(1, copies.of(1, #trigger.head + #trigger.tail, math.max(1, subscribers)) / COPIES_PER_UNIT)
 end
 
--- Publishes events of a trigger, one for each of the times in `firing`, the earliest first. Stops when the script call
--- has done its maximum work, but publishes at least one, so that an event with very many subscribers is published too.
--- Returns their number.
+-- Publishes events of a trigger, one for each of the times in `firing`, the earliest first. Stops at the maximum work
+-- of the script call, but never before the first event, because one event with very many subscribers can exceed this
+-- maximum alone. Returns the number of published events.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.intake_state, publication)
   local work = work_of(call, trigger, topic)
@@ -114,8 +114,8 @@ local function store_result(call, result)
   if firing.error then agenda.postpone(call, due, member) end
 end
 
--- Publishes the events of a trigger, if it may publish. Returns the outcome for the reply. What changes about the
--- trigger itself is collected in `progress.results`, and stored after the events.
+-- Publishes the events of a trigger, if it may publish. Returns the outcome for the reply. The new state of the trigger
+-- is collected in `progress.results`, and stored after the events.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return LEFT end
   local trigger, state = read(call, firing)

@@ -24,7 +24,7 @@ function triggers.parts(member)
 end
 
 -- Parses the definition of a trigger. Returns nil if it is unreadable. `revision` is different in each new definition.
--- `timing` is JSON. The text of an event consists of its id, `head`, its time and `tail`.
+-- `timing` is JSON. The JSON text of an event is its id, `head`, its time and `tail`, one after the other.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end
@@ -59,8 +59,8 @@ function triggers.judge_client(call, client, is_fixed, topic)
   if patterns and not scopes.permit(patterns, topic) then return 'not_permitted' end
 end
 
--- Enters a trigger in `triggers:due` with the time in its hash. A trigger that is being moved to another partition is
--- entered with a time a second from now. If the trigger is still here by then, a worker moves it.
+-- Enters a trigger in `triggers:due` with its stored time `next_at`. A trigger that is being moved to another partition
+-- gets a time a second from now instead. If it is still here by then, a worker moves it.
 function triggers.enter_as_stored(call, client, name)
   local next_at, paused, moving = unpack(redis.call('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving'))
   if moving then
@@ -70,7 +70,7 @@ function triggers.enter_as_stored(call, client, name)
   end
 end
 
--- Pauses a trigger because of an error. Its next due time stays stored, in `next_at`.
+-- Pauses a trigger because of an error. Its `next_at` stays stored, because the API shows it for paused triggers too.
 function triggers.pause(call, client, name, error)
   redis.call('HSET', call.keys.trigger(client, name), 'paused', 1, 'error', error, 'error_at', call.now_ms)
   triggers.enter_as_stored(call, client, name)
