@@ -3,8 +3,8 @@ import { BusError } from '../errors.ts';
 /** Maximum parameters of an Authorization header. Digest has 14 (RFC 7616), and a header may have unknown ones too. */
 const MAX_PARAMETERS = 32;
 
-// Matches `name=token` or `name="quoted"`, with the spaces and commas around it. No two neighbouring parts of the
-// expression match the same character, so a malformed header is refused in linear time.
+// Matches `name=token` or `name="quoted"`, with the spaces and commas around it. Two neighbouring parts of the
+// expression never match the same character. So there is one way to match, and malformed headers take linear time.
 const PARAMETER =
   /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
 

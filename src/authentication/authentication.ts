@@ -47,8 +47,8 @@ const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong
 const WRONG = 'the credentials that came with this request are wrong';
 
 /**
- * Identifies callers by Basic or Digest. Limits failures by address. Correct credentials are accepted even from an
- * address with too many failures.
+ * Identifies callers by Basic or Digest. Once an address has failed too often, it gets too_many_failures for wrong
+ * credentials; correct ones are still accepted.
  */
 export class Authentication {
   readonly credentials: Credentials;
@@ -67,8 +67,8 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whatever its role. `roles` are those that may make the API call; the error
-   * unauthenticated names them. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
+   * Resolves with the caller of a request, whatever its role. `roles`, which may make the API call, are only named in
+   * the error unauthenticated. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
    * StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
@@ -80,8 +80,8 @@ export class Authentication {
 
   /** Resolves with the error for a caller whose role may not make the call. `roles` are the roles that may. */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
-    // In compatibility mode `code` is `unauthenticated`, as the Ruby Routemaster answered. The Ruby Routemaster had no
-    // viewers, so a viewer always gets `forbidden`.
+    // `code` is `forbidden` or, in compatibility mode, `unauthenticated`, as the Ruby Routemaster answered. A viewer
+    // always gets `forbidden`, because the Ruby Routemaster had no viewers.
     if (code === 'forbidden' || role === 'viewer') {
       const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
       return new BusError('forbidden', detail);
@@ -90,9 +90,9 @@ export class Authentication {
   }
 
   /**
-   * Checks the credentials of a request again. Resolves with the caller and its current scopes. With `isNow` the client
-   * is read from Redis. Without `isNow`, the client may come from a cache, up to a second old. Throws unauthenticated
-   * or StorageUnavailable.
+   * Checks the credentials of a request again, before its call changes anything. Resolves with the caller and its
+   * current scopes. With `isNow` the client is read from Redis; otherwise it may come from a cache, up to a second old.
+   * Throws unauthenticated or StorageUnavailable.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
     // The keys of root and viewer change only with a restart, so they are not checked again.
@@ -131,7 +131,7 @@ export class Authentication {
     }
   }
 
-  /** Counts and logs a failure. Throws too_many_failures if the address has failed too often. */
+  /** Counts and logs a failed authentication. Throws too_many_failures if the address has failed too often. */
   async #countFailure(request: IncomingMessage, { reason, client, stale }: Refusal): Promise<void> {
     const { failures, figures, proxies, log } = this.#parts;
     const address = proxies.addressOf(request);
@@ -145,8 +145,8 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // `stale` means that the secret is right, and only the nonce or its count (`nc`) is not valid any more. A caller
-    // with the right secret gets a new challenge, even if its address has failed too often.
+    // Even if its address has failed too often, a `stale` request gets a new challenge: its secret is right, and only
+    // the nonce or its count (`nc`) is not valid any more.
     if (!stale) throw tooManyFailures(leftMs);
   }
 

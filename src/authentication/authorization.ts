@@ -14,8 +14,8 @@ export function credentialsOf(req: IncomingMessage): string {
 }
 
 /**
- * Replaces `authenticate` of a Passport strategy, and is never called: the bus calls `judge` itself. Passport would
- * copy the strategy for each request, which took a fifth of the CPU of a publish with 64 requests in flight.
+ * Stands in for `authenticate` of a Passport strategy, and is never called: the bus calls `judge` instead. Passport
+ * would copy the strategy for each request, which took a fifth of the CPU of a publish with 64 requests in flight.
  */
 export function notByPassport(): never {
   throw new Error('call judge: passport does not run this strategy');

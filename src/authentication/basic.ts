@@ -12,7 +12,7 @@ import type { Refusal, Verdict } from './verdict.ts';
 /** Maximum length of credentials that are remembered. A token and a secret of the bus have about 80 bytes together. */
 const MAX_REMEMBERED_BYTES = 256;
 
-/** Correct credentials, as bytes of `user:password`, and the caller whom they identify. */
+/** Credentials that were checked and are correct, as bytes of `user:password`, and the caller whom they identify. */
 interface Proved {
   credentials: Buffer;
   caller: ClientCaller;
@@ -29,9 +29,8 @@ export class Basic extends BasicStrategy {
   readonly #clients: Pick<ClientDirectory, 'cached'>;
   /**
    * The last correct credentials of each client. Comparing a request with them is cheaper than hashing its credentials,
-   * and saves a twelfth of the CPU of a publish. The entry of a client in Redis lasts a second at most, so that a new
-   * secret is noticed: the key is the cached Client object, which `ClientDirectory` replaces when it reads the client
-   * again.
+   * and saves a twelfth of the CPU of a publish. An entry lasts as long as the Client object that is its key.
+   * For a client in Redis, `ClientDirectory` replaces this object after a second, so a new secret is noticed.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

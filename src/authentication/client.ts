@@ -20,7 +20,7 @@ export interface Client {
   name: string;
   /** The digests of the client's secret. Null for a client without a secret, whose token is its credential. */
   ha1: Digests | null;
-  /** The digests of the previous secret while it is still valid. */
+  /** The digests of the secret before the present one, while it is still valid. */
   former?: Digests;
   scopes?: Scopes;
 }
@@ -70,18 +70,18 @@ export class Clients {
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     this.#list.forget();
-    // Errors are ignored: the client exists, and its secret would be lost if this call threw. The sweep, a periodic
-    // job, makes missing copies later.
+    // Errors are ignored: the client exists, and if this call threw, the caller would never get the secret. The sweep,
+    // a periodic job, makes missing copies later.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
 
   /**
-   * Registers a client without a secret, or gives an existing one this name and these scopes. Without a name, an
-   * existing client keeps its name and its secret, and only its scopes change. Ends the client's subscriptions and
-   * joins, and pauses its triggers, if the new scopes do not permit them. `ended` has the tokens of the joins that were
-   * ended. Changes nothing and returns `has_secret` if a name is given and the client has a secret, or
-   * `client_not_found` if no name is given and there is no such client. A repeat is harmless.
+   * Registers a client without a secret, or changes a client. A repeat is harmless. Ends subscriptions and joins
+   * that the scopes do not permit, and pauses such triggers. `ended` has the tokens of the ended joins.
+   * - With a name, makes the client, or gives an existing one this name and these scopes. If the client has a secret,
+   *   changes nothing and returns `has_secret`.
+   * - Without a name, only the scopes of an existing client change. Returns `client_not_found` if there is none.
    */
   async register(
     name: string | undefined,
@@ -155,7 +155,7 @@ export class Clients {
   }
 
   /**
-   * Returns those tokens for which `matches` is true and whose client has no secret. Clients of `ROUTEMASTER_CLIENTS`
+   * Returns the tokens of all clients without a secret for which `matches` is true. Clients of `ROUTEMASTER_CLIENTS`
    * are included.
    */
   async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
@@ -182,12 +182,12 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // The client can change between these reads, because they are not in a MULTI: a full Redis refuses a MULTI even for
-    // reads. So the order of the reads matters.
-    // - The present secret is read before the former one. If the present one becomes the former one in between, it is
-    //   found.
-    // - The name is read last. If the client is removed in between, it has no name, and is not found. A name without
-    //   digests would look like a client without a secret, whose token alone is accepted.
+    // These reads are not in a MULTI, because a full Redis refuses a MULTI even for reads. So the client can change
+    // between two reads, and their order matters.
+    // - The present secret is read before the former one. So a secret that becomes the former one between the two reads
+    //   is found.
+    // - The name is read last, and a client without a name is not found. If it were read first and the client then
+    //   removed, there would be a name without digests: a client without a secret, whose token alone is accepted.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

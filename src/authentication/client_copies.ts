@@ -9,8 +9,8 @@ import { readScopes, scopeList } from './scope.ts';
 const CLIENTS_PER_SCAN = 300;
 
 /**
- * The fields of a client that are copied from the control partition to each other partition. Scripts there read the
- * copy to check whether the client's scopes permit a trigger.
+ * The fields of a client that are copied from the control partition to each other partition, where scripts check
+ * whether the client's scopes permit a trigger.
  */
 interface KnownClient {
   token: string;
@@ -19,24 +19,22 @@ interface KnownClient {
 }
 
 /**
- * Registers a client in one partition. A repeat is harmless.
- * - In the control partition, makes a client without a secret, or gives an existing one this name and these scopes. A
- *   client with a secret is not changed. Without a name, only the scopes of an existing client are changed.
- * - In any other partition, makes or changes the copy of the client.
+ * Registers or changes a client in one partition, as `Clients.register` describes. In any partition but the control
+ * partition, this makes or changes the copy of the client. A repeat is harmless.
  */
 export function registerIn(
   partition: Partition,
   { token, name, scopes }: Pick<KnownClient, 'token' | 'scopes'> & { name: string | undefined },
 ): Promise<Reply<'register_client'>> {
-  // `keepsName` says that there is no name, because a name can be empty if another program has written it.
+  // An empty name may be a real one that another program has written. So `keepsName` tells the script to keep the name.
   const named = { name: name ?? '', keepsName: name === undefined };
   return partition.run('register_client', { token, ...named, scopes: scopeList(scopes) });
 }
 
 /**
- * Makes the copies of clients in the partition `other` equal to the clients in the control partition. If scopes no
- * longer permit a join, ends it and returns its token in `ended`. Skips a client that has a key of a wrong type in
- * Redis, so that one damaged client does not stop the copying of others. `error` is the first such error.
+ * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Ends joins that
+ * the scopes no longer permit; `ended` has their tokens. Skips a client that has a key of a wrong type in Redis, so
+ * that one damaged client does not stop the copying of others; `error` is the error of the first skipped client.
  */
 export async function repairCopies(
   control: Partition,
@@ -62,8 +60,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   };
-  // A client is registered in the control partition first. So if the control partition lacks the client of a copy, the
-  // client has been removed.
+  // Removes copies of clients that the control partition lacks. These clients have been removed: a new one would be in
+  // the control partition first.
   const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
@@ -78,8 +76,8 @@ export async function addCopy(control: Partition, other: Partition, token: strin
   const client = (await readKnown(control, [token])).get(token);
   if (!client) return false;
   await registerIn(other, client);
-  // If the client was removed meanwhile, its removal may have reached `other` before the copy was made. Without this
-  // check, the copy would stay.
+  // If the client was removed meanwhile, its removal may have reached `other` before the copy was made. The copy is
+  // then removed here.
   if ((await readKnown(control, [token])).has(token)) return true;
   await other.run('remove_client', { token });
   return false;

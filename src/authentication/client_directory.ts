@@ -18,7 +18,7 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>) {
     this.#clients = clients;
-    // `ttlResolution: 0` makes the cache read the clock at each use. By default it would set a timer with each reading.
+    // By default the cache uses a reading of the clock for a ms, and sets a timer for this. With 0, it sets none.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: () => clock.monotonicMs() } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
@@ -34,14 +34,14 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as it is now. If the client is cached, reads it from Redis again. Call this before
-   * refusing credentials, because the cached client may be outdated. Throws as `find` does.
+   * Resolves with the client as it is now, even if an older state of it is cached. Call this before refusing
+   * credentials. Throws as `find` does.
    */
   findNow(token: string): Promise<Client | undefined> {
     return this.cached(token) ? this.#look(token).lookup : this.find(token);
   }
 
-  /** Makes the next `find` of a client ask Redis, even while another lookup of this client is under way. */
+  /** Makes the next `find` of a client ask Redis, and not share a lookup under way, which may be outdated. */
   forget(token: string): void {
     this.#entries.delete(token);
   }

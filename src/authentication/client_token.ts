@@ -2,13 +2,13 @@ import { credentialSuffix, tokenSuffix } from '../ids.ts';
 
 export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
 /**
- * Matches the tokens of clients in Redis, including those from a Ruby Routemaster. ROUTEMASTER_CLIENTS can contain
- * other tokens.
+ * Matches the tokens of clients in Redis, including those from a Ruby Routemaster. Clients of ROUTEMASTER_CLIENTS,
+ * which are not in Redis, can have other tokens.
  */
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 const MAX_TOKEN_LENGTH = 64;
 
-/** Returns the maximum length of a client's name, which leaves room for the suffix in its token. */
+/** Returns the maximum length of a client's name. Its token is the name and a suffix, longer if there is no secret. */
 export function maxNameLength(hasSecret: boolean): number {
   return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
 }
@@ -18,7 +18,7 @@ export function madeToken(name: string): string {
   return `${name}--${tokenSuffix()}`;
 }
 
-/** Makes a token that is a credential, as the Ruby Routemaster did. */
+/** Makes the token of a client without a secret. The token is the client's credential, as in the Ruby Routemaster. */
 export function credentialToken(name: string): string {
   return `${name}--${credentialSuffix()}`;
 }

@@ -68,9 +68,8 @@ export class Credentials {
   }
 
   /**
-   * True for `root`, `viewer` and their keys, which no new client may have as its token. `viewer` is reserved even
-   * without a viewer key: if a viewer key were set later, a client with the token `viewer` could not log in to the
-   * console.
+   * True for texts that no new client may have as its token: `root`, `viewer` and their keys. `viewer` is reserved even
+   * without a viewer key: if one were set later, a client with the token `viewer` could not log in to the console.
    */
   isReserved(text: string): boolean {
     return KEY_USERS.some((user) => user === text) || this.#holderOf(text) !== undefined;
@@ -109,9 +108,9 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller of a session, as it is now. Resolves with undefined if the client was removed, or if the
-   * credential of the login is no longer valid. `sessionProof` made `proof` from this credential. Throws
-   * StorageUnavailable if the client cannot be looked up.
+   * Resolves with the caller of a session, with its current scopes. `proof` is what `sessionProof` made of the
+   * credential at login. Resolves with undefined if the client was removed, or if this credential is no longer valid.
+   * Throws StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -124,8 +123,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with a digest of the credential with which the caller has logged in. The session stores this digest. When
-   * the credential becomes invalid, `callerWith` no longer finds a match for the digest, and the session ends.
+   * Resolves with a digest of the credential with which the caller has logged in. The session stores this digest, and
+   * `callerWith` compares it with those of the valid credentials. The session ends when none is equal.
    */
   async sessionProof(caller: Caller, password: string): Promise<string> {
     if (caller.role !== 'client')

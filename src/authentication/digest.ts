@@ -35,8 +35,8 @@ export class Digest extends DigestStrategy {
   override authenticate = notByPassport;
 
   /**
-   * Checks the Authorization header of a request. If the credentials are correct, it consumes the nonce use (the nonce
-   * with this value of the counter `nc`), so that nobody can send a recorded request again. Throws too_many_nonces or
+   * Checks the Authorization header of a request. Correct credentials consume a nonce use (this nonce with this value
+   * of the counter `nc`), so that nobody can send a recorded request again. Throws too_many_nonces or
    * StorageUnavailable. Throws bad_header if the header is malformed, or its `uri` is not the target of the request.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
@@ -53,7 +53,7 @@ export class Digest extends DigestStrategy {
     if (age === 'unknown' || !algorithm || answer.realm !== REALM) return WRONG_TERMS;
     const check = checkOf(answer, algorithm, request.method ?? '');
     const verdict = await this.#credentials.checkDigest(answer.username, check);
-    // Only a caller with the right secret may learn what is wrong with the nonce.
+    // A wrong secret is refused first: only a caller with the right one may learn what is wrong with the nonce.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
     const client = userOf(verdict);

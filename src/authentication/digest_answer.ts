@@ -32,7 +32,7 @@ export function readAnswer(text: string): DigestAnswer {
     nonce: take('nonce', /./, 'the nonce of the challenge'),
     uri: take('uri', /./, "the request's target"),
     algorithm: (parameters.get('algorithm') ?? 'MD5').toUpperCase(),
-    // `nc` may begin at any number: RFC 7616 says 1, but Ruby's net-http-digest_auth begins at 0.
+    // `nc` may also be 0: by RFC 7616 it begins at 1, but Ruby's net-http-digest_auth begins at 0.
     nc: take('nc', /^[0-9a-f]{8}$/i, 'eight hexadecimal digits'),
     cnonce: take('cnonce', /./, 'there'),
     response: take('response', /^[0-9a-f]{32,64}$/i, 'a digest in hexadecimal digits').toLowerCase(),

@@ -24,7 +24,7 @@ export interface Digests {
 
 /**
  * Returns the stored digests of a secret. Returns null if both are missing: the client then has no secret, and its
- * token alone is accepted. If only one is missing, the client still has a secret.
+ * token alone is accepted. If only one is missing, it becomes an empty text, which no digest equals.
  */
 export function digestsIn(sha256: string | null, md5: string | null): Digests | null {
   return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };

@@ -18,13 +18,13 @@ const MAX_COUNTED = 65_535;
 
 /**
  * Counts failed authentications by address and minute, for all processes together. Two addresses share a counter with a
- * chance of 1 in 65,536, so a high count must not keep out correct credentials.
+ * chance of 1 in 65,536. So callers must let correct credentials in, however high the count is.
  */
 export class FailedLogins {
   readonly #control: Partition;
   readonly #max: number;
   readonly #log: Log;
-  /** For each counter, the failures of the current minute in all processes, as far as this process knows. */
+  /** For each counter, the failures of this minute. The newest ones of other processes may be missing. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;

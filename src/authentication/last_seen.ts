@@ -5,7 +5,7 @@ import type { Partition } from '../store/partition.ts';
 
 /** A process stores the last call of a client at most once in this interval. */
 const STORED_EVERY_MS = 60_000;
-/** Time for which the clients that call are gathered. They are then stored by one script call. */
+/** Clients that call are collected for this time, and then stored together. */
 const GATHERED_MS = 5000;
 /** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
 const MAX_CLIENTS_PER_CALL = 250;
@@ -15,7 +15,7 @@ const MAX_KNOWN = 10_000;
 export class LastSeen {
   readonly #control: Partition;
   readonly #log: Log;
-  /** When `note` last queued each client for storing, in ms of the monotonic clock. */
+  /** For each client, when `note` last queued it for storing, in ms of the monotonic clock. */
   readonly #notedMs = new Map<string, number>();
   #waiting: string[] = [];
 
@@ -24,7 +24,7 @@ export class LastSeen {
     this.#log = log;
   }
 
-  /** Queues a client that is calling now, unless this process has queued it less than a minute ago. */
+  /** Notes that a client is calling now: queues it for `#store`, unless it was queued less than a minute ago. */
   note(token: string): void {
     const nowMs = clock.monotonicMs();
     if (nowMs - (this.#notedMs.get(token) ?? Number.NEGATIVE_INFINITY) < STORED_EVERY_MS) return;
@@ -40,7 +40,7 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // The error does no lasting harm: if a client goes on calling, `note` queues it again a minute later.
+      // The error does no lasting harm: if the client calls a minute later, `note` queues the client again.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

@@ -18,7 +18,7 @@ export class NameKey {
     this.#control = control;
   }
 
-  /** Throws StorageUnavailable if Redis does not answer, unless this process already has the key. */
+  /** Resolves with the key. Throws StorageUnavailable if this process has no key yet, and Redis does not answer. */
   async load(): Promise<Buffer> {
     if (this.#key && clock.monotonicMs() < this.#askAgainAtMs) return this.#key;
     return this.#sharedLoad();
@@ -26,8 +26,8 @@ export class NameKey {
 
   async #load(): Promise<Buffer> {
     this.#askAgainAtMs = clock.monotonicMs() + ASK_EVERY_MS;
-    // The script stores the given key only if Redis has none. So a Redis that has lost the key gets it back from this
-    // process, and public names stay the same.
+    // The script returns the key in Redis, and stores the given one only if there is none. So a Redis that has lost the
+    // key gets it back from this process, and public names stay the same.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });
     const known = this.#key;
     this.#key = known ? await call.catch(() => known) : await call;

@@ -13,7 +13,7 @@ const KEY_BYTES = 32;
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
 /**
- * An unknown nonce makes this process fetch the keys, but not within this time after the last fetch. Otherwise
+ * An unknown nonce makes this process fetch the keys, unless the last fetch began less than this time ago. Otherwise
  * strangers could keep Redis busy with nonces that they made up.
  */
 const MIN_REFRESH_MS = 100;
@@ -21,21 +21,21 @@ const MIN_REFRESH_MS = 100;
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /** True once this process knows that another key has replaced this one. The nonces of this key are then old. */
+  /** True once this process knows that another key has replaced this one, whose nonces are then refused as old. */
   replaced: boolean;
 }
 
 /**
- * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
- * or failover, Redis may have forgotten which nonces were used. Its scripts then replace the keys, so that older nonces
- * are no longer accepted, and nobody can send a recorded request again.
+ * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. A restart or
+ * failover may make Redis forget which nonces were used. A script then replaces the keys: all older nonces become
+ * invalid, and nobody can send a recorded request again.
  */
 export class NonceKeys {
   readonly #control: Partition;
   #keys: readonly NonceKey[] = [];
   /**
    * The value of `Partition.connections` when the keys were fetched. If the value is higher now, this process has
-   * reconnected, perhaps to a Redis with other keys.
+   * reconnected, perhaps to a Redis with other keys, so it fetches the keys again.
    */
   #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
@@ -54,12 +54,12 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key for new nonces. Returns undefined before the first `load`, after one to two hours without a `load`,
-   * and after a reconnection to Redis, which may then have another key.
+   * Returns the key for new nonces. Returns undefined if `load` must be called first: if it never was, if the last
+   * `load` is one to two hours old, or after a reconnection to Redis, because the key may have changed.
    */
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
-    // Errors are ignored: the known keys last for another hour, and a later call tries again.
+    // Errors are ignored: the known keys suffice for about another hour, and a later call tries again.
     if (clock.monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
     const hour = Math.floor(this.nowMs() / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && !each.replaced)?.key;
@@ -97,8 +97,8 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A key that Redis has lost counts as replaced. Redis has also forgotten which nonces of this key were used, so a
-    // recorded request with such a nonce could be sent again.
+    // A key that Redis has lost counts as replaced, so its nonces are no longer accepted. Redis has also forgotten
+    // which of them were used, and somebody could send a recorded request again.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

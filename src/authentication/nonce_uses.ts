@@ -25,23 +25,23 @@ const MAX_USES_PER_CALL = 1000;
 const MAX_LOOP_TURNS = 4;
 
 /**
- * Bytes of Redis's memory for one unit of a client's quota for nonces. A unit is a nonce with up to 512 requests. A
- * nonce with more requests takes one more unit for each further 512.
+ * Bytes of Redis's memory for a nonce with up to 512 requests. This is one unit of the client's quota for nonces. Each
+ * further 512 requests with the nonce take one more unit.
  */
 const NONCE_BYTES = 300;
 /**
- * Maximum units (see NONCE_BYTES) in a client's quota for nonces; fewer if Redis has little memory. An empty quota is
- * refilled steadily, and full again after NONCE_USES_KEPT_MS.
+ * Maximum units (see NONCE_BYTES) in a client's quota for nonces; fewer if Redis has little memory. An empty quota
+ * refills steadily, and is full again after NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;
 
-/** One use of a nonce. `key` has signed the nonce. `client` is a client's token, `root` or `viewer`. */
+/** One use of a nonce, which was signed with `key`. `client` is a client's token, `root` or `viewer`. */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /** lua/authentication/nonce_uses.lua says what each outcome means. */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
-/** Consumes uses of Digest nonces. Each use can be consumed once, whichever process receives it. */
+/** Consumes uses of Digest nonces for all processes together, so that each use is accepted only once. */
 export class NonceUses {
   readonly #redisMaxBytes: () => number;
   readonly #batcher: Batcher<NonceUse, Reply<'nonce_uses'>[number]>;
@@ -59,7 +59,7 @@ export class NonceUses {
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL, maxLoopTurns: MAX_LOOP_TURNS });
   }
 
-  /** Throws too_many_nonces. If it throws StorageUnavailable, Redis may have consumed the use all the same. */
+  /** Throws too_many_nonces (the quota is empty) or StorageUnavailable (the use may be consumed nevertheless). */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);
     if (outcome === 'too_many_nonces') throw this.#tooMany();

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Routemaster, UnauthenticatedError } from '@routemaster/client';
 import { parseJson } from './long_numbers.ts';
 
-/** The text of the bus speaks of Basic and Digest, which users of rtm do not choose. */
+/** Replaces the text of the bus, which speaks of Basic and Digest: users of rtm do not choose between them. */
 const REFUSED =
   "the bus refuses these credentials for this call: give a client's TOKEN:SECRET, or the root key, " +
   'by --token, ROUTEMASTER_TOKEN or .rtmrc';

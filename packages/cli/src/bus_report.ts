@@ -58,7 +58,7 @@ export interface BusReport extends WorkerCounts {
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // The bus shows a counter only after it has counted something, so a counter that is missing from `earlier` was 0.
+  // The bus shows no counter of 0, so one that is missing from `earlier` was 0. Without `earlier`, there is no rate.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {
@@ -140,7 +140,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // A subscriber that has only counters of past deliveries has left the bus, and gets no line.
+  // The bus still shows delivery counters of subscribers that have left. A subscriber with nothing else gets no line.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

@@ -3,7 +3,7 @@ import type { Bus } from './bus.ts';
 export interface Option {
   type: 'string' | 'boolean';
   short?: string;
-  /** The placeholder of the value in help texts, such as URL. A `boolean` option has no value. */
+  /** What help texts show in place of the value, such as URL. Undefined for a `boolean` option, which has no value. */
   value?: string;
   help: string;
 }

@@ -30,8 +30,8 @@ function optionsOf({ options = {} }: Command, common: readonly string[]): string
 }
 
 /**
- * Returns the branches of a `case` in a shell script that completes commands. Each branch matches what the user has
- * typed so far, and sets the words that may come next.
+ * Returns the branches of a shell's `case` on the words that the user has typed so far. Each branch offers the words
+ * that may come next; `set` returns the shell's code for this.
  */
 function cases(commands: Commands, common: readonly string[], set: (words: string) => string): string {
   const options = commands.map((each) => `    '${each.name} '*) ${set(optionsOf(each, common))} ;;`);

@@ -54,7 +54,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield workersFinding(figures);
   yield* memoryFindings(figures);
   const away = partitionsAwayOf(figures);
-  // The bus answers no listing while a partition cannot be reached. The checks that need a listing are left out.
+  // While a partition cannot be reached, the bus answers no listing, and the checks below need one.
   if (away.length > 0) return yield partitionsFinding(away);
   try {
     const role = await roleOf(bus);
@@ -118,7 +118,7 @@ function clockFinding({ busMs, hereMs }: NonNullable<Reached['date']>): Finding 
     const advice = 'A router in front of the bus removes the header Date.';
     return bad('clock', 'the bus does not say its time', advice);
   }
-  // The header Date has no fractions of a second: on average, the true time of the bus is half a second later.
+  // The header Date is cut to whole seconds. So on average, the clock of the bus is 500 ms ahead of it.
   const seconds = Math.round((skewMs - 500) / 1000);
   if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
     return good('clock', 'this machine and the bus agree about the time');

@@ -63,8 +63,8 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
 }
 
 /**
- * True if the bus has delivered to a subscriber within DELIVERED_WITHIN_MS. Also true if the bus cannot say, because an
- * old release has no `GET /deliveries`.
+ * True if the bus has delivered to a subscriber within DELIVERED_WITHIN_MS. Also true if it has tried to, but cannot
+ * say how this ended, because an old release has no `GET /deliveries`.
  */
 async function isDeliveredLately(
   bus: Routemaster,
@@ -111,7 +111,7 @@ async function adviceWhenFailing(
  */
 async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
-    // Dead letters of the client's joins (subscribers without a callback) say nothing about its callback.
+    // A join has no callback, so dead letters of the client's joins are passed over.
     if (join === undefined)
       return `, the newest by ${reason}.${(await lastFailure(bus, subscriber, role)) ?? ''}`;
   }
@@ -119,8 +119,8 @@ async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Pr
 }
 
 /**
- * `argument` is what follows the name of a command: a space and the subscriber's token, or nothing if the subscriber
- * itself asks.
+ * Returns what the user can do about a paused subscriber. `argument` follows the name of a command: a space and the
+ * subscriber's token, or nothing if the subscriber itself asks.
  */
 function adviceWhenPaused(by: Subscription['paused_by'], argument: string): string {
   const command = `rtm sub resume${argument}`;
@@ -131,9 +131,9 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 }
 
 /**
- * Returns a sentence about the last failed attempt at a delivery, or an empty text if no batch that is `retrying`,
- * `in_flight` or `dead` has a failed attempt. Returns undefined if the bus refuses the question, as an old release
- * without `GET /deliveries` does.
+ * Returns a sentence about the last failed attempt to deliver a batch that is `retrying`, `in_flight` or `dead`.
+ * Returns an empty text if there is none. Returns undefined if the bus refuses the question, as an old release without
+ * `GET /deliveries` does.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last.

@@ -75,9 +75,8 @@ export async function tlsInstead(url: string, timeoutMs: number): Promise<string
 }
 
 /**
- * A connection to the server of a URL, for finding out whether the server can be reached. No request is sent on the
- * connection. It belongs to an HTTP request that is never finished, because Node's requests can connect through a
- * proxy.
+ * A connection to the server of a URL, for finding out whether the server can be reached. It is made by an HTTP
+ * request, because Node's requests can connect through a proxy. The request itself is never sent.
  */
 class Connection {
   socket: Socket | undefined;
@@ -85,7 +84,7 @@ class Connection {
 
   constructor(url: URL) {
     this.#request = url.protocol === 'https:' ? https(url, { rejectUnauthorized: false }) : http(url);
-    // Without a listener, an error after the end of `opened` would end this process.
+    // The request may fail after `opened` has resolved. Without a listener, such an error would end this process.
     this.#request.on('error', () => {});
   }
 

@@ -6,8 +6,8 @@ import { Failure } from './command.ts';
  */
 export const MAX_LINES = 10_000;
 /**
- * A request is sent when it has this many bytes. The bus accepts more than twice as many, but smaller requests occupy
- * the bus for a shorter time.
+ * Lines are collected until they have this many bytes, and are then sent as one request. The bus accepts more than
+ * twice as many, but smaller requests occupy the bus for a shorter time.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */

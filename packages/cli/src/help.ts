@@ -2,8 +2,8 @@ import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
 /**
- * Returns the usage lines of a command, one for each way to call it. A line shows all options of the command: some are
- * already in `args`, and the rest are added at the end. Options that all commands have in common are not shown.
+ * Returns the usage lines of a command, one for each way to call it. Each line ends with those options of the command
+ * that `args` does not mention. Options that all commands have in common are left out.
  */
 export function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);

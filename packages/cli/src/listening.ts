@@ -51,7 +51,7 @@ export async function listen(call: Call): Promise<void> {
     const { port } = server.address() as AddressInfo;
     const callback = textOption(call, 'callback') ?? `http://127.0.0.1:${port}/`;
     const interrupted = call.interruption();
-    // This call comes before the client subscribes: if it fails, no subscription is left behind.
+    // `withoutPublisher` is called before the client subscribes: if it fails, no subscription is left behind.
     const hint = await withoutPublisher(bus, call.args);
     await bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);

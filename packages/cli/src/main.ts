@@ -38,7 +38,7 @@ stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   process.exitCode = status;
   interrupted.abort();
 });
-// Without stderr, there is nowhere to report an error.
+// If stderr cannot be written, there is nowhere to report this error, so it is ignored.
 stderr.on('error', () => {});
 
 const status = await run(process.argv.slice(2), {

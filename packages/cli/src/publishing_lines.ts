@@ -10,8 +10,8 @@ import { noteNoSubscriber } from './subscriptions.ts';
 import { number } from './tables.ts';
 
 /**
- * If a request is too large, the maximum number of lines in a request is halved. After each accepted request, the
- * maximum grows by this factor.
+ * Factor by which the maximum number of lines in a request grows after each accepted request. A request that is too
+ * large halves the maximum.
  */
 const GROWTH = 1.1;
 /** Time within which a request must succeed, retries included. */
@@ -49,8 +49,8 @@ class LinePublisher {
         await this.#bus.publishText(topic, `[${part.lines.join(',')}]`);
       } catch (error) {
         if (!(error instanceof ProblemError)) throw error;
-        // For a topic with many subscribers, and for delayed events, the bus accepts fewer than MAX_LINES events at a
-        // time. A router in front of the bus may take fewer bytes. So the next request has half as many lines.
+        // After 413, the next request has half as many lines. MAX_LINES can be too many for a topic with many
+        // subscribers, for delayed events, and for a router in front of the bus that limits the bytes.
         if (error.status !== 413 || to - from === 1)
           throw new Failure(error.code, refusalOf(error, part.numbers));
         this.#maxLines = Math.ceil((to - from) / 2);
@@ -100,8 +100,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     }
     await underWay;
   } catch (error) {
-    // If a request with earlier lines is still under way and fails too, its error is reported instead, because the user
-    // must then go on from those earlier lines.
+    // A request with earlier lines may still be under way. If it fails too, its error is reported instead, because the
+    // user must go on from those earlier lines.
     const reason = await underWay.then(
       () => error,
       (earlier: unknown) => earlier,
@@ -130,8 +130,7 @@ function failureOf(error: unknown, stored: number): unknown {
 }
 
 function refusalOf(problem: ProblemError, numbers: readonly number[]): string {
-  // If the bus refuses a request of several lines as too large (413), `post` sends the two halves instead. So a 413
-  // that comes here is about a single line.
+  // If a request is too large (413), `post` sends fewer lines, down to one. So a 413 that comes here is about one line.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const line = typeof index === 'number' ? numbers[index] : undefined;
   if (line === undefined) return problem.detail;

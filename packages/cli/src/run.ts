@@ -76,7 +76,7 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-/** Returns what is wrong in one line, with the option that may be meant. `message` is what Node says about it. */
+/** Returns a line about a wrong command line, with the option that may be meant. `message` is Node's text about it. */
 function reasonOf(message: string, names: readonly string[]): string {
   const [, given] = /^Unknown option '([^']+)'/.exec(message) ?? [];
   if (given === undefined) return message.split('\n', 1).join();
@@ -104,8 +104,8 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   const target = () => {
     if (at) return at;
     at = targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
-    // A bus that is called by plain http is on this machine, so it needs no proxy. `useProxy` is not called for such a
-    // bus, because it would fail if HTTPS_PROXY is not the URL of a proxy.
+    // Plain http is used only for a bus on this machine, which needs no proxy. For such a bus, `useProxy` would only
+    // add an error if HTTPS_PROXY is not the URL of a proxy.
     if (at.url.startsWith('https:')) useProxy(env);
     return at;
   };

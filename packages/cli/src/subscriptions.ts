@@ -6,9 +6,9 @@ import { rubyYaml } from './yaml.ts';
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
- * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` of a new subscription is the client's token, and nothing
- * is printed on stdout. A subscription that exists keeps its `uuid`, which the API would not keep: the receiver would
- * refuse all deliveries. A note on stderr names the topics.
+ * Subscribes the client, and names its topics in a note on stderr. As with the Ruby tool `rtm`, the `uuid` of a new
+ * subscription is the client's token, and nothing is printed on stdout. The `uuid` of an existing subscription is sent
+ * again. Otherwise the API would replace it, and the receiver would refuse all deliveries.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
@@ -25,7 +25,7 @@ export async function addSubscription(call: Call): Promise<void> {
 
 /** Returns the subscription of the client with this token, or undefined if it has none that the caller may see. */
 export async function subscriptionOf(bus: Routemaster, token: string): Promise<Subscription | undefined> {
-  // The list may also have the subscriptions of other clients: for root, viewers, and clients in compatibility mode.
+  // Root, viewers, and clients of a bus in compatibility mode also get the subscriptions of other clients.
   for await (const each of bus.subscriptions()) if (each.subscriber === token) return each;
   return undefined;
 }
@@ -59,7 +59,7 @@ export async function noteNoSubscriber(call: Call, bus: Routemaster, topic: stri
     if (subscriber_count === 0)
       call.note(`nobody subscribes to ${topic}: events published to it go to nobody`);
   } catch {
-    // No note is printed, for example because a bus of release 1.0.0 does not have this call.
+    // The note is left out if the call fails. A bus of release 1.0.0, for example, does not have this call.
   }
 }
 
@@ -100,7 +100,7 @@ export async function resumeSubscription(call: Call): Promise<void> {
   await (token === undefined ? bus.resume().catch(refuseRoot) : bus.resumeSubscriber(token));
 }
 
-/** Throws an error that says what to add if root has named no subscriber, and otherwise the given error. */
+/** Throws the given error. Instead of a ForbiddenError, throws one that tells root to give a TOKEN. */
 function refuseRoot(error: Error): never {
   if (!(error instanceof ForbiddenError)) throw error;
   throw new Failure(error.code, 'only a client can leave TOKEN out; root must give the TOKEN of a client');

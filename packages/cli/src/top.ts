@@ -15,8 +15,8 @@ const METRICS_TIMEOUT_MS = 5000;
  */
 const RATES_OVER_MS = 10_000;
 /**
- * The time between two readings may be this much shorter than RATES_OVER_MS, because some answers take longer than
- * others.
+ * Two readings still give a rate if the time between them is this much less than RATES_OVER_MS, because some answers
+ * take longer than others.
  */
 const JITTER_MS = 500;
 
@@ -61,8 +61,8 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * The present rate is the last value that is not null among this many of the newest values in the bus's history. The
- * history has a value for every ten seconds, and the newest ones can be null, because they are not sampled yet.
+ * Number of newest values in the bus's history among which the present rate is looked for. It is the newest one that is
+ * not null. There is a value for every ten seconds, and the newest ones can be null until they are sampled.
  */
 const NEWEST_VALUES = 3;
 
@@ -105,11 +105,11 @@ async function* reportsOf(
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
-      // After a failure, the next request is due two seconds from now, so that a bus in trouble gets a rest.
+      // After a failure, the two seconds until the next request count from now, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // Requests are due every two seconds, however long each takes. Without this rule, the durations of the requests
-    // would add up, and a rate could be computed over eleven seconds instead of ten.
+    // A request is due two seconds after the last one was due, not after it ended. Otherwise the durations of the
+    // requests would add up, and a rate could be computed over eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});

@@ -15,9 +15,9 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
 /**
- * If the table is too wide for the terminal, names of subscribers are shortened to MIN_NAME_WIDTH characters at least.
- * If this is not enough, columns are left out. The columns of rank 1 to MAIN_RANK are more important: before one of
- * them is left out, names are shortened to MIN_NAME_WIDTH_OF_MAIN.
+ * A table that is too wide for the terminal is narrowed in steps. First, names of subscribers are shortened, to
+ * MIN_NAME_WIDTH at least. Then columns of a rank above MAIN_RANK are left out. Then names are shortened to
+ * MIN_NAME_WIDTH_OF_MAIN. At last, more columns are left out.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;

@@ -14,7 +14,6 @@ export async function listTriggers(call: Call): Promise<void> {
   call.print(triggers, table(heads, rows));
 }
 
-/** Publishes the event of a trigger now, and prints the id of the event. */
 export async function fireTrigger(call: Call): Promise<void> {
   const [name = ''] = call.args;
   const client = textOption(call, 'client');

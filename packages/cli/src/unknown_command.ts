@@ -1,8 +1,8 @@
 import { COMMANDS } from './commands.ts';
 
 /**
- * A name is suggested if the typed one has at most one error in this many characters. Five characters may have one
- * error, and six may have two.
+ * A name is suggested if the typed one has at most one error per this many characters: one error in five
+ * characters, two in six.
  */
 const LETTERS_PER_ERROR = 3;
 

@@ -11,9 +11,9 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and has the form of an answer of the bus. Another server, such as the login portal
- * of a network, may answer 200 with a web page to everything. The bus answers a publish with an empty body, and only
- * `GET /docs` with a web page.
+ * Returns true if the answer is 2xx and can be from the bus. Another server, such as the login portal of a network, may
+ * answer 200 with a web page to everything. So the answer to a publish must be empty, and only that of `GET /docs` may
+ * be a web page.
  */
 export function isDone(
   { status, headers, text }: Answer,

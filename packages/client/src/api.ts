@@ -4,8 +4,8 @@ import type { CallOptions } from './deadline.ts';
 import type { Calls } from './generated/calls.ts';
 
 /**
- * Selects the dead letters to retry or purge. `join` limits them to one join. Root must name a `subscriber`; a client
- * reaches only its own letters.
+ * Selects the dead letters to retry or purge. Root must name a `subscriber`. A client need not: it reaches only its own
+ * dead letters. `join` limits them to one join.
  */
 interface Whose {
   subscriber?: string | undefined;
@@ -57,7 +57,7 @@ export abstract class Api extends AnyCall {
     return this.list('GET /subscriptions', options);
   }
 
-  /** Resolves with one subscriber. A client can read only itself. */
+  /** Resolves with one subscriber. A client may ask only for itself. */
   subscriber(token: string, options?: CallOptions) {
     return this.call('GET /subscribers/:token', { params: { token } }, options);
   }
@@ -221,11 +221,10 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Makes a new secret for a client. The old secret still works for `grace` ms, by default a day. Give `secret_at`, the
-   * time at which the old secret was made (`clients()` shows it), if you may repeat the call because its answer was
-   * lost. If the first call has replaced the old secret, the repeat changes nothing, and rejects with BadClientError.
-   * Without `secret_at`, the repeat would replace the secret again, and the old one, which the client still uses, would
-   * stop working.
+   * Makes a new secret for a client. The present one still works for `grace` ms, by default a day. To repeat the call
+   * safely after a lost answer, give `secret_at`: the time at which the present secret was made, as `clients()` shows
+   * it. If the first call was done, the repeat changes nothing, and rejects with BadClientError. Without `secret_at`,
+   * the repeat would make a third secret, and the first one, which the client still uses, would stop working.
    */
   rotateSecret(token: string, { signal, timeoutMs, ...body }: Rotation & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body }, { signal, timeoutMs });
@@ -281,8 +280,8 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * While many deliveries wait for workers, resolves a second later than usual. Autoscalers that watch the response
-   * time then start more workers.
+   * A call for autoscalers that watch response times, and then start more workers. While many deliveries wait for
+   * workers, resolves a second later than usual.
    */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);

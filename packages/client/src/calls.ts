@@ -23,7 +23,7 @@ export type CallInput<C extends CallName> = PathParams<C> &
 
 export type CallAnswer<C extends CallName> = Calls[C]['answer'];
 
-/** The name of a call that answers a list, page by page. */
+/** The name of a call whose answer is a list, which comes page by page. */
 export type ListName = {
   [C in CallName]: C extends `GET ${string}`
     ? NonNullable<CallAnswer<C>> extends unknown[]

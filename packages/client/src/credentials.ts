@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto';
 
 export interface Credentials {
-  /** Returns the value of the Authorization header, or undefined if the bus must first send a challenge. */
+  /** Returns the value of the Authorization header. Returns undefined if Digest has no challenge of the bus yet. */
   authorization(method: string, target: string): string | undefined;
   /**
-   * Keeps the challenge of a 401 answer for the next requests. `answered` is the Authorization header of the refused
-   * request. Returns true if the request should be sent again.
+   * Keeps the challenge of a 401 answer for the next requests. `refused` is the Authorization header of the request
+   * that got this answer. Returns true if the request should be sent again.
    */
-  renew(challenge: string | null, answered: string | undefined): boolean;
+  renew(challenge: string | null, refused: string | undefined): boolean;
 }
 
 export function basic(token: string, secret: string): Credentials {
@@ -50,10 +50,10 @@ export class Digest implements Credentials {
     );
   }
 
-  /** Ignores the challenge of this answer if a newer challenge has been kept since the request was sent. */
-  renew(header: string | null, answered: string | undefined): boolean {
+  /** If a newer challenge was kept since the request was sent, ignores the one in `header`. */
+  renew(header: string | null, refused: string | undefined): boolean {
     const latest = this.#challenge;
-    if (latest && !answered?.includes(`nonce="${latest.nonce}"`)) return true;
+    if (latest && !refused?.includes(`nonce="${latest.nonce}"`)) return true;
     const offered = sha256Challenge(header ?? '');
     if (!offered) return false;
     const { realm, nonce } = offered;

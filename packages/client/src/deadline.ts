@@ -23,8 +23,8 @@ export const MAX_TIMEOUT_MS = 540_000;
 /**
  * What is known about a call that ends because of its time limit or its signal:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the last failed attempt at the call, if there is one. An event that waits for the next request has
- *   no attempt of its own; it gets the last failure of the running request for its topic.
+ * - `lastFailure`: the last failed attempt at the call, if there is one. For an event that is not sent yet, because
+ *   another request for its topic is running, it is the last failure of that request.
  */
 export interface Progress {
   readonly mayBeDone: boolean;

@@ -6,8 +6,7 @@ import type { Transport } from './transport.ts';
 
 /**
  * Events of one topic that are sent in one request. Every attempt has the same idempotency key and body, so a repeat
- * stores nothing twice. To keep the body the same, an event stays in it even after its `publish` has ended by a time
- * limit or signal.
+ * stores nothing twice. For this, an event stays in the body even if its caller no longer waits (time limit or signal).
  */
 export class Group {
   readonly attempts = new Attempts();
@@ -30,8 +29,8 @@ export class Group {
   }
 
   /**
-   * Notes that the `publish` of an event has ended by its time limit or signal. Aborts the request when no event in it
-   * has a `publish` that still waits.
+   * Notes that the caller of an event's `publish` no longer waits, because of its time limit or signal. Aborts the
+   * request when no caller waits for any of its events.
    */
   giveUp(event: Pending): void {
     this.givenUp.add(event);

@@ -44,7 +44,7 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * `giveUp` is called if the time limit or the signal ends the publish, and returns what is known about the event. The
+   * `giveUp` is called if the time limit or the signal ends the publish. It returns what is known about the event. The
    * constructor throws if the signal is aborted already, or if the time limit is not allowed.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
@@ -61,7 +61,7 @@ export class Pending {
 
   /** True if the event is delayed: it has `at` or `delay`, so the bus publishes it later. */
   get isTimed(): boolean {
-    // A caller in JavaScript may give null or undefined as the event. The bus then refuses it.
+    // The `?.` is for callers in JavaScript, who may give null or undefined as the event. The bus then refuses it.
     return this.#event?.at !== undefined || this.#event?.delay !== undefined;
   }
 

@@ -64,7 +64,7 @@ interface ConnectionFailure {
  * in time. Also thrown if the next page of a listing is on another server.
  */
 export class ConnectionError extends RoutemasterError {
-  /** False if another attempt would fail too, for example because the certificate is not trusted. */
+  /** True if another attempt may succeed. False, for example, if the certificate is not trusted. */
   readonly isTransient: boolean;
   /** True if the request may have reached the bus. */
   readonly mayBeDone: boolean;
@@ -78,7 +78,7 @@ export class ConnectionError extends RoutemasterError {
 
 /** Thrown if a call has not succeeded within its time limit. `cause` is the last failed attempt, if there is one. */
 export class TimeLimitError extends RoutemasterError {
-  /** True if the bus may have done the call all the same. */
+  /** True if the bus may have done the call, although no answer said so. */
   readonly mayBeDone: boolean;
 
   constructor(timeoutMs: number, { mayBeDone, cause }: { mayBeDone: boolean; cause: unknown }) {

@@ -15,7 +15,7 @@ export interface PublishFailure {
 /** Thrown by `publishAll` if publishing an event has failed. */
 export class PublishAllError extends RoutemasterError {
   readonly stored: number;
-  /** The error that `events` threw, if reading them has failed too. */
+  /** The error that `events` threw, if it has thrown one too. */
   declare readonly readError?: unknown;
   readonly #failures: readonly PublishFailure[];
 
@@ -40,9 +40,9 @@ export class PublishAllError extends RoutemasterError {
 }
 
 /**
- * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. After
- * a failure, reads at most one more event, and waits until the events that were read are stored or refused. Then throws
- * a PublishAllError or, if only reading `events` has failed, the error that `events` threw.
+ * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. If an
+ * event fails, reads at most one more, waits until all that were read are stored or refused, and throws a
+ * PublishAllError. If `events` throws, waits too, and throws the same error, unless an event has failed.
  */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,

@@ -22,7 +22,7 @@ interface Flush {
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not converted to JSON yet, because the JSON of other events fills MAX_BUFFERED. */
+  /** Events that are not converted to JSON yet, because the JSON of other events has reached MAX_BUFFERED. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */
@@ -66,8 +66,7 @@ export class Publisher {
   }
 
   #admit(): void {
-    // The loop makes this check too, but even starting a loop over a Set is slow if many of its first members were
-    // removed.
+    // This check saves the start of the loop, which is slow if many of the first members of the Set were removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -84,7 +83,7 @@ export class Publisher {
     }
   }
 
-  /** A queue exists only while events of its topic wait or are being sent. */
+  /** Returns the queue of a topic, or makes one: without events that wait or are being sent, there is none. */
   #queueOf(name: string): TopicQueue {
     const known = this.#topics.get(name);
     if (known) return known;
@@ -131,7 +130,7 @@ export class Publisher {
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
     // One aborted signal can end 100,000 publishes, with a call of this function for each. If every call converted
-    // waiting events to JSON, the time would be quadratic. So `#startSoon` does it once, after the last call.
+    // waiting events to JSON, the time would be quadratic. So `#startSoon` converts them once, after the last call.
     this.#startSoon();
     return progress;
   };

@@ -12,7 +12,7 @@ const RETRY_AFTER_JITTER = 0.2;
 
 /**
  * Maximum wait before an attempt, even if `Retry-After` asks for a longer one. Without a maximum, a wait of more than
- * 24 days would end at once, because Node has no longer timers.
+ * 24 days would end at once, because a timer of Node cannot be that long.
  */
 const MAX_DELAY_MS = 3_600_000;
 
@@ -20,7 +20,7 @@ const TRANSIENT = new Set([408, 429, 502, 503, 504]);
 /** Codes of errors after which any request may be repeated, because the bus has done nothing. */
 const NOTHING_DONE = new Set(['overloaded', 'storage_full', 'request_timeout']);
 
-/** Makes attempts at a request until one succeeds, and remembers how the failed ones have ended. */
+/** Repeats a request until an attempt succeeds, and remembers the last failure. */
 export class Attempts {
   lastFailure: Failure | undefined;
   /** True if an attempt failed in a way that does not show whether the bus has done the request. */
@@ -70,7 +70,7 @@ async function attempt(send: () => Promise<Answer>, request: Request): Promise<A
 
 function isTransient(failure: Failure): boolean {
   if (failure instanceof ConnectionError) return failure.isTransient;
-  // `too_many_failures` (429) is the answer to wrong credentials, which stay wrong in every attempt.
+  // `too_many_failures` (429) comes after many requests with wrong credentials, which stay wrong in another attempt.
   return TRANSIENT.has(failure.status) && failure.code !== 'too_many_failures';
 }
 

@@ -18,7 +18,7 @@ export interface RoutemasterOptions {
   url: string;
   /** The token of the client. For root: `root` with Digest, or the root key with Basic. */
   token: string;
-  /** The secret of the client, if it has one. For root: the root key with Digest, or nothing with Basic. */
+  /** The secret of the client, if it has one. For root: the root key with Digest. Leave it out for root with Basic. */
   secret?: string;
   /** If true, uses Digest authentication (SHA-256) instead of Basic, so that the secret does not cross the network. */
   digest?: boolean | undefined;
@@ -38,7 +38,7 @@ const OPTIONS: Record<keyof RoutemasterOptions, string> = {
   attemptTimeoutMs: 'number',
 };
 
-/** The optional members of an event, and the options that every call takes. */
+/** What may be given with an event besides `type` and `url`, and the options that every call takes. */
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**
@@ -80,9 +80,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 
   /**
    * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Keeps at most 4,000 events in memory
-   * at a time. Resolves with the number of events when all are stored. After a failure, reads at most one more event,
-   * and waits until the events that were read are stored or refused. Then rejects with a PublishAllError or, if only
-   * reading `events` has failed, with the error that `events` threw.
+   * at a time. Resolves with the number of events when all are stored. If an event fails, reads at most one more, waits
+   * until all that were read are stored or refused, and rejects with a PublishAllError. If `events` throws, waits too,
+   * and rejects with the same error, unless an event has failed.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,
@@ -143,8 +143,8 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 }
 
 /**
- * Throws TypeError if an option is unknown or of a wrong type, which no compiler finds in JavaScript, or if `secret` is
- * given without a value, for example because an environment variable is not set.
+ * Throws TypeError if an option is unknown or of a wrong type, since JavaScript has no compiler to find this. Also
+ * throws if `secret` is undefined or empty, for example because an environment variable is not set.
  */
 function refuseWrong(options: RoutemasterOptions): void {
   for (const [name, value] of Object.entries(options)) {

@@ -20,8 +20,8 @@ const MAX_CHARACTERS = 1_048_576;
 const GROWTH = 1.25;
 
 /**
- * Codes of errors about a single event. With such an error the bus stores no event of the request, so all other events
- * of the request are sent again.
+ * Codes of errors that one event of a request can cause. The bus then stores no event of the request, so the other
+ * events are sent again.
  */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
@@ -67,7 +67,7 @@ export class TopicQueue {
     return this.#underWay.attempts;
   }
 
-  /** Sends the next request. If it is refused, puts all but the refused events back to the front of the queue. */
+  /** Sends the next request. If it is refused because of one event, puts the others back to the front of the queue. */
   async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
     const events = this.#take();
     if (events.length === 0) return { stored: [] };
@@ -100,7 +100,7 @@ export class TopicQueue {
   }
 
   /**
-   * Returns the events of a refused request that have failed. Puts the other events back to the front of the queue.
+   * The bus has refused a request with these events. Returns those that have failed. Puts the others back to the front.
    * - If the error is not about a single event, all events have failed.
    * - If the error says which event is at fault, this event has failed.
    * - Otherwise no event has failed yet. The next requests have half as many events each time, until the event at fault

@@ -111,8 +111,8 @@ export class Transport {
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
     const thrown = error instanceof TypeError ? error.cause : undefined;
-    // If `fetch` uses an HTTP proxy and the proxy refuses to connect, the TypeError is caused by a DOMException, and
-    // the DOMException by the real error.
+    // If an HTTP proxy refuses to connect, the real error is two levels down: the TypeError is caused by a
+    // DOMException, and this by the real error.
     const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
@@ -120,7 +120,7 @@ export class Transport {
     // OpenSSL's own message is replaced, because it has addresses, the name of a source file and a line break.
     const message = code === 'ERR_SSL_WRONG_VERSION_NUMBER' ? NO_TLS : cause.message;
     // An error without a code means that `fetch` itself refuses the request, for example because of a forbidden port.
-    // It would refuse another attempt too.
+    // It would refuse every attempt, so the error is not transient.
     const isTransient = code !== undefined && !TLS_FAILURE.test(code);
     const mayBeDone = isTransient && !isRefusal && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });

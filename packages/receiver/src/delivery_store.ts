@@ -36,8 +36,8 @@ const DEFAULT_CLAIM_MS = 60_000;
 const DEFAULT_MAX = 100_000;
 
 /**
- * A store in the memory of one process. When the process ends, all deliveries are forgotten. A claim has no time limit:
- * as long as the process handles a delivery, it refuses repeats of the delivery.
+ * A store in the memory of one process. When the process ends, all deliveries are forgotten. While the process handles
+ * a delivery, the store refuses repeats of it, however long that takes.
  */
 export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;

@@ -10,7 +10,7 @@ import type { Handler } from './receiver.ts';
 export interface DirtyStore {
   /** Marks URLs as dirty, even if they are dirty already. `times` has the time of each URL's newest event. */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
-  /** Returns up to `limit` URLs, each with the number of its last mark, in no particular order. */
+  /** Marks URLs as dirty. A dirty one gets a new mark. `times` has the time of each URL's newest event. */
   some(limit: number): Promise<[url: string, mark: number][]>;
   /** Removes a URL, unless it has been marked again since `some` returned this `mark`. */
   clean(url: string, mark: number): Promise<void>;
@@ -93,9 +93,9 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The number of a mark is Redis's time in ms, with microseconds as the fraction. A counter for each URL would not do:
-// it would begin at 1 again once the URL is clean, and a slow sweep that has read an earlier mark 1 could remove the
-// new one.
+// The number of a mark is Redis's time in ms, with microseconds as the fraction, so no number comes twice. A counter
+// for each URL would begin at 1 again once the URL is clean. A slow sweep that has read the earlier mark 1 could then
+// remove the new mark 1.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000

@@ -6,14 +6,14 @@ import type { Handled, Handler } from './receiver.ts';
 export interface NewestStore {
   /** Returns, for each of these URLs, the time of the newest handled event, or undefined if no time is stored. */
   read(urls: string[]): Promise<(number | undefined)[]>;
-  /** Stores, for each URL, the time of the newest event that was handled, unless a later time is stored already. */
+  /** Stores the time of each URL in `times`, unless a later time is stored already. */
   save(times: ReadonlyMap<string, number>): Promise<void>;
 }
 
 /**
- * Returns a handler that passes on to `handler` only the newest event of each URL in a delivery, and only if this event
- * is newer than all events of the URL that were handled before. If `handler` fails for an event, the event is passed on
- * again when the bus repeats the delivery.
+ * Returns a handler that ignores outdated events. Of each URL in a delivery, it passes only the newest event on to
+ * `handler`, and not even this one if an event as new was handled before. If `handler` fails for an event, the event is
+ * passed on again when the bus repeats the delivery.
  */
 export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
   return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {

@@ -12,7 +12,7 @@ export type Handler<Data = unknown> = (
   delivery: Delivery,
 ) => Promise<Handled> | Handled;
 
-// biome-ignore lint/suspicious/noConfusingVoidType: a handler without `return` is the usual one.
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler usually has no `return`.
 export type Handled = void | { failed: readonly string[] };
 
 /**
@@ -35,13 +35,13 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
-  /** The store by which repeated deliveries are recognized. Without a store, they are handled again. */
+  /** The store by which repeated deliveries are recognized. Without a store, a repeated delivery is handled again. */
   store?: DeliveryStore;
   /** Called before the handlers, with the URLs of the events, to remove cached copies of what has changed. */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**
-   * Called before the handlers if the bus had to drop events. If it throws, the delivery is refused, and repeated
-   * later.
+   * Called before the handlers if a delivery says that the bus has dropped events. If it throws, the delivery is
+   * refused, and repeated later.
    */
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
   /**
@@ -104,7 +104,7 @@ export class Deliveries {
   readonly #options: ReceiverOptions;
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
-  /** For each reason of a refusal, when it was last printed. There are only four reasons, so the map stays small. */
+  /** When each reason for a refusal was last printed. There are only four reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
 
   /**
@@ -320,7 +320,7 @@ function refuseUnknown(options: ReceiverOptions): void {
 function refuseWrongHandlers(on: unknown): void {
   if (typeof on !== 'object' || on === null)
     throw new TypeError('on must be an object with a function for each topic');
-  // The fields of an object of a class are its own affair: its handlers are methods.
+  // Only a plain object is checked. Handlers may also be methods of a class, whose fields can be anything.
   if (Object.getPrototypeOf(on) !== Object.prototype) return;
   for (const [topic, handler] of Object.entries(on)) {
     if (handler !== undefined && typeof handler !== 'function')
@@ -329,9 +329,8 @@ function refuseWrongHandlers(on: unknown): void {
 }
 
 /**
- * Returns the values of an option. Throws TypeError if the option is given without a value, for example because an
- * environment variable is not set. Otherwise deliveries would be accepted without the check that the service has asked
- * for.
+ * Returns the values of an option. Throws TypeError if the option is undefined or empty, for example because an
+ * environment variable is not set. Otherwise deliveries would be accepted without the check that the option stands for.
  */
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];

@@ -17,7 +17,7 @@ const ED25519_BYTES = 32;
 /** The bytes that come before an ed25519 public key in the format SubjectPublicKeyInfo (RFC 8410). */
 const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 /**
- * Maximum number of signatures of a delivery that are compared. The bus sends four at most. Without a limit, a stranger
+ * Maximum number of signatures of a delivery that are checked. The bus sends four at most. Without a limit, a stranger
  * could keep a receiver busy: each check of an ed25519 signature hashes the whole body, and 16 checks of a body of 33
  * MiB took one to two seconds.
  */
