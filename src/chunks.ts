@@ -8,7 +8,6 @@ export async function* chunksOf<T>(all: readonly T[], size: number): AsyncGenera
   }
 }
 
-/** Yields the entries of a list in slices of at most `size`. */
 export function* slicesOf<T>(all: readonly T[], size: number): Generator<T[]> {
   for (let from = 0; from < all.length; from += size) yield all.slice(from, from + size);
 }

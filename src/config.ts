@@ -17,7 +17,7 @@ const MIN_CREDENTIAL_LENGTH = 16;
 /** The warning about an unknown variable suggests a known one if they differ by at most this many typing mistakes. */
 const MAX_MISSPELT = 5;
 const PREFIX = 'ROUTEMASTER_';
-/** A variable without this prefix is still taken for a setting if it has at most so many typing mistakes. */
+/** Maximum typing mistakes in a name that lacks this prefix but is taken for a setting: `ROUTMASTER_ROOT_KEY`. */
 const MAX_MISSPELT_IN_ALL = 2;
 const MAX_SHOWN = 50;
 /** Matches everything before an `@`. This text may be a password, if a URL is in the wrong variable. */
@@ -86,9 +86,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time. So in this
- * mode ROUTEMASTER_WORKER_THREADS is the number of concurrent deliveries, unless ROUTEMASTER_WORKERS_PER_THREAD is set
- * too.
+ * Adapts `config` to the compatibility mode: ROUTEMASTER_WORKER_THREADS is then the number of concurrent deliveries,
+ * because a thread of the Ruby Routemaster delivered one batch at a time. If ROUTEMASTER_WORKERS_PER_THREAD is set too,
+ * both keep their usual meaning.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;

@@ -27,7 +27,7 @@ interface Issued {
 export class Nonces {
   readonly #keys: Keys;
   readonly #uses: Pick<NonceUses, 'consume'>;
-  /** Nonces with a verified signature. Verifying a nonce at each use would double the CPU time of Digest. */
+  /** Remembers nonces whose signature was verified. Verifying it at each use would double the CPU time of Digest. */
   readonly #issued = new LRUCache<string, Issued>({ max: MAX_REMEMBERED });
 
   constructor(keys: Keys, uses: Pick<NonceUses, 'consume'>) {
@@ -35,7 +35,7 @@ export class Nonces {
     this.#uses = uses;
   }
 
-  /** Fetches the keys that sign nonces, unless this process has the current one. Throws StorageUnavailable. */
+  /** Fetches the keys that sign nonces, if this process lacks the current key. Throws StorageUnavailable. */
   async prepare(): Promise<void> {
     if (!this.#keys.current()) await this.#keys.load();
   }
@@ -69,9 +69,9 @@ export class Nonces {
   }
 
   /**
-   * Consumes a use of a fresh nonce: the nonce together with one value of the counter `nc`. `client` is a client's
-   * token, `root` or `viewer`. If Redis answers `replaced` or `expired` (see UseOutcome), this process may have
-   * outdated keys or an outdated time, and fetches both again. Throws too_many_nonces and StorageUnavailable.
+   * Consumes one use of a fresh nonce (the nonce with one value of the counter `nc`), so that nobody can repeat it.
+   * `client` is a client's token, `root` or `viewer`. If Redis answers `replaced` or `expired` (see UseOutcome), this
+   * process may have old keys or a wrong time, and fetches both again. Throws too_many_nonces and StorageUnavailable.
    */
   async consume(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

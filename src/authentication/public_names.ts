@@ -82,11 +82,12 @@ export class PublicNames {
   }
 
   /**
-   * Returns the token of the client or join that `name` stands for.
-   * - Root and clients give the token itself, which is returned unchecked. The route must refuse a client that gives
+   * Finds the client or join that a caller names. Returns its token, and in `priceInCalls` what the search costs in the
+   * caller's rate limit.
+   * - Root and clients name it by its token, which is returned unchecked. The route must refuse a client that gives
    *   another client's token.
-   * - Viewers give a public name, whose token is searched among `tokens` (see `tokenOf`). If none is found, `token` is
-   *   undefined. `priceInCalls` is what the search costs in the caller's rate limit.
+   * - Viewers name it by its public name, whose token is searched among `tokens` (see `tokenOf`). If none is found,
+   *   `token` is undefined.
    */
   async tokenGiven(
     { role }: Caller,
@@ -105,10 +106,10 @@ export class PublicNames {
 
   /**
    * Resolves with the token that has this public name, or with undefined.
-   * - A client with a secret is looked up by its token, which is its public name.
+   * - The public name of a client with a secret is its token, by which the client is looked up.
    * - A client without a secret is searched among `tokens`. Its token is not accepted as a name: otherwise viewers
    *   could find out such tokens by guessing.
-   * - For a join, only its client is searched, so the join need not exist.
+   * - The public name of a join contains that of its client. Only the client is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

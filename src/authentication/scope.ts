@@ -21,7 +21,7 @@ export function mayNotPublish(topic: string, field?: string): BusError {
   return new BusError('forbidden', `this client may not publish to ${topic}`, { members });
 }
 
-/** Returns the fields of a client's Redis hash for its scopes. Spaces separate the patterns. */
+/** Returns scopes as fields of the client's hash in Redis. Each is a list of topic patterns, separated by spaces. */
 export function scopeFields({ publish, subscribe }: Scopes): Record<string, string> {
   return {
     ...(publish && { publish: publish.join(' ') }),
@@ -35,7 +35,7 @@ export function scopeList(scopes: Scopes): { of: 'publish' | 'subscribe'; patter
   return fields.map(([of, patterns]) => ({ of, patterns }));
 }
 
-/** Returns the scopes in these fields. Null means unlimited. */
+/** Returns the scopes in the fields `publish` and `subscribe` of a client's hash in Redis. Null means unlimited. */
 export function readScopes(publish: string | null, subscribe: string | null): Scopes {
   return {
     ...(publish !== null && { publish: patternsIn(publish) }),

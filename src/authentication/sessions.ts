@@ -9,9 +9,7 @@ const COOKIE = 'routemaster_session';
 const COOKIE_PATH = '/console';
 /** Maximum duration of a session, however much it is used. */
 const LIFETIME_MS = 12 * 3_600_000;
-/**
- * Maximum logins of one client, of root, or of all viewers within LIFETIME_MS. Another login ends the oldest session.
- */
+/** Maximum sessions of one client, of root, or of all viewers together. Another login ends the oldest session. */
 const MAX_SESSIONS = 20;
 const ID_LENGTH = 32;
 
@@ -80,7 +78,8 @@ export class Sessions {
       await this.#control.command((redis, keys) =>
         Promise.all([
           redis.unlink(keys.session(digestOf(id))),
-          // Otherwise the ended session would count among MAX_SESSIONS, and a later login would end a valid session.
+          // The session also leaves the caller's list of sessions. If it stayed there, it would count among
+          // MAX_SESSIONS, and a later login would end a valid session in its place.
           redis.zrem(keys.sessions(token ?? role), digestOf(id)),
         ]),
       );

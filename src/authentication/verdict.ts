@@ -15,10 +15,10 @@ export type Refusal = {
   /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;
   /**
-   * The user, for the log. Absent if the user is unknown or has no secret, because the name may then be a credential.
+   * The user, for the log. Absent if no user with a secret has this name, because the name may then be a credential.
    */
   client?: string;
-  /** True if only the nonce is wrong, or was used before. The client may try again with a new one (RFC 7616). */
+  /** True if the secret is right, but the nonce is old or was used before. A new nonce may be tried (RFC 7616). */
   stale?: boolean;
 };
 

@@ -41,7 +41,7 @@ export const deliveries = {
   healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
     'Health points that a subscriber gains by an accepted batch.',
   ),
-  /** The configuration has this value without its minus sign. */
+  /** The variable is negative, as in the Ruby Routemaster. `damageRate` is positive. */
   damageRate: setting('ROUTEMASTER_HP_DAMAGE_RATE', whole(-100, 0).transform(Math.abs), '-2').help(
     'Health points that a subscriber loses by a failure, as a negative number.',
   ),

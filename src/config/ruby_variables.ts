@@ -31,7 +31,7 @@ export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
   return env[env.REDIS_ENV_KEY ?? ''] || undefined;
 }
 
-/** The root key in the `.env` of the Ruby Routemaster. */
+/** The root key in the `.env` that is published with the Ruby Routemaster, so everybody knows it. */
 const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 
 /**

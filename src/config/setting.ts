@@ -3,7 +3,7 @@ import type { z } from 'zod';
 interface Setting<T> {
   variable: string;
   type: z.ZodType<T>;
-  /** The default, in the form of the environment variable. Undefined if there is none. */
+  /** The default, written as in the variable. Undefined if there is none. */
   unset: string | undefined;
   /** True if the value may hold a key, a token or a password. If so, no error message and no log shows it. */
   isSecret: boolean;

@@ -1,5 +1,5 @@
-// Defaults for subscribers whose hash in Redis lacks a field. Scripts get them as the module `store/defaults`
-// (src/store/script_source.ts).
+// Defaults for subscribers whose hash in Redis lacks a field. src/store/script_source.ts makes a Lua module of them for
+// the scripts: `store/defaults`.
 
 /** Time that a batch waits for more events. */
 export const DEFAULT_TIMEOUT_MS = 500;

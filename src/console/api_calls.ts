@@ -6,7 +6,7 @@ import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Call, Route } from '../routing/route.ts';
 import type { Refusal } from './fields.ts';
 
-/** What `ApiCalls` needs of a request for a page or form of the console, to call the API for the visitor. */
+/** The parts of a request to the console that `ApiCalls` needs to call the API for the visitor. */
 export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & {
   caller: Caller | undefined;
   /** Present if the page is shown again because a form on it was refused. */
@@ -17,7 +17,7 @@ interface ApiInput {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
   body?: unknown;
-  /** The body of a call that takes text. */
+  /** The body of a call that takes plain text instead of JSON. */
   text?: string;
   /** Returns what the page needs of an entry of a listing. The rest of the entry, which may be long, is dropped. */
   keep?: (entry: never) => unknown;
@@ -39,8 +39,8 @@ const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns how many calls of the rate limit a visit to a page or form costs for what it reads of the API. The visit
- * itself costs one more.
+ * Returns what a visit to a page or form costs in the rate limit for the API calls behind it, as a number of calls. The
+ * visit itself costs one call more.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
@@ -88,8 +88,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // Links of the console can have `client` or `subscriber` in their query, but the API refuses these parameters from
-    // clients. So a parameter that names the calling client itself is left out.
+    // Root and clients have the same links, whose query can have `client` or `subscriber`. The API refuses both from
+    // clients. So a parameter that names the calling client itself is left out: it says nothing new.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(
@@ -132,8 +132,8 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // The API sends a long list in pieces. Each piece begins with a bracket or a comma, which `slice` removes. The last
-    // piece is only a closing bracket.
+    // The API sends a long list in pieces. A piece is a bracket or a comma, which `slice` removes, and some entries.
+    // The last piece is only a closing bracket.
     if (keep) entries.push(...(parseOwnJson(`[${piece.slice(1)}]`) as never[]).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

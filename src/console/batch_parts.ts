@@ -9,8 +9,8 @@ const [MAX_EVENTS_SHOWN, MAX_SHOWN] = [100, 131_072];
 type Attempt = Delivery['attempts'][number];
 
 /**
- * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if it has one.
- * The bus does not send the batch of a join by HTTP: it counts the events itself.
+ * Returns the outcome of an attempt: its HTTP status, or a word. If the subscriber is a join, `join` is its name. The
+ * bus sends nothing to a join but counts the events, so there is no status.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';

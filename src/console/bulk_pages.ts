@@ -21,9 +21,8 @@ export interface BulkParts {
 }
 
 /**
- * The owner of all bulk operations on dead letters that root begins: all holders of the root key share these
- * operations, and viewers see them. A client's operations have the client's token as their owner, and no token has a
- * colon, so no client can be this owner.
+ * The owner of the bulk operations on dead letters that root begins. All holders of the root key share them, and
+ * viewers see them. Other operations belong to a client's token, which has no colon, so no client can be this owner.
  */
 const ROOT_OWNER = ':root';
 
@@ -47,8 +46,8 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // Refreshes of the page send the `id` of the bulk operation that it shows. If somebody has begun a new one
-          // meanwhile, the page shows the new one, and says so.
+          // When an open page refreshes itself, it sends the `id` of the bulk operation that it shows. If somebody has
+          // begun another one meanwhile, the page shows that one, and says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&
@@ -91,7 +90,7 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
       async act({ caller, body, about }) {
         const id = String(body.id);
         const bulk = await bulks.find(bulkOwner(caller));
-        // The audit notes whether the bulk operation retries or purges, and whose dead letters.
+        // For the audit: what the bulk operation does (retry or purge), and to whose dead letters.
         if (bulk?.id === id) about?.(bulk.act, bulk.queues?.[0]);
         await bulks[does](bulkOwner(caller), id);
         return pathWith(BULK_PATH, { id });
@@ -100,7 +99,7 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
   }
 }
 
-/** Returns the time in a form field, in ms. Browsers send it without a zone: `2026-11-23T04:05`. It is read as UTC. */
+/** Reads the time in a form field. Returns ms. Browsers send it without a zone: `2026-11-23T04:05`. It means UTC. */
 export function timeIn(field: string | string[] | undefined): number | undefined {
   if (!field) return undefined;
   const ms = Date.parse(`${field}Z`);

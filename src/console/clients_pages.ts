@@ -43,8 +43,8 @@ export function clientsPages(api: ApiCalls): Route[] {
   ];
 
   /**
-   * Throws if a client with the typed name was made after the form was shown. Without this check, reloading the page
-   * that shows the secret would send the form again, and make a second client.
+   * Throws if a client of this name was made since the form was shown (`was`). If a person reloads the page with the
+   * secret, the browser sends the form again: without this check, that would make a second client.
    */
   async function checkFirst(call: PageCall & { body: AnyFields }): Promise<void> {
     const { name, was } = call.body;
@@ -128,9 +128,9 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // If a person reloads the page with the new secret, the browser sends this form again, with the same
-        // `secret_at`: the time of the secret that was replaced. The API refuses the repeated form because of this
-        // time. Otherwise a second new secret would end the one that the client still uses.
+        // The form has the time of the secret that it replaces: `secret_at`. If a person reloads the page with the new
+        // secret, the browser sends the form again. The API refuses it, because that secret was replaced already. A
+        // second replacement would end it at once, although the client may still use it.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';
@@ -166,7 +166,7 @@ function topics(patterns: readonly string[] | undefined) {
 
 const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
 
-/** What a person types into a field of topics to allow no topic at all. An empty field allows any topic. */
+/** Typed into a field of topics, this allows no topic at all. An empty field allows any topic. */
 const NO_TOPIC = '-';
 
 /** Returns the limits in a form as the API takes them. An empty field, which allows any topic, is left out. */

@@ -15,9 +15,9 @@ const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
 
-/** The state of the bus, from which the overview page derives its complaints. */
+/** The state of the bus, in which the overview page finds what is wrong (its complaints). */
 export interface State {
-  /** The newest figures of the whole bus or, if a client looks at the page, of the client's subscriber. */
+  /** The newest figures of the whole bus or, if the visitor is a client, of this client alone. */
   figures: SeenFigures | undefined;
   /** The time since a worker last stored figures (a sample). Undefined if no sample is stored. */
   ageMs: number | undefined;
@@ -25,7 +25,7 @@ export interface State {
   memory: Memory;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
-  /** The number of replicas of the Redis that has the fewest. A Redis with fewer than `min` refuses publishes. */
+  /** `fewest` is the smallest number of replicas that a Redis has. A Redis with fewer than `min` refuses publishes. */
   replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;

@@ -35,7 +35,6 @@ const FRONT_DOOR = route('GET /', ANYONE, {
   },
 });
 
-/** Returns the routes of all pages of the console. */
 export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
   const api = new ApiCalls(routes, async () =>
     msOf(await parts.partitions.control.command((redis) => redis.time())),

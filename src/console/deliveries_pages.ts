@@ -11,7 +11,6 @@ import { type Columns, choices, pathWith } from './parts.ts';
 
 const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
 
-/** A page that lists batches with their states. */
 export function deliveriesPages(api: ApiCalls): Route[] {
   return [
     listingPage<Delivery>(

@@ -73,8 +73,8 @@ export function deliveryPage(api: ApiCalls): Route[] {
   ];
 
   /**
-   * Resolves with the subscriber of a batch, for the page's curl command. Undefined if the page shows no such command:
-   * for a batch of a join or without events, or if the subscriber cannot be read.
+   * Resolves with the subscriber of a batch, for the page's curl command. Resolves with undefined if the page has no
+   * such command, because the batch belongs to a join or has no events, or its subscriber cannot be read.
    */
   async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;

@@ -39,8 +39,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
   }
 
   /**
-   * Returns the error of a refused form. Call this after the fields are made: the error gets the focus only if no field
-   * was marked as wrong.
+   * Returns the error of a refused form. It gets the focus unless a field was marked as wrong, so call this after the
+   * fields are made.
    */
   problem(): Content {
     return this.#refusal && problem(this.#refusal.error, this.#isMarked);
@@ -54,8 +54,7 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
     const named = this.#refusal?.error.members.field;
     if (!this.#refusal || named === undefined) return undefined;
     const [wrong = ''] = String(named).split('.');
-    // An error in the JSON of a text area names a member of the JSON, which is no field of the form. In this case the
-    // text area is marked as wrong.
+    // An error may name a member of the JSON in a text area, and not a field of the form. Then the text area is marked.
     const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
     if (wrong !== name && !isInside) return undefined;
     this.#isMarked = true;
@@ -64,8 +63,8 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
 }
 
 /**
- * Returns the page to which a refused form belongs, with the error. If the form does not show the error itself, adds it
- * at the top of the page, where refreshes do not remove it.
+ * Returns the page of a refused form, with the error. If the form does not show the error itself, adds it at the top of
+ * the page, which is not refreshed.
  */
 export function withRefusal(page: Page, { error }: Refusal): Page {
   const body = html`${page.body}`;

@@ -33,7 +33,7 @@ const RULED: Ruled<JoinReport, Join> = {
     `Forgets ${count(open, 'open key')} and ${count(events.queued, 'queued event')}.`,
 };
 
-/** A page that lists the joins, and a page for each join with its open keys. */
+/** The listing of joins, and a page for each join with its open keys: those that still wait for a source. */
 export function joinsPages(api: ApiCalls): Route[] {
   return ruledPages(api, RULED);
 }

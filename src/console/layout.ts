@@ -31,8 +31,8 @@ const HTMX = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   morphSkip: '.plot',
-  // An error answer is a whole error page without the part to refresh, so htmx must not put it into the open page.
-  // Answers 204 and 304 have no body.
+  // htmx must not put these answers into the open page: 204 and 304 have no body, and an error answer is a whole page
+  // without the part to refresh.
   noSwap: [204, 304, '4xx', '5xx'],
   defaultTimeout: 10_000,
 });
@@ -123,8 +123,8 @@ export function answerError(error: BusError, call: FailedCall): Answer {
 }
 
 /**
- * Returns the text of an error page, usually the error's message. But the message of StorageUnavailable tells programs
- * how to repeat a publish. A person who only opened a page gets a text about the page instead.
+ * Returns the text of an error page, usually the error's message. But if Redis was away when a person opened a page,
+ * the message would tell how to repeat a publish, so the text speaks of the page instead.
  */
 function errorText(error: BusError, { method }: FailedCall): string {
   if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
@@ -194,14 +194,13 @@ function header({ caller, formToken }: Visitor, { current }: Page): Html {
 <button class="quiet">Log out</button></form></header>`;
 }
 
-/** Returns the hidden field with the form token. */
 export function tokenField(formToken: string): Html {
   return commonField('form_token', formToken);
 }
 
 /**
- * Returns a hidden field that any form may have. `typed.js`, which puts typed text back into a form after a new login,
- * tells forms apart by their action and their other hidden fields.
+ * Returns a hidden field that several forms of a page may have. `typed.js`, which puts typed text back into a form
+ * after a new login, ignores this field when it tells forms apart.
  */
 export function commonField(name: string, value: string | number): Html {
   return html`<input type="hidden" data-common="" name="${name}" value="${value}">`;

@@ -18,8 +18,8 @@ export function linkToQueue(queue: string): Html {
 }
 
 /**
- * Returns a link to the subscriber of a batch. For a batch of a join, returns the client's token and a link to the
- * join.
+ * Returns a link to the subscriber of a batch. If the subscriber is a join, returns the token of the join's client and
+ * a link to the join.
  */
 export function linkToSubscriber({ subscriber, join }: Pick<Delivery, 'subscriber' | 'join'>): Html {
   return join === undefined

@@ -10,11 +10,11 @@ interface Listing<T> {
   path: `/console${string}`;
   roles: readonly Role[];
   title: string;
-  /** The call of the API that returns the entries, such as `GET /topics`. */
+  /** The API call that returns the entries, such as `GET /topics`. */
   name: string;
   /** Parameters of the API's call, by default a `limit` of 100. Parameters in the query of the page override them. */
   query?: Record<string, string>;
-  /** Returns the part of an entry that the page needs. Absent if the page needs all of it. */
+  /** Returns the part of an entry that the page shows, to save memory. If absent, the page gets whole entries. */
   keep?: ((entry: never) => T) | undefined;
   /** The id of the element with the list, which an open page refreshes. Absent if the list is not refreshed. */
   liveId?: string;
@@ -25,7 +25,7 @@ interface Shown<T> {
   above?: Content;
   columns: Columns<T>;
   empty: Content;
-  /** A remark on the entries, which is refreshed with them. */
+  /** A remark below the table, which is refreshed with it. */
   remark?: Content;
   below?: Content;
 }

@@ -19,11 +19,10 @@ export function page<const R extends Role, Params, Query>(
   roles: readonly R[],
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
-  // A page may answer with the status of an error, but the route declares only the status 200. `as never` makes the
-  // compiler accept this.
   const handle = async (call: Call<R, Params, Query> & { refusal?: Refusal }) => {
     const shown = await show(call);
     const answer = await answerPage(call, call.refusal ? withRefusal(shown, call.refusal) : shown);
+    // `as never`, because the answer may have the status of an error, but the route declares only the status 200.
     return { ...answer, priceInCalls: chargeOf(call) } as never;
   };
   const answers = { 200: z.string() };

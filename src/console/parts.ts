@@ -38,8 +38,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path of the page to show after a form: the list at `path`. If the form was sent from that list, the list
- * keeps its filter and its page.
+ * Returns the path of the page to show after a form: the list at `path`, with the filter and page that it had if the
+ * form was sent from it.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');
@@ -105,7 +105,7 @@ export function hidden(fields: Record<string, string | number | undefined>): Htm
   )}`;
 }
 
-/** Returns the options of a `<select>`. The first one has an empty value and the text `none`. */
+/** Returns the options of a `<select>`. The first one, with an empty value and the text in `none`, means no choice. */
 export function optionsOf(values: readonly string[], none: string, chosen = ''): Html {
   return html`${['', ...values].map(
     (each) => html`<option value="${each}"${each === chosen && html` selected`}>${each || none}</option>`,
@@ -122,8 +122,8 @@ export function wasField(values: unknown): Html {
 
 /**
  * Throws if somebody has changed the values since the form was shown, so that the form does not overwrite this change.
- * Checks nothing if the form has no `wasField`. `what` tells the person what was changed. The error is shown at the
- * form field `field`.
+ * A form without a `wasField` is not checked. The message says what was changed (`what`), and is shown at the form
+ * field `field`.
  */
 export function checkUnchanged(
   { was }: AnyFields,
@@ -143,7 +143,7 @@ export function form(call: PageCall, { action, does, isDangerous, content }: For
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
 
-/** Returns a form that is hidden until a person clicks on `summary`, or until it is refused. */
+/** Returns a form that opens when a person clicks on `summary`. It is open at once if it was just refused. */
 export function folded(call: PageCall, summary: string, options: FormOptions, warning?: string): Html {
   const isOpen = call.refusal?.path === options.action;
   return html`<details class="confirm${warning === undefined && ' wide'}"${isOpen && html` open`}><summary>${summary}</summary>
@@ -178,8 +178,8 @@ export function boxes(shown: readonly (readonly [name: string, value: Content] |
 }
 
 /**
- * Returns links to variants of a page, such as other ranges of time. The keys of `all` are the values of a query
- * parameter, and its values are the texts of the links.
+ * Returns links to variants of a page, such as other ranges of time. `all` has the text of the link for each value of a
+ * query parameter.
  */
 export function choices(
   all: Readonly<Record<string, string>>,

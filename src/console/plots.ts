@@ -16,8 +16,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * A plot's caption shows the present value. It takes the newest of this many last values that is not null, because the
- * very last value is null until it is sampled.
+ * A plot's caption shows the present value. The last value is null until it is sampled, so the caption shows the newest
+ * of this many last values that is not null.
  */
 const LATEST = 3;
 
@@ -27,7 +27,7 @@ interface Plot {
   lines: Partial<Record<MetricName, string>>;
 }
 
-/** All plots, in the order in which pages show them. A plot without metrics in the history is left out. */
+/** All plots, in the order of the pages. A page leaves out a plot if the history has none of its metrics. */
 const PLOTS: readonly Plot[] = [
   { title: 'Events a second', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
   { title: 'Queued events', lines: { queued: 'queued' } },
@@ -49,8 +49,8 @@ export function plots(history: HistoryReport, path: string): Html {
 }
 
 /**
- * True if an answer must contain the part `what` of a page: `plots`, or `now` for the rest. A refresh names one of
- * these parts in the query parameter `part`. Any other request gets both parts.
+ * A page has two parts: `plots`, and `now`, which is the rest. A refresh asks for one of them by the query parameter
+ * `part`; any other request gets both. True if the answer to this query must contain the part `what`.
  */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;

@@ -64,9 +64,9 @@ function pageAt(pages: readonly Route[], path: string) {
 }
 
 /**
- * Returns `path` if a page has this path, and otherwise the path of the nearest page above it:
- * `/console/topics/widgets` for `/console/topics/widgets/publish`. A login returns to the path that the address bar
- * showed. After a refused form this is the form's own path, where there is no page.
+ * Returns `path` if it is the path of a page, and otherwise that of the nearest page above it:
+ * `/console/topics/widgets` for `/console/topics/widgets/publish`. A login returns to the path in the address bar.
+ * After a refused form this is the path to which the form was sent, where there is no page.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

@@ -25,7 +25,7 @@ import {
 type What = 'trigger' | 'join';
 
 /**
- * The differences between the pages of triggers and the pages of joins, which share their code. `Listed` is an entry of
+ * What the shared code of the pages of triggers and joins must know about one of these kinds. `Listed` is an entry of
  * the list, and `Whole` is a trigger or join with all fields.
  */
 export interface Ruled<Listed, Whole> {
@@ -33,19 +33,19 @@ export interface Ruled<Listed, Whole> {
   title: string;
   example: object;
   columns(nowMs: number): Column<Listed>[];
-  /** Returns the part of an entry that `columns` needs. Absent if `columns` needs all of it. */
+  /** Returns the part of an entry that `columns` needs, to save memory. If absent, it gets whole entries. */
   keep?: (entry: never) => Listed;
   /** Query parameters of the API call that reads one trigger or join, besides `client`. */
   query?: Record<string, string>;
-  /** Returns what a form may change of a trigger or join. */
+  /** Returns the fields of a trigger or join that a form may change. */
   rulesOf(one: Whole): object;
   /**
-   * Returns the part of the page of one trigger or join that an open page fetches again every two seconds. `acts` are
-   * the forms in this part.
+   * Returns the part of a trigger's or join's page that an open page refreshes every two seconds. `acts` are the forms
+   * in this part.
    */
   shown(one: Whole, acts: Content, nowMs: number): Content;
   /**
-   * Returns forms such as those that fire or pause a trigger. `own` has the hidden fields that name the trigger or
+   * Returns the forms in `shown`, such as one that pauses a trigger. `own` has hidden fields that name the trigger or
    * join.
    */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
@@ -60,8 +60,8 @@ export function pathOf(what: What, name: string, client: string | null | undefin
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
 
 /**
- * Returns the query that tells the API which client owns a trigger or join, and tells the audit the name and the
- * client. Only root's forms need the query. ApiCalls leaves it out for a client, from whom the API would refuse it.
+ * Tells the audit the name and the owner of a trigger or join. Returns the query that names the owner to the API. Only
+ * root needs this query. ApiCalls leaves it out for a client, from whom the API would refuse it.
  */
 export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');
@@ -123,7 +123,6 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
   });
 }
 
-/** Returns the schema of the path parameter that names a trigger or join. */
 export function nameOf(what: What) {
   return pathParameter('name', `${what}_not_found`, what);
 }
@@ -194,7 +193,7 @@ function naming({ caller }: PageCall, fields: FormFields): Html {
   return html`${hidden({ is_new: 'yes' })}${owner}<label>Name <input ${fields.input('name')} required pattern="[a-z0-9_]+" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>`;
 }
 
-/** Returns the form that makes or, with `name`, changes a trigger or join. `naming` makes the fields that name it. */
+/** Returns the form for a new trigger or join, or for the one called `name`. `naming` makes the fields for its name. */
 function rulesForm(
   call: PageCall,
   what: What,

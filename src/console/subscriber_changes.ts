@@ -17,7 +17,6 @@ export function pauseForm(api: ApiCalls, call: PageCall, report: SubscriberRepor
   return form(call, { action: `${subscriberPath(report.subscriber)}/${act}`, does: `${does} deliveries` });
 }
 
-/** A form that sends a test event. */
 export function testForm(api: ApiCalls, call: PageCall, { subscriber }: SubscriberReport): Content {
   if (!api.allows('POST /subscribers/:token/test', call)) return undefined;
   return form(call, { action: `${subscriberPath(subscriber)}/test`, does: 'Send a test event' });

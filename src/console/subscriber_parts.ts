@@ -60,7 +60,8 @@ const SIGNATURES = {
 };
 
 /**
- * If the bus has dropped events of a subscriber, returns a notice that says so, and whether the subscriber was told.
+ * Returns a notice of the events that the bus has dropped for a subscriber, and whether the subscriber was told.
+ * Returns undefined if none were dropped.
  */
 export function dropNotice({ dropped }: SubscriberReport, nowMs: number): Content {
   if (!dropped) return undefined;

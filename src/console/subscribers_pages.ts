@@ -71,8 +71,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * A subscriber without failures `keeps up` if its oldest event is younger than this. A forecast for such a short queue
- * would mean nothing.
+ * A subscriber without failures whose oldest event is younger than this `keeps up`. A forecast of when such a short
+ * queue is empty would mean nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
@@ -100,7 +100,7 @@ function rateOf({ lately }: SubscriberReport): Content {
 
 function successOf({ lately }: SubscriberReport): Content {
   if (!lately || lately.success === null) return NONE;
-  // Rounded down, so that 99.96 % is not shown as 100 %.
+  // The percentage is rounded down, so that 99.96 % is not shown as 100 %.
   const percent = Math.floor(lately.success * 1000) / 10;
   return `${percent} %`;
 }
@@ -129,7 +129,7 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 <button class="quiet">Filter</button></form>`;
 }
 
-/** Returns a hint below the list: over which time the rates are taken, and when. */
+/** Returns the hint below the list that says over which time the rates are taken, and when they were computed. */
 export function computedAt(rows: readonly SubscriberReport[], nowMs: number): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;

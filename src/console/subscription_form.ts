@@ -10,10 +10,7 @@ import { checkUnchanged, folded, wasField } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
-/**
- * The settings that are numbers. Each has its field in the subscription, its name for people, and its field in the
- * report.
- */
+/** The settings that are numbers: the name in the call `POST /subscription`, the label, and the name in the report. */
 const NUMBERS = [
   ['max', 'Events of a batch', 'max_events'],
   ['max_bytes', 'Bytes of a delivery', 'max_bytes'],
@@ -23,7 +20,6 @@ const NUMBERS = [
   ['max_age', 'Age (ms)', 'max_age'],
 ] as const;
 
-/** Returns a form by which a client changes its topics, its callback and its settings. */
 export function subscriptionForm(call: PageCall, report: SubscriberReport): Html {
   const { subscriber, topics, callback, ordered } = report;
   const rows = Math.min(12, Math.max(3, topics.length + 1));
@@ -45,7 +41,7 @@ function settingsOf(report: SubscriberReport) {
 
 /**
  * Makes the route that handles the form of `subscriptionForm`. The form does not show the subscription's `uuid`. The
- * route reads it and sends it along, because the API empties a `uuid` that is left out.
+ * route fetches it from the API and sends it back, because the API empties a `uuid` that is left out.
  */
 export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
@@ -57,8 +53,8 @@ export function subscriptionChange(api: ApiCalls): Route {
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
       const what = 'this subscription meanwhile; this form would replace what the page shows above';
       checkUnchanged(call.body, settingsOf(report), { code: 'bad_subscription', field: 'topics', what });
-      // Only numbers that the person changed are sent. Any other may be a default of the operator. Sending it would
-      // store it for this client, who would keep it even when the operator changes the default.
+      // Only numbers that the person changed are sent. An unchanged number may be the operator's default. If it were
+      // sent, it would be stored for this client, who would keep it even when the operator changes the default.
       const changed = NUMBERS.filter(
         ([field, , member]) => String(call.body[field]) !== String(report[member]),
       );

@@ -21,7 +21,6 @@ export function publishing(call: PageCall, name: string): Html {
   })}</div>`;
 }
 
-/** Returns a form that takes back a delayed event. */
 export function takingBack(call: PageCall, name: string, id: string): Html {
   const content = hidden({ id });
   return form(call, { action: `${PATH}/${name}/take_back`, does: 'Take back', content });

@@ -26,8 +26,8 @@ export function topicPage(api: ApiCalls): Route[] {
         const { name } = call.params;
         const { range, done } = call.query;
         const { body: topic } = await api.call<WholeTopic>('GET /topics/:name', call, { params: { name } });
-        // The topic is read before its history, so that an unknown topic gets the error of `GET /topics/:name`. The
-        // error of `GET /history` is for programs: it advises another call.
+        // The topic is read first. So if it is unknown, the page shows the error of `GET /topics/:name`, and not that
+        // of `GET /history`, which advises another API call.
         const history =
           isAsked('plots', call.query) &&
           (await api.call<HistoryReport>('GET /history', call, {

@@ -9,7 +9,7 @@ import { boxes, form } from './parts.ts';
 import { auditedOwner, nameOf, pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
-/** The page of a trigger shows this many of the next times at which the trigger fires. */
+/** Number of the next firings that the page of a trigger shows. */
 const PREVIEW = '5';
 
 type Trigger = TriggerReport & { preview?: number[] };

@@ -26,9 +26,9 @@ export class AckGroup {
   }
 
   /**
-   * Returns after how many ms the collected jobs must be acknowledged, or undefined if there are none. Usually this is
-   * when the oldest has waited MAX_WAIT_MS. If they are at least half of the `held` jobs that the workers have now,
-   * returns 0, because their workers are idle until the acknowledgement.
+   * Returns in how many ms the collected jobs must be acknowledged, or undefined if there are none. Usually this is
+   * when the oldest has waited MAX_WAIT_MS. But if the collected jobs are at least half of all jobs that the workers
+   * hold (`held`), returns 0, because the workers of collected jobs are idle until the acknowledgement.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

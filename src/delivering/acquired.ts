@@ -17,9 +17,9 @@ export interface Acquired {
 }
 
 /**
- * The first item of the script's reply, decoded. `atMs` is the time by Redis's clock. `acks` has three numbers for each
- * finished job (see lua/delivering/acquire.lua), and `subscribers` has two items for each subscriber: its token and its
- * values. Names of the values would cost 5 µs for each job in Redis, and as much in Node.
+ * The first item of the script's reply, decoded (see lua/delivering/acquire.lua). `atMs` is the time by Redis's clock.
+ * `acks` has three numbers for each finished job. `subscribers` has each subscriber's token and then its values,
+ * without their names: those would cost 5 µs for each job in Redis, and as much in Node.
  */
 type Head = [
   readyJobs: number,
@@ -74,7 +74,7 @@ function readSubscriber(values: SubscriberValues): Subscriber {
   };
 }
 
-/** Reads an acquired job. The next items of `buffers` are the job as Redis stores it, and the pieces of its batch. */
+/** Reads an acquired job. `buffers` goes on with the job as Redis stores it, and the pieces of its batch. */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,
   buffers: Iterator<Buffer>,
@@ -92,8 +92,8 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Pieces are not copies, but parts of the chunks (up to 64 KiB) that were read from Redis. So a delivery that hangs
-    // keeps whole chunks in memory. But copying took a sixth of a worker's CPU at 100 events a batch.
+    // Pieces are not copied: they are parts of the chunks (up to 64 KiB) that were read from Redis. Copying took a
+    // sixth of a worker's CPU at 100 events a batch. In return, a delivery that hangs keeps whole chunks in memory.
     pieces: Array.from({ length: pieces }, () => buffers.next().value),
   };
   const subscriber = subscribers.get(token);

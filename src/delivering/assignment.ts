@@ -8,16 +8,16 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job during which Redis failed: the job runs again after a second. A longer delay would hold up
- * periodic jobs, which cannot be queued again before they have run.
+ * If Redis fails during a job, the job runs again after a second. A periodic job is not queued again before it has run,
+ * so a longer delay would hold it up.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
 export interface AssignmentParts {
   queue: Queue;
   /**
-   * Acknowledges a job in a script call that it shares with other finished jobs. Rejects if the call failed, although
-   * Redis may have applied it.
+   * Acknowledges a job, together with other finished jobs in one script call. If it rejects, Redis may have done it all
+   * the same.
    */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
@@ -29,8 +29,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a report of the outcome to Redis has failed. Perhaps only the reply was lost, and the reply assigned the
-   * worker's next job. So the worker must ask Redis for that job.
+   * True after a report of the outcome to Redis has failed. The same call can assign the worker's next job. Perhaps
+   * only its reply was lost, so the worker must ask Redis for that job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -51,13 +51,11 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // If a heartbeat found that the lease is gone (`#lost`), another worker may run the job, so this outcome is not
-    // reported. But if the handler has stored the outcome itself (`settled`), the lease is gone because the job has
-    // ended.
+    // `#lost` means that a heartbeat found the lease gone. Usually another worker may then run the job, so this outcome
+    // is not reported. But if the handler has stored the outcome itself (`settled`), this has ended the lease.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
-    // The report is repeated while Redis is away. Without a report, a batch that was delivered would be delivered
-    // again.
+    // The report is repeated until Redis takes it. Otherwise a delivered batch would be delivered again.
     while (!(await this.#settle(settlement))) {
       if (this.#ending.signal.aborted) {
         log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
@@ -122,7 +120,7 @@ export class Assignment {
     }
   }
 
-  /** Reports the outcome, unless the handler has done so. Returns false if the worker did not hold the job. */
+  /** Stores the outcome in Redis, unless the handler has done so. Returns false if the worker did not hold the job. */
   #store(settlement: Settlement): Promise<boolean> {
     if (settlement.end === 'settled') return Promise.resolve(settlement.held);
     if (settlement.end === 'done') return this.#ack(settlement.success);
@@ -137,8 +135,8 @@ export class Assignment {
   }
 
   /**
-   * Acknowledges the job in a script call that it shares with other finished jobs. A failed ack is repeated in a call
-   * of its own. Otherwise an ack that fails each time would make the acks of other jobs fail too.
+   * Acknowledges the job in a script call that it shares with other finished jobs. If this call fails, each ack is
+   * repeated in a call of its own, so that a single ack cannot make those of other jobs fail again and again.
    */
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;
@@ -146,7 +144,7 @@ export class Assignment {
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
     // If a repeated ack finds that the batch is gone, the first ack has probably deleted it, and only its reply was
-    // lost. So all events of the batch count as removed, although this reply says 0.
+    // lost. Then `removed` is 0, so the number of events comes from the batch itself.
     const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
@@ -156,9 +154,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // Each dead letter must be counted once. If the worker does not hold the job, an earlier call made the dead letter
-    // (`buried` events). If a reply was lost before (`inDoubt`), that call was probably this worker's own, so its
-    // events are counted now. Otherwise another worker made the call, and counts them itself.
+    // Each dead letter must be counted once. If the worker does not hold the job, an earlier call has made the dead
+    // letter. If a reply was lost before (`inDoubt`), this was probably this worker's own call, which nobody has
+    // counted yet. Otherwise it was a call of another worker, which counts the letter itself.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

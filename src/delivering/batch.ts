@@ -29,8 +29,7 @@ const EVENTS_PER_READ = 50;
 
 /**
  * Reads the events of a long batch that a worker holds. The script `acquire` does not read them, because that would
- * block Redis until all are read. Returns fewer than `count` events if the batch is gone, because the worker has lost
- * its lease.
+ * block Redis until all are read. Returns fewer than `count` events if the batch was deleted meanwhile.
  */
 export async function readLongBatch(partition: Partition, { bid, count }: Batch): Promise<Buffer[]> {
   const slices = storedEvents(partition, (keys) => keys.batch(bid), count, EVENTS_PER_READ);

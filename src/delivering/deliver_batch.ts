@@ -26,7 +26,7 @@ export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' |
 
 interface BatchParts {
   delivery: Delivery;
-  /** Takes the batches of joins. A join is a subscriber without a callback: its events are counted, not delivered. */
+  /** Handles a batch whose subscriber is a join. A join has no callback: its events are counted, not delivered. */
   joins: { countBatch(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   partitions: Pick<Partitions, 'ofSubscriber'>;
   recorder: Recorder;
@@ -114,8 +114,8 @@ async function afterFailure(
 }
 
 /**
- * Buries a batch without delivering it, because it has no attempt left: either the worker of the last attempt died,
- * perhaps killed by this batch, or the maximum number of attempts was lowered.
+ * Makes a dead letter of a batch that has no attempt left, without delivering it. Either the worker of the last attempt
+ * died, perhaps killed by this batch, or the maximum number of attempts was lowered since.
  */
 async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<Settlement> {
   const reason = 'no attempt is left: the last one did not end, or the limit was lowered';

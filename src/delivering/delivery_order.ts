@@ -1,15 +1,15 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread or a quarantine process. `look`: ask for jobs of the partition with this index in
- * `Partitions.all`. `stop`: end within `graceMs`.
+ * An order to a delivery thread or a quarantine process. `look`: ask Redis for jobs of a partition, given by its index
+ * in `Partitions.all`. `stop`: end within `graceMs`.
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
 export interface ThreadData {
   config: Config;
   index: number;
-  /** How many workers of each thread are idle in each partition, in memory that all threads share (see IdleWorkers). */
+  /** The number of idle workers by thread and partition, in memory that all threads share (see IdleWorkers). */
   idleCounts: Int32Array;
   takenOverAtMs: number | undefined;
 }
@@ -24,6 +24,6 @@ export interface QuarantineData {
   partition: number;
   takenOverAtMs: number | undefined;
   worker: string;
-  /** The process ends when its worker has had nothing to deliver for this time. */
+  /** The quarantine process ends after this time without a batch to deliver. */
   idleMs: number;
 }

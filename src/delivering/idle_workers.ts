@@ -4,7 +4,7 @@
  * CPU for each event.
  */
 export class IdleWorkers {
-  /** The numbers of idle workers of the first thread, one for each partition, then those of the second, and so on. */
+  /** How many workers are idle: in the first thread, one number for each partition, then in the second, and so on. */
   readonly counts: Int32Array;
   readonly #partitions: number;
 
@@ -22,14 +22,14 @@ export class IdleWorkers {
     Atomics.store(this.counts, thread * this.#partitions + partition, idle);
   }
 
-  /** Sets the counts of a thread to 0. Call it when the thread has ended. */
+  /** Notes that a thread has no idle workers. Call this when the thread has ended. */
   clear(thread: number): void {
     for (let partition = 0; partition < this.#partitions; partition++) this.set(thread, partition, 0);
   }
 
   /**
    * Returns the index of a thread with an idle worker for `partition`, or undefined if there is none. Of several such
-   * threads, the one with the most idle workers in all partitions together is chosen.
+   * threads, returns the one with the most idle workers, those for other partitions included.
    */
   mostIdleThread(partition: number): number | undefined {
     let found: number | undefined;

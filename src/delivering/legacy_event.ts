@@ -19,8 +19,8 @@ export function eventJson(stored: Buffer): Buffer {
 }
 
 /**
- * Decodes a legacy event, MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data). A legacy event has no
- * id, so its id in the JSON is a digest of its bytes, the same in every attempt.
+ * Decodes an event that a Ruby Routemaster stored: MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data).
+ * Such an event has no id. A digest of its bytes becomes the id, so that each attempt has the same.
  */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);
@@ -38,9 +38,9 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // For a string that Ruby packed as binary, `decode` returns a part of its argument, of which `asJson` makes text.
-    // If the argument were a Buffer, so would be the part, and JSON.stringify would turn it into a list of bytes before
-    // it calls `asJson`.
+    // The argument must not be a Buffer. For a string that Ruby packed as binary, `decode` returns a part of its
+    // argument. If this part is a plain Uint8Array, `asJson` makes text of it. But JSON.stringify would turn a Buffer
+    // into a list of bytes before it calls `asJson`.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

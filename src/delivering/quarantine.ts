@@ -16,8 +16,8 @@ import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 
 /**
- * Interval at which Redis is asked for suspects: batches that may have killed workers. Usually a message announces a
- * new suspect, but messages may be lost.
+ * Interval at which Redis is asked for suspects: batches that may have killed workers. Redis also announces each new
+ * suspect by a message, but messages may be lost.
  */
 const ASK_EVERY_MS = 30_000;
 
@@ -27,8 +27,8 @@ const ASK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * Replaces IDLE_MS if there are several partitions. This time is shorter, because only one partition at a time has a
- * quarantine process, and other partitions may wait for this process to end.
+ * The same time if there are several partitions. It is shorter, because a worker process has only one quarantine
+ * process at a time, and its other partitions may wait for this one to end.
  */
 const IDLE_WITH_OTHERS_MS = 5000;
 
@@ -40,16 +40,16 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Lets only one partition at a time have a quarantine process. */
+  /** Lets only one partition of this worker process at a time have a quarantine process. */
   oneAtATime: OwnerLimit;
   log: Log;
 }
 
 /**
- * Delivers the suspects of a partition: batches that may have killed workers, because at least two workers died while
- * they were delivering them. They are delivered one at a time, in a separate quarantine process. If only this process
- * dies, the batch that it was delivering becomes a dead letter. If the worker process dies with it, something else may
- * have killed both, so the batch stays a suspect.
+ * Delivers the suspects of a partition: batches that at least two workers were delivering when they died. They are
+ * delivered one at a time, by a child of the worker process: the quarantine process. If only the child dies, the batch
+ * that it was delivering becomes a dead letter. If the worker process dies with it, something else may have killed
+ * both, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -80,8 +80,8 @@ export class Quarantine {
   }
 
   /**
-   * Stops looking for suspects (batches that may have killed workers), and ends the quarantine process. If its delivery
-   * takes longer than `graceMs`, the job is given back to the queue. Resolves when the process has ended.
+   * Stops looking for suspects (batches that may have killed workers), and ends the quarantine process. A delivery in
+   * this process that takes longer than `graceMs` is given back to the queue. Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -103,8 +103,8 @@ export class Quarantine {
         const died = await oneAtATime.run('quarantine', () => this.#deliver());
         if (!died) continue;
         await this.#condemn(died);
-        // The next quarantine process may die at once too, for example because memory is short. Without this wait,
-        // processes would be started again and again, without a pause.
+        // The next quarantine process may die as soon as it starts, for example because memory is short. Without this
+        // wait, processes would be started again and again without a pause.
         await this.#backoff.wait(signal);
       } catch (error) {
         log.warn(failureOf(error), 'cannot look for suspects; trying again');
@@ -118,13 +118,13 @@ export class Quarantine {
   }
 
   /**
-   * Runs a process that delivers batches that may have killed workers. Resolves when it ends: with the id of its worker
-   * if the process died, with undefined if not.
+   * Runs the quarantine process. Resolves when it has ended: with the id of its worker if it crashed or was killed, and
+   * with undefined otherwise.
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // Another worker process may have delivered these batches while this one waited for the quarantine process of
-    // another partition to end.
+    // The suspects are counted again. Other worker processes may have delivered them while this one waited for the
+    // quarantine process of another partition to end.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');
@@ -156,8 +156,8 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // The batch is looked up only once. If an earlier `condemn` took it from the dead worker, and only the reply
-        // was lost, another look would find nothing.
+        // Once the batch is found, it is not looked up again. If an earlier `condemn` took it from the dead worker, and
+        // only the reply was lost, another look-up would find nothing, and the dead letter would not be noted.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {
@@ -189,7 +189,7 @@ export class Quarantine {
     log.error(line, 'gave up on a batch: it is a dead letter now');
   }
 
-  /** Ignores errors, because `#deliver` notices when the quarantine process ends. */
+  /** Ignores errors: they mean that the quarantine process has ended, which `#deliver` notices by itself. */
   #send(message: QuarantineData | DeliveryOrder): void {
     if (this.#child?.connected) this.#child.send(message, () => {});
   }

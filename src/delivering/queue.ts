@@ -43,8 +43,8 @@ export class Queue {
   }
 
   /**
-   * Adds a job that a worker can take at once. Returns false if the queue already has the job. But if a dead worker
-   * holds the job, makes it ready for another worker, and returns true.
+   * Adds a job that a worker can take at once. Returns false if the queue already has the job, except if a dead worker
+   * holds it: the job then becomes ready for another worker, and the result is true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -58,8 +58,8 @@ export class Queue {
    * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
    * that already holds a job gets this job again, because the reply that assigned it was lost.
    *
-   * If the ACL of Redis forbids a command, the script stops half-way, perhaps when jobs are in no list any more; the
-   * next sweep finds them. A call with workers then waits until all commands are permitted (`runPermitted`).
+   * If the ACL of Redis forbids a command, the script stops half-way. Jobs may then be in no list until the next sweep.
+   * Further calls with `workers` throw StorageForbidden until all commands are permitted (`runPermitted`).
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -83,7 +83,7 @@ export class Queue {
     return acknowledged;
   }
 
-  /** Returns a job to the queue. Changes nothing if the worker no longer holds the job. */
+  /** Puts a job that has not succeeded back into the queue. Changes nothing if the worker no longer holds the job. */
   async nack(
     grant: Grant,
     { delayMs, damage, throttleMs, attempt, gone, isUncounted = false }: Retry,
@@ -142,8 +142,8 @@ export class Queue {
 }
 
 /**
- * Returns what the script `acquire` gets for a finished job. `job`, the packed job, is left out if the script can make
- * it from the id of the batch. This saves 7 % of a worker's CPU if each batch has one event.
+ * Returns the arguments of the script `acquire` for a finished job. `job`, the job as Redis stores it, is left out if
+ * the script can make it from the id of the batch. This saves 7 % of a worker's CPU if each batch has one event.
  */
 function finishedArguments({
   grant,
@@ -183,15 +183,15 @@ export type AgendaKind = (typeof AGENDA)[number];
 interface Promoted {
   promoted: number;
   /**
-   * The time until the next scheduled job is due, precise to a µs. 0 if due jobs remain, undefined if no job is
-   * scheduled.
+   * The time until the next scheduled job is due, precise to a µs. 0 if this call left due jobs for the next, undefined
+   * if no job is scheduled.
    */
   nextDueMs: number | undefined;
-  /** For each kind of work, the time until the first entry is due: 0 if it is due now, undefined if there is none. */
+  /** For each kind of AGENDA, the time until the first entry is due: 0 if it is due now, undefined if there is none. */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Makes scheduled jobs that are due ready for workers: at most PROMOTE_SLICE jobs of both queues together. */
+/** Makes due jobs ready for workers: at most PROMOTE_SLICE scheduled jobs of both queues (`main`, `aux`) together. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.runPermitted('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

@@ -16,14 +16,15 @@ interface RetryInput {
 }
 
 /**
- * Decides when a failed delivery is tried again, and how many health points (`damage`) the subscriber loses. There are
- * two delays. The attempt back-off doubles with each attempt at the batch. The health back-off grows with the health
- * points that the subscriber has lost.
+ * Decides when a failed delivery is tried again, and how many health points (`damage`) the subscriber loses. The
+ * delays:
  *
- * - The batch waits for the longest of the attempt back-off, the health back-off and `Retry-After`.
- * - The subscriber's other batches wait for the longer of the health back-off and `Retry-After`.
+ * - The attempt back-off doubles with each attempt at the batch. `random`, at least 0 and less than 1, shortens it by
+ *   up to half.
+ * - The health back-off grows with the health points that the subscriber has lost.
+ * - `Retry-After` is what the subscriber asked for.
  *
- * `random`, at least 0 and less than 1, shortens the attempt back-off by up to half.
+ * The batch waits for the longest of the three. The subscriber's other batches wait for the longer of the last two.
  */
 export function retryAfterFailure(
   { healthPoints, attempts, retryAfterMs = 0 }: RetryInput,

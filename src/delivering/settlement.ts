@@ -2,14 +2,16 @@ import type { FailedAttempt } from './attempt.ts';
 import type { Grant } from './grant.ts';
 
 /**
- * A function that runs a job. `signal` is aborted when the process stops or the worker has lost its lease; the job
- * should then end soon. If the function throws StorageUnavailable or StorageFull, the job runs again. After any other
- * error, the job is deleted, and its batch, if it has one, becomes a dead letter.
+ * A function that runs a job. It should end soon after `signal` is aborted: the process stops, or the worker has lost
+ * its lease. If it throws StorageUnavailable or StorageFull, the job runs again. Any other error deletes the job, and
+ * makes a dead letter of its batch, if it has one.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
-  /** The handler itself has stored the outcome in Redis. `held` is false if the worker had lost the job before. */
+  /**
+   * The handler has stored the outcome in Redis itself. `held` is false if it could not: the worker had lost the job.
+   */
   | { end: 'settled'; held: boolean }
   /** The job has succeeded: it is deleted with its batch. */
   | { end: 'done'; success: Success }
@@ -30,8 +32,8 @@ export interface Penalty {
   /** Health points that the subscriber loses: a whole number, because reports show `health_points` as one. */
   damage: number;
   /**
-   * Time in which no delivery to the subscriber begins. If this time is above 0, the subscriber's jobs are tried one at
-   * a time afterwards, until one succeeds.
+   * Time after the failure in which no delivery to the subscriber begins. Afterwards its jobs are tried one at a time,
+   * until one succeeds. With 0, deliveries go on as before.
    */
   throttleMs: number;
 }
@@ -43,8 +45,8 @@ export interface Retry extends Penalty {
   /** The failed attempt. Absent if no request was sent. */
   attempt?: FailedAttempt;
   /**
-   * Set after a 410, which pauses the subscriber. The value is the subscriber's `subscribedAt` when the delivery began.
-   * A subscriber that has subscribed again since then is not paused.
+   * Set if the callback answered 410, which pauses the subscriber. The value is its `subscribedAt` when the delivery
+   * began. If it has another one by now, it has subscribed again, and is not paused.
    */
   gone?: string;
   onPaused?: () => void;
@@ -63,8 +65,8 @@ export interface Burial extends Penalty {
   attempt: FailedAttempt;
   reason: DeathReason;
   /**
-   * Called when Redis has stored the outcome: the batch is a dead letter, or deleted because its subscriber has left
-   * (`isDropped`).
+   * Called when Redis has stored that the batch has ended undelivered: it is a dead letter or, if its subscriber has
+   * left (`isDropped`), deleted.
    */
   onEnd?: (isDropped: boolean) => void;
 }
@@ -76,17 +78,15 @@ export interface Finished extends Success {
 export interface Acknowledged {
   /** False if the worker had lost the job before. In that case nothing was changed. */
   held: boolean;
-  /** Number of events in the deleted batch. */
+  /** Number of events in the deleted batch, 0 if none was deleted. */
   removed: number;
-  /**
-   * True if `held` is false and the batch no longer exists: perhaps an earlier ack, whose reply was lost, deleted it.
-   */
+  /** True if `held` is false and the batch is gone: perhaps an earlier ack, whose reply was lost, has deleted it. */
   isGone: boolean;
 }
 
 export const DONE: Settlement = { end: 'done', success: { heal: 0, tookMs: 0 } };
 
-/** Gives the job back to the queue, for any worker. The current attempt is not counted. */
+/** The settlement of a job that goes back into its queue, for any worker. The current attempt is not counted. */
 export const GIVEN_BACK = triedAgainIn(0);
 
 /** Returns a settlement that runs the job again after this many ms. The current attempt is not counted. */

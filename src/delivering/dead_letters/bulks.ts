@@ -5,8 +5,8 @@ import type { Partitions } from '../../store/partitions.ts';
 import type { DeathReason } from '../settlement.ts';
 
 /**
- * The name of the jobs that count, retry or purge many dead letters (see Bulks). The arguments of such a job are the
- * owner and the id of the bulk operation, and what the job does: `count`, or `run` for the retries or purges.
+ * The name of the jobs of bulk operations, which retry or purge many dead letters (see Bulks). Their arguments are the
+ * owner and the id of the operation, and its step: `count`, or `run` for the retries or purges.
  */
 export const BULK_JOB = 'bulk';
 
@@ -18,10 +18,10 @@ const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as 
 type BulkState = (typeof BULK_STATES)[number];
 
 interface BulkFilter {
-  /** The tokens of the subscribers whose dead letters match. Undefined stands for all subscribers. */
+  /** The tokens of the subscribers whose dead letters are retried or purged. Undefined means all subscribers. */
   queues: readonly string[] | undefined;
   reason?: DeathReason | undefined;
-  /** Only dead letters that died between `fromMs` and `untilMs` match. Undefined sets no limit on that side. */
+  /** Only dead letters that died between these times are retried or purged. An undefined time is no limit. */
   fromMs?: number | undefined;
   untilMs?: number | undefined;
 }
@@ -51,8 +51,8 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk operation, which replaces the owner's previous one. At first it only counts the dead letters that
-   * match the filter. Returns false if the previous operation is running.
+   * Begins a bulk operation, which at first only counts the dead letters that match the filter. Returns false if an
+   * operation of this owner is running. One that is in any other state is replaced.
    *
    * If the operation cannot begin in one partition, cancels it in all, so that it does not treat only a part of the
    * dead letters.
@@ -98,8 +98,8 @@ export class Bulks {
   }
 
   /**
-   * Begins the retries or purges of a bulk operation that is in the state `counted`. Returns false if it is in another
-   * state, or if its owner has begun another one since.
+   * Begins the retries or purges of a bulk operation that has counted its dead letters. Returns false if it is not in
+   * the state `counted`, or if its owner has begun another one since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
@@ -144,9 +144,9 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk operation, from the states of its parts: usually the first of BULK_STATES that a part
- * has. But if a part is cancelled and none is running, the whole is `cancelled`, because partitions that did not answer
- * may have missed the cancellation.
+ * Returns the state of a bulk operation, which has a part in each partition: the first of BULK_STATES that a part has.
+ * There is one exception: if a part is cancelled and none is running, the operation is `cancelled`. Parts in other
+ * states may be in partitions that the cancellation did not reach.
  */
 function bulkState(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

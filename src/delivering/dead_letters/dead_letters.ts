@@ -50,16 +50,16 @@ export class DeadLetters {
   }
 
   /**
-   * Deletes a dead letter. Returns false if it does not exist. If `client` is given, also returns false if the dead
-   * letter belongs neither to this client nor to a join of this client.
+   * Deletes a dead letter. If `client` is given, the letter must belong to this client or to a join of this client.
+   * Returns false if there is no such dead letter.
    */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
       // The script deletes a letter only if it belongs to the given subscriber; without one (root asks), it deletes any
-      // letter. For a letter of the client or of one of its joins (`isOwn`), the letter's own subscriber is given. For
-      // any other letter the client is given, so that the letter stays.
+      // letter. If the letter is of the client or of one of its joins (`isOwn`), its own subscriber is given. Otherwise
+      // the client is given: the letter does not belong to it, and stays.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;
@@ -83,8 +83,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns the time (ms) at which the newest dead letter of a subscriber died, or 0 if there is none. Callers ignore
-   * letters that die later. Otherwise a retry of all letters might never end, because a retried letter may die again.
+   * Returns the time (ms) at which the newest dead letter of a subscriber died, or 0 if there is none. A retry of all
+   * letters ignores those that die later. Otherwise it might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [, diedAt] = await this.#partitions

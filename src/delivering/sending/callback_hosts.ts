@@ -20,7 +20,7 @@ export interface CallbackHost {
   open: number;
   /** The undici dispatcher that holds the connections. Undefined if no connection is kept. */
   dispatcher?: Dispatcher | undefined;
-  /** When the dispatcher was made, by the monotonic clock. */
+  /** When `dispatcher` was made, by the monotonic clock. */
   sinceMs: number;
 }
 
@@ -43,7 +43,7 @@ export class CallbackHosts {
     this.#maxKept = maxKept;
   }
 
-  /** Counts one more subscriber with a callback at this origin. Each call of `join` needs a call of `leave`. */
+  /** Notes that one more subscriber has its callback at this origin. Call `leave` when it no longer has. */
   join(origin: string): CallbackHost {
     const host = this.#hosts.get(origin) ?? { origin, subscribers: 0, open: 0, sinceMs: 0 };
     this.#hosts.set(origin, host);
@@ -74,8 +74,8 @@ export class CallbackHosts {
   }
 
   /**
-   * Call this when a request to the host has failed. If the host has no open connection, because it cannot be reached,
-   * its dispatcher is dropped. undici keeps 20 KB for a dispatcher.
+   * Call this when a request to the host has failed. A host that cannot be reached has no open connection. Its
+   * dispatcher is then dropped, because undici keeps 20 KB for it.
    */
   failed(host: CallbackHost): void {
     if (host.open === 0) this.#closeConnections(host);
@@ -92,8 +92,7 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // The dispatcher is dropped with its last connection. Otherwise undici would keep objects for the closed
-      // connections.
+      // Without open connections the dispatcher is dropped: undici would keep objects for the closed ones in it.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);

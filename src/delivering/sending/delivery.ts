@@ -46,10 +46,10 @@ export class Delivery {
   }
 
   /**
-   * Sends a batch to the callback once. Resolves with the outcome: at once if `signal` is aborted, and otherwise no
-   * later than ANSWER_WAIT_MS (delivery_exchange.ts) after the time limit. `notice` is sent as a header. `atMs` is the
-   * time in the signature. Throws RangeError if an event or the signing secret is unreadable, and TypeError if the
-   * callback is not a URL.
+   * Sends a batch to the callback once. `notice` is sent as a header, and `atMs` is the time in the signature. Resolves
+   * with the outcome: at once if `signal` is aborted, and otherwise no later than ANSWER_WAIT_MS (delivery_exchange.ts)
+   * after the time limit for deliveries. Throws RangeError if an event or the signing secret is unreadable, and
+   * TypeError if the callback is not a URL.
    */
   deliver(
     batch: Batch,
@@ -111,10 +111,9 @@ export class Delivery {
 }
 
 /**
- * Removes secrets from `answer`, which is the first part of the body of a refusal. If that part ends in the middle of a
- * secret, removes what there is of the secret too. Viewers see the answer, and error pages may quote the headers of the
- * request. The subscriber's `uuid` is treated as a secret, because it may be the token by which a client without a
- * secret logs in.
+ * Removes secrets from `answer`, the first part of the body of a refusal: viewers see it, and error pages may quote the
+ * headers of the request. A secret that is cut off at the end is removed too. The subscriber's `uuid` is treated as a
+ * secret, because it may be the token by which a client without a secret logs in.
  */
 function without(answer: string, secrets: readonly string[]): string {
   let text = answer;

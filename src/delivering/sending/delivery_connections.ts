@@ -6,9 +6,9 @@ import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * Maximum bytes of an answer that undici parses at a time. Even after undici has closed a connection because the
- * headers are too long, it parses all bytes that it has read, and makes an error for each header in them. This would
- * take 200 ms with the 64 KiB that Node reads at a time.
+ * Maximum bytes of an answer that undici gets to parse at a time. If the headers are too long, undici closes the
+ * connection, but still parses all that it got, and makes an error for each header in it. This would take 200 ms with
+ * the 64 KiB that Node reads at a time.
  */
 const SLICE_BYTES = 1024;
 
@@ -20,7 +20,7 @@ const IDLE_KEPT_MS = 4000;
 const MAX_IDLE_KEPT_MS = 10_000;
 
 export interface ConnectionSettings {
-  /** Maximum time from the start of a delivery to the status line of its answer. */
+  /** Maximum time from the start of a delivery, connecting included, to the status line of its answer. */
   deliveryTimeoutMs: number;
   /** Maximum time for opening a connection, including DNS and the TLS handshake. */
   connectTimeoutMs: number;
@@ -66,8 +66,8 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
       proxyTunnel: true,
       connectTimeout: connectTimeoutMs,
       requestTls: tls,
-      // The address of the proxy is not checked, because the operator has chosen it. But its certificate is checked
-      // even if those of callbacks are not (`sslVerify`).
+      // The certificate of the proxy is checked even if those of callbacks are not (`sslVerify`). Its address is not
+      // checked, because the operator has chosen it.
       proxyTls: { ...tls, rejectUnauthorized: true },
       clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: deliveryTimeoutMs }),
       factory: (origin, options) => {
@@ -80,8 +80,8 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
 }
 
 /**
- * Wraps a connector so that it calls `opened` with each new connection, and so that a connection is read a little at a
- * time (`readInSlices`).
+ * Wraps a connector so that it calls `opened` with each new connection, which is then read in slices (see
+ * `readInSlices`).
  */
 function reporting(
   connect: buildConnector.connector,
@@ -108,8 +108,8 @@ function readInSlices(socket: Socket): void {
 }
 
 /**
- * Returns a connector to addresses that the policy accepts. The connector itself checks the port and an IP address in a
- * URL, because undici calls `lookup` only for host names.
+ * Returns a connector to ports and addresses that the policy accepts. It checks the port, and an IP address in the URL.
+ * For a host name undici calls `lookup`, which checks the addresses found.
  */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
@@ -122,15 +122,14 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
   };
 }
 
-/** Returns a `lookup` for `net.connect`, which finds only those addresses of a host name that the policy accepts. */
+/** Returns a `lookup` for `net.connect` that leaves out the addresses of a host name that the policy refuses. */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   return (hostname, options, callback) => {
     policy
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `nextTick` runs the callback outside this promise, so that an error that the callback throws does not reject
-        // the promise.
+        // `nextTick` is used so that an error that the callback throws does not reject this promise.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);

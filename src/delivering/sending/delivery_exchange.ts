@@ -13,8 +13,8 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_INFORMATIONAL = 100;
 
 /**
- * An answer with a status of 300 or more is a refusal. The first ANSWER_KEPT_BYTES of its body are kept. After the
- * status has arrived, the delivery waits up to ANSWER_WAIT_MS for these bytes.
+ * The first ANSWER_KEPT_BYTES of a refusal (an answer with a status of 300 or more) are kept. The delivery waits for
+ * them up to ANSWER_WAIT_MS after the status.
  */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
@@ -41,8 +41,8 @@ type Headers = Record<string, string | string[] | undefined>;
 
 /**
  * One request to a callback, and its answer. A 2xx status decides the outcome at once. With any other status, the
- * delivery waits up to ANSWER_WAIT_MS for the beginning of the answer's body, which belongs to the outcome. After any
- * status, the body is read on for up to a second, so that the connection can be used again.
+ * outcome includes the beginning of the answer's body, so the delivery waits for it, up to ANSWER_WAIT_MS. After any
+ * status, the rest of the body is read for up to a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly subscriber: string;
@@ -122,7 +122,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** If the answer is a refusal, resolves `outcome` with the refusal and the part of its body that has arrived. */
+  /** If the answer is a refusal, the outcome is this refusal, with the part of its body that has arrived. */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
@@ -134,8 +134,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange. If its outcome is not decided yet, the outcome is the refusal that has arrived. If none has
-   * arrived, it is the parameter `outcome`.
+   * Ends the exchange. If the outcome is not decided yet, it is the refusal that has arrived or, without one,
+   * `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
