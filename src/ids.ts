@@ -9,23 +9,22 @@ function random(length: number): string {
 /** The id of a batch or a worker: 20 characters of URL-safe Base64, 120 bits. */
 export const uid = (): string => random(20);
 
-/** Returns ids for this many workers. */
 export const uids = (count: number): string[] => Array.from({ length: count }, uid);
 
 /** The prefix of the ids of spare workers. No other id has a dot. */
 const SPARE = 'spare.';
 
 /**
- * Returns ids for this many spare workers, which help while the other workers of their thread stand still. The metrics
- * tell spare workers from others by these ids.
+ * Returns ids for this many spare workers, which work only while the other workers of their thread hang. By these ids,
+ * the metrics count spare workers apart.
  */
 export const spareUids = (count: number): string[] => uids(count).map((id) => `${SPARE}${id}`);
 
 export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);
 
 /**
- * The random part (16 characters) of the ids that one script call makes; the script appends a counter. A script cannot
- * make random ids by itself, because Redis seeds its random generator with the same number in every call.
+ * The beginning (16 random characters) of all batch ids that one script call makes; the script appends a counter. A
+ * script cannot make random ids by itself, because Redis seeds its random generator with the same number in every call.
  */
 export const uidSeed = (): string => random(16);
 
@@ -70,7 +69,8 @@ export function ownerOf(token: string): string {
 }
 
 /**
- * In the metrics, the counts of removed topics and subscribers are added up under this name. No topic and no client has
- * this name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not contain `(removed)`.
+ * The name under which the metrics add up the counts of removed topics and subscribers. No topic and no client has this
+ * name: the API accepts no parentheses in names and tokens, and ROUTEMASTER_CLIENTS is refused if it contains
+ * `(removed)`.
  */
 export const REMOVED = '(removed)';

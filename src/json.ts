@@ -45,8 +45,8 @@ class Unfaithful extends Error {}
 const LONG_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
 const LONG_EXPONENT = /\d[eE]\+?\d{3}/;
 /**
- * Matches the whole text of a number that begins with at least 16 digits or has at least three digits in its exponent.
- * Also matches a quote, so that strings, in which digits are no numbers, can be skipped.
+ * Finds numbers that a double may not hold: those that begin with at least 16 digits, or have at least three digits in
+ * the exponent. Matches the whole number. Also matches a quote, so that the caller can skip strings.
  */
 const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
 /** Prefix of strings that stand for long numbers while JSON is parsed. It is random, so no caller can send it. */
@@ -63,9 +63,9 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
- * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable. The detail of this error begins
- * with `where`, the part of the request that has the text. `members` are further fields of the error's problem
- * document.
+ * that 64-bit ids keep their digits. Throws bad_body if the text is not JSON, or if the bus refuses it (see
+ * Unfaithful). The detail of this error begins with `where`, the part of the request that has the text. `members` are
+ * further fields of the error's problem document.
  */
 export function parseJson(
   text: string,
@@ -92,7 +92,7 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // `withRawNumbers` ran out of stack.
 }
 
-/** True if JSON has more than `maxLevels` levels of arrays and objects. Meaningless for other text. */
+/** True if a JSON text has more than `maxLevels` levels of arrays and objects. Only for text that is JSON. */
 export function isDeep(text: string, maxLevels = MAX_LEVELS): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -156,9 +156,9 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 /**
- * Parses JSON that may have long numbers (see QUOTE_OR_LONG). A long number becomes JSON.rawJSON, which keeps all its
- * digits, if `keepsDigits` returns true for it, and a double otherwise. A reviver for JSON.parse could do the same, but
- * would take half a second for a megabyte of one-digit numbers.
+ * Parses JSON that may have long numbers (see QUOTE_OR_LONG). A long number for which `keepsDigits` returns true
+ * becomes JSON.rawJSON, which keeps all its digits. Any other becomes a double. A reviver for JSON.parse could do the
+ * same, but would take half a second for a megabyte of one-digit numbers.
  */
 function parseLongNumbers(text: string, keepsDigits: (number: string) => boolean): unknown {
   const parsed: unknown = JSON.parse(text); // throws if `text` is not JSON, which the marks below could hide

@@ -23,9 +23,9 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 }
 
 /**
- * Returns a hook of pino that keeps repeated lines from filling the log. Lines about a Redis that cannot be reached
- * (field `away`) or is full (`full`), or about data that cannot be read (`skipped`), are written at most once a minute
- * if they have the same message about the same Redis or data.
+ * Returns a hook of pino that keeps repeated lines from filling the log. A line with one of these fields is written at
+ * most once a minute for the same message and the same value of the field: `away` (a Redis cannot be reached), `full`
+ * (a Redis is full), `skipped` (data cannot be read).
  */
 export function rarelyFailing(): LogMethod {
   const writtenAtMs = new Map<string, number>();

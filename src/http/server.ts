@@ -52,13 +52,13 @@ export class HttpServer {
   readonly #server: Server;
   readonly #open = new Set<HttpSocket>();
   /**
-   * For each idle connection, the number of bytes that had arrived when `#closeIdle` was last called. If no more have
-   * come by the next call, the connection is closed.
+   * The number of bytes that each idle connection had received when `#closeIdle` was last called. The next call closes
+   * the connection if no more have come.
    */
   readonly #quiet = new WeakMap<HttpSocket, number>();
   /**
-   * Connections whose CONNECT or Upgrade request waits until the responses to earlier requests are sent. Node no longer
-   * knows these connections, so `close` ends them itself.
+   * Connections whose CONNECT or Upgrade request waits until the responses to earlier requests are sent. Node's
+   * `closeAllConnections` no longer knows them, so `close` of this class ends them.
    */
   readonly #waiting = new Set<HttpSocket>();
   readonly #budget: WorkBudget;
@@ -107,10 +107,10 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // The request is parsed again without its Upgrade header, because the bus serves no other protocol. Without this
-    // listener, Node 24 would ignore the header, but drop the bytes that came behind the request in the same read. If
-    // they began a further request, its rest would be parsed as a request of its own (request smuggling). A malformed
-    // body would get no answer.
+    // A request with an Upgrade header is parsed again without it, because the bus serves no other protocol. Without
+    // this listener, Node 24 would ignore the header, but drop the bytes that came behind the request in the same read.
+    // If these bytes began another request, the rest of that request would be parsed as a request of its own (request
+    // smuggling). Also, a malformed body would get no answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: HttpSocket, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -147,16 +147,16 @@ export class HttpServer {
   /**
    * Stops accepting connections, and closes the open ones:
    *
-   * - An idle connection is closed when no byte has come for SWEEP_MS. If bytes come, they may be a new request.
-   * - Any other connection is closed after the response to its last request, which announces this to the caller
-   *   (`Connection: close`), or after `graceMs` at the latest.
+   * - An idle connection is closed when no byte has come for SWEEP_MS, because a byte may begin a new request.
+   * - Any other connection is closed after the response to its last request, or after `graceMs` at the latest. The
+   *   response says `Connection: close`, unless its headers have been sent already.
    */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
-    // Node's `close` calls this function, and Node's own version would cut off responses that are written but not sent
-    // yet. `#closeIdle` replaces it, and also closes connections without a request so far, such as those that routers
-    // open in advance.
+    // Node's `close` calls `closeIdleConnections`, which would cut off responses that are written but not sent yet.
+    // `#closeIdle` replaces it, and also closes connections that never had a request, such as those that routers open
+    // in advance.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#closeIdle();
@@ -173,8 +173,7 @@ export class HttpServer {
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
     const connection = (socket as HttpSocket)[CONNECTION];
     if (this.#isClosing) {
-      // The connection ends after the response to an earlier request. So this request cannot be answered, and is not
-      // handled.
+      // The response to an earlier request ends the connection. So this request cannot be answered, and is ignored.
       if (connection?.last?.shouldKeepAlive === false) return;
       response.shouldKeepAlive = false;
     }
@@ -194,8 +193,8 @@ export class HttpServer {
   }
 
   /**
-   * After a CONNECT or Upgrade request: calls `act` when the responses to all earlier requests have been sent. Until
-   * then, closes the connection on an error or a timeout, because Node no longer does so.
+   * Calls `act` when the responses to all requests before a CONNECT or Upgrade request have been sent. Node has given
+   * up the socket, so until then this method closes it on an error or a timeout.
    */
   #wait(socket: HttpSocket, act: () => void): void {
     const cut = () => socket.destroy();

@@ -22,25 +22,25 @@ const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 const MAX_HEADERS = 100;
 
 /**
- * Checks the headers of a request. `isPage` is true for a page of the console and for a public route. Throws a
- * BusError:
+ * Checks the headers of a request. Throws a BusError:
  * - if `Host` is missing in HTTP/1.1, a header of SINGLE is doubled, or there are too many headers;
  * - for any transfer coding but chunked;
- * - if a page of another site made a browser send the request. With `isPage`, following a link on another site is
- *   permitted.
+ * - if a page of another site made a browser send the request. If `isLinkable` is true, as for pages of the console and
+ *   public routes, a link that a person followed is permitted.
  */
-export function checkHeaders(request: IncomingMessage, isPage = false): void {
+export function checkHeaders(request: IncomingMessage, isLinkable = false): void {
   const { headers, rawHeaders, httpVersion } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new BusError('headers_too_large', `there are more than ${MAX_HEADERS} headers`);
-  // If there are fewer different names than headers, a header is doubled.
+  // `rawHeaders` has a name and a value for each header, `headers` one entry for each different name. If the numbers
+  // differ, a header is doubled.
   if (Object.keys(headers).length * 2 !== rawHeaders.length) refuseDoubled(rawHeaders);
   if (headers.host === undefined && httpVersion === '1.1') {
     throw new BusError('bad_header', 'the Host header is missing');
   }
   const coding = headers['transfer-encoding'];
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
-  if (isPage && isFollowedLink(request)) return;
+  if (isLinkable && isFollowedLink(request)) return;
   const site = headers['sec-fetch-site'];
   // If a page of another site makes a browser send a request, the browser adds the credentials of its user. If the bus
   // accepted the request, that page could act as the user.
@@ -49,7 +49,7 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
 }
 
 /**
- * True if a person has followed a link. A link on another site is harmless: the browser does not send the session
+ * True if a person has followed a link. Even a link on another site is permitted: the browser does not send the session
  * cookie from there (`SameSite=Strict`), so the console only shows its login.
  */
 function isFollowedLink({ method, headers }: IncomingMessage): boolean {

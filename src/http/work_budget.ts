@@ -4,22 +4,15 @@ import { clock } from '../clock.ts';
 const BUDGET_MS = 2;
 
 /**
- * Spreads long work, such as parsing long bodies, over several turns of the event loop. Otherwise Node would handle the
- * data of all connections in one turn, and the last request would wait for all others. The work is done in steps. The
- * clients for whom it is done (the owners of the steps) take turns, so that one with much work does not hold up the
- * others.
+ * Spreads long work, such as parsing long bodies, over several turns of the event loop, so that short requests are
+ * served in between. The work is done in steps. The owners of the steps (mostly the clients for whom they are done)
+ * take turns, so that one with much work does not hold up the others.
  */
 export class WorkBudget {
-  /**
-   * The steps of work that wait to start, by owner: mostly the client for whom they are done. The owner whose turn is
-   * next comes first.
-   */
+  /** The steps that wait to start, by owner. The order is that of the turns: the first owner is next. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
-  /**
-   * When the time for long work in this turn of the event loop is over. Undefined if no work has been asked for in this
-   * turn.
-   */
+  /** The time at which long work must stop in this turn. Undefined if none has been asked for in this turn. */
   #endsAtMs: number | undefined;
   #isStarting = false;
 
@@ -28,9 +21,8 @@ export class WorkBudget {
   }
 
   /**
-   * Resolves when a step of long work may start. Await this directly before each step, because the time of the step is
-   * measured from here to the next `await`. The steps of one owner, such as a client, start in order, and the owners
-   * take turns.
+   * Resolves when a step of long work may start. Await this right before each step, and nothing within it: the time of
+   * the step is measured only until the next `await`. The steps of one owner start in order, and the owners take turns.
    */
   whenFree(owner = ''): Promise<void> {
     return new Promise((resolve) => {
@@ -46,8 +38,8 @@ export class WorkBudget {
     this.#isStarting = true;
     this.#endsAtMs ??= this.#beginBudget();
     for (;;) {
-      // The step that `#next()?.()` has let go runs during this `await`. Without the `await`, all steps would be let go
-      // before the first has shown how long it takes.
+      // `#next()?.()` starts one step, which runs during this `await`. Without the `await`, all steps would be started
+      // before it is known how long the first one takes.
       await undefined;
       if (this.#waiting.size === 0 || clock.monotonicMs() >= this.#endsAtMs) break;
       this.#next()?.();

@@ -18,7 +18,7 @@ import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 
 /** Maximum batches and dead letters that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
-/** Maximum delivery logs that one script call drops. */
+/** Maximum delivery logs (each has records of one subscriber) that one script call deletes. */
 const MAX_LOGS = 10;
 
 /** Minimum time between two log lines saying that dropping batches would not free enough memory. */
@@ -29,8 +29,8 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * A large batch that the last script call has not dropped yet. Before the batch is dropped, its events are counted by
- * topic, so that its subscriber can be told what it misses. The counting takes several calls.
+ * Where the next script call goes on counting a large batch. Before a batch is dropped, its events are counted by
+ * topic, so that its subscriber can be told what it misses. For a large batch this takes several calls.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
@@ -41,13 +41,13 @@ type AutodropParts = Omit<JobParts, 'config' | 'oneAtATime' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job: when Redis stores more than the bus permits (the high mark), frees memory, if possible until it
- * stores no more than a lower limit (the low mark). Drops records of the delivery log first, then dead letters and
- * batches, and delayed events last. If dropping all batches, dead letters and delayed events would not free enough (see
- * shortage.ts), drops only records of the delivery log, and logs an error.
+ * The `autodrop` job frees memory when Redis stores more than the bus permits (the high mark), if possible until it
+ * stores no more than a lower limit (the low mark). It drops records of the delivery log first, then dead letters and
+ * batches, and delayed events last. If dropping all of these would not be enough (see shortage.ts), other data fills
+ * Redis: then the job drops only records of the delivery log, and logs an error.
  *
  * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
- * `oldest` takes the oldest, whoever has them. Each job drops only data of its own partition.
+ * `oldest` takes the oldest, whoever has them. Each partition has its own job, which drops only data of this partition.
  */
 export class Autodrop {
   readonly #parts: AutodropParts;
@@ -85,7 +85,7 @@ export class Autodrop {
           delayed.set(topic, events + (delayed.get(topic) ?? 0));
           any = true;
         }
-        // The plan was made from estimates, so the memory is measured again.
+        // The plan was an estimate, so another measurement shows whether more must be dropped.
         if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
@@ -110,9 +110,9 @@ export class Autodrop {
   }
 
   /**
-   * Makes a plan of what to drop, and follows it until Redis stores at most `target` bytes or the plan is done. Never
-   * drops more than planned, even if Redis still reports too much memory: for a second, that figure can include a large
-   * buffer of a connection. `run` measures the memory again afterwards.
+   * Drops dead letters and batches by a plan, until Redis stores at most `target` bytes or the plan is done. Never
+   * drops more than planned, because the measured memory can be too high: for a second, it can include a large buffer
+   * of a connection. `run` measures again afterwards.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -125,8 +125,8 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // If an order is spent (`isSpent`), nothing is left to drop for it, for example because workers are delivering
-      // all batches that are left. Such an order is done, even if fewer were dropped than it says.
+      // A spent order (`isSpent`) is done, even if fewer were dropped than it says: nothing more can be dropped for it,
+      // for example because workers are delivering all batches that are left.
       const dropped = orders.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;
@@ -134,8 +134,9 @@ export class Autodrop {
   }
 
   /**
-   * Returns what must be dropped from this partition. All partitions in the same Redis must free `freeBytes` together,
-   * and the job of each partition drops only data of its own.
+   * Returns what this partition must drop, so that all partitions in its Redis together free `freeBytes`. With the
+   * policy `fair`, these are its orders in a plan for all of them; with `oldest`, a part in proportion to what it
+   * holds.
    */
   #plan({ holdings, own }: Shortage, freeBytes: number): DropOrder[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));
@@ -147,7 +148,7 @@ export class Autodrop {
     return orders.filter(({ maxDeleted }) => maxDeleted > 0);
   }
 
-  /** Drops delayed events. Does nothing if dropping all batches and dead letters would free enough. */
+  /** Drops delayed events, but only if dropping all batches and dead letters would not free enough. */
   #dropDelayed(target: number, { memory, holdings, delayed, own }: Shortage, signal: AbortSignal) {
     const freeBytes = memory.used - target - bytesOf(holdings);
     const topics = new Set(own.delayed.map(({ topic }) => topic));

@@ -17,8 +17,8 @@ import { lastingJob } from './lasting_job.ts';
 const RUN_MS = 200;
 const REST_MS = 20;
 /**
- * While Redis is short of memory, a job that retries or purges many dead letters waits for this time, and then looks
- * again, because retries take memory.
+ * A job that retries many dead letters stops while Redis is short of memory, because retries take memory. After this
+ * time it looks again.
  */
 const SHORT_MS = 5000;
 /** Maximum dead letters that one script call counts, or changes. Such a call takes Redis a few milliseconds. */
@@ -56,9 +56,9 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The stored progress says where to go on. If the state is `next`, the dead letters of one subscriber are done,
-        // and those of another follow. If the state is `lost`, the call changed nothing, because another worker was
-        // faster, or the operation was cancelled or replaced.
+        // The state `next` means that the dead letters of one subscriber are done, and those of another follow. `lost`
+        // means that the call changed nothing, because another worker was faster, or the operation was cancelled or
+        // replaced. Either way, the stored progress says where to go on.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -81,9 +81,9 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
 }
 
 /**
- * Returns the progress of a bulk operation in this partition. `queues` has the tokens of the subscribers whose dead
- * letters must be counted, retried or purged. `queueIndex` is the position in `queues` at which to go on. Returns
- * undefined if there is nothing to do now, or if a newer operation has replaced this one.
+ * Returns what is left of a bulk operation in this partition. `queues` has the tokens of the subscribers whose dead
+ * letters must be counted, retried or purged; the one at `queueIndex` is next. Returns undefined if the operation waits
+ * for its owner, is over, or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

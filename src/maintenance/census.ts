@@ -7,8 +7,8 @@ export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
  * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in partitions that
- * cannot be reached. `standings` is a JSON text with the figures and rates that the job `sample` stored when it last
- * ran. The job calculates new rates from them.
+ * cannot be reached. `standings` is the JSON text that the last run of the job `sample` stored. It has the figures and
+ * rates of that time, from which the next run calculates new rates.
  */
 interface Census {
   subscribers: CensusSubscriber[];

@@ -8,7 +8,7 @@ import { bytesOf, fairDropOrders, firstDropOrders, withoutDropped } from './fair
 /** Maximum events that one script call drops; 500 take Redis about 2 ms. */
 const MAX_DROPPED = 500;
 
-/** The number of a topic's delayed events, and the bytes that they take. `client` owns the topic. */
+/** What a topic holds in delayed events: their number, and the bytes that they take. `client` owns the topic. */
 export interface DelayedHolding {
   topic: string;
   client: string;
@@ -33,9 +33,9 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns how many delayed events must be dropped of each topic, so that `freeBytes` become free. Only clients that
- * hold more than their fair share (fair_share.ts) lose events. Such a client loses the same percentage of the events of
- * each of its topics.
+ * Returns for each topic how many of its delayed events must be dropped, so that together they free `freeBytes`. Only
+ * clients that hold more than their fair share (fair_share.ts) lose events. Each of them loses the same percentage of
+ * the events of each of its topics.
  */
 export function delayedDropOrders(
   holdings: readonly DelayedHolding[],
@@ -58,8 +58,8 @@ export function delayedDropOrders(
 }
 
 /**
- * Drops delayed events by a plan, until Redis stores at most `target` bytes or the plan is done. Yields what was
- * dropped.
+ * Drops as many delayed events of each topic as `orders` says. Stops earlier if Redis stores at most `target` bytes.
+ * Yields what was dropped.
  */
 export async function* dropDelayed(
   partition: Partition,

@@ -18,9 +18,9 @@ export interface DropOrder {
 }
 
 /**
- * Returns the orders that free `freeBytes`. Only clients that hold more than the fair share (the bytes that each client
- * may keep) lose data. The data of a client's joins counts as data of the client. The orders for the client that holds
- * most come first.
+ * Returns orders to drop enough data to free `freeBytes`. Only clients that hold more than the fair share (the bytes
+ * that each client may keep) lose data. The data of a client's joins counts as data of the client. The orders for the
+ * client that holds most come first.
  */
 export function fairDropOrders(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
@@ -41,8 +41,8 @@ export function fairDropOrders(holdings: readonly Holding[], freeBytes: number):
 }
 
 /**
- * Returns the fair share: the bytes that each client may keep. If all clients that hold more lose what exceeds the fair
- * share, `freeBytes` become free. Returns 0 if everything must be dropped.
+ * Returns the fair share: the bytes that each client may keep. If all clients drop what they hold above it, `freeBytes`
+ * become free. Returns 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;
@@ -55,8 +55,8 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
 }
 
 /**
- * Returns a plan with a single order: to drop the oldest dead letters and batches of all subscribers, as many as hold
- * about `freeBytes`.
+ * Returns a plan with a single order: drop the oldest dead letters and batches of all subscribers, as many as it takes
+ * to free about `freeBytes`.
  */
 export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
   const batches = sumOf(holdings.map((each) => each.batches));
@@ -82,10 +82,7 @@ export function firstDropOrders<Order extends { maxDeleted: number }>(
   return first;
 }
 
-/**
- * Returns what is left of a plan after a part of it was done. `dropped[i]` is the number that was dropped for
- * `plan[i]`.
- */
+/** Returns the orders of a plan that are left, each smaller by what was dropped for it: `dropped[i]` for `plan[i]`. */
 export function withoutDropped<Order extends { maxDeleted: number }>(
   plan: readonly Order[],
   dropped: readonly number[],

@@ -6,7 +6,7 @@ import type { OwnerLimit } from '../routing/owner_limit.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** The objects that a job needs to work on one partition and to report what it did. */
+/** The objects that a sweep needs to repair one partition and to report what it did. */
 export interface RepairParts {
   /**
    * The partition on which the job works. The job itself is in the queue `aux` (jobs that deliver no batch) of this
@@ -23,13 +23,13 @@ export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
   /**
-   * Makes the sweeps of this process run one at a time. To spare Redis, a sweep rests after each command for as long as
-   * the command took. Several sweeps at once would keep Redis busy, because one would work while another rests.
+   * Lets only one sweep of this process run at a time. To spare Redis, a sweep rests after each command for as long as
+   * the command took. Another sweep would keep Redis busy during these rests.
    */
   oneAtATime: OwnerLimit;
   /**
-   * Aborted as soon as the process begins to stop. In contrast, the signal that a running job gets is aborted only at
-   * the end of the grace period.
+   * Aborted as soon as the process begins to stop. Running jobs may still end during the grace period: their own signal
+   * is aborted only at its end.
    */
   stopping: AbortSignal;
 }

@@ -2,12 +2,12 @@ import { type JobHandler, triedAgainIn } from '../delivering/settlement.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
-/** Each attempt logs the error, so the job waits before the next one. */
+/** A job that failed waits this long before its next attempt, because each failure writes a line to the log. */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
 /**
- * Returns a handler for a job that is put into the queue only once. After an unexpected error the job runs again, until
- * it succeeds, because no tick would put it again.
+ * Returns a handler for a job that is queued only once, not at intervals. After an unexpected error the job runs again,
+ * until it succeeds, because nothing else would queue it again.
  */
 export function lastingJob(handler: JobHandler, log: Log): JobHandler {
   return (grant, signal) =>

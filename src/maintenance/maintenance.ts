@@ -30,16 +30,16 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
  */
 const WORKERS = 2;
 /**
- * With several partitions, each has a third worker, because one may be busy moving the outbox, and another may wait for
- * a partition that cannot be reached.
+ * Number of these workers for each partition, if there are several partitions. One may be busy moving the outbox, and
+ * another may wait for a partition that cannot be reached.
  */
 const WORKERS_IF_PARTITIONED = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   outbox: Outbox;
   /**
-   * Wakes the workers when a job is ready, and the scheduler when there is an earlier deadline. Closed by
-   * `Maintenance.stop`.
+   * Wakes the workers when a job is ready, and the scheduler when there is a deadline before the one it waits for.
+   * `Maintenance.stop` closes it.
    */
   wakeups: Wakeups;
 }
@@ -52,7 +52,7 @@ export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
-  /** Undefined if the bus has several partitions. Only a bus with one partition takes over from a Ruby Routemaster. */
+  /** Watches for Ruby processes after a takeover. Undefined for several partitions, because they never take over. */
   readonly #watchRuby: (() => Promise<void>) | undefined;
   #watching: Promise<void> | undefined;
   readonly #queue: Queue;
@@ -69,8 +69,8 @@ export class Maintenance {
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     const autodropIn = autodrops(partitions, config);
-    // Frees memory in the Redis that has the partition `where`. All partitions of that Redis need a job, because a job
-    // drops only data of its own partition.
+    // Called when the Redis of the partition `where` is full. Queues the job `autodrop` in all partitions of this
+    // Redis, because each job drops only data of its own partition.
     const onFull = (where: Partition) =>
       autodropIn(partitions.byRedis().find((each) => each.includes(where)));
     const others = {
@@ -111,7 +111,7 @@ export class Maintenance {
       else this.#tickers.push(setTimeout(() => this.#startTicker(job), this.#tickersBeginMs));
   }
 
-  /** Queues a job at once, and then at its interval. A queue never has the same job twice. */
+  /** Queues a job at once, and then at its interval, unless the job is still queued or running. */
   #startTicker({ name, everyMs }: PeriodicJob): void {
     const tick = () => {
       this.#queue.enqueue(name).catch((error: unknown) => {

@@ -7,7 +7,7 @@ import type { JobParts } from './job_parts.ts';
 
 type Send = (figures: readonly Figure[]) => Promise<void>;
 
-/** The `monitor` job: sends all figures of the bus to the metric service, with the tags `env` and `app`. */
+/** The `monitor` job: sends all figures of the bus to Datadog or the log, with the tags `env` and `app`. */
 export function monitorJob(
   parts: Pick<JobParts, 'config' | 'partitions' | 'publicNames' | 'log'>,
 ): () => Promise<void> {
@@ -29,7 +29,7 @@ function senderOf(config: Config, log: Log): Send | undefined {
   return (figures) => datadog.send(figures);
 }
 
-/** Logs one line per figure. The line of a counter has the total of the counter over all partitions. */
+/** Logs one line for each gauge, and one for each counter, with its sum over all partitions. */
 function logFigures(figures: readonly Figure[], log: Log): void {
   const same = (figure: Figure) => (figure.kind === 'counter' ? figure.field.toString('latin1') : figure);
   for (const all of Map.groupBy(figures, same).values()) {

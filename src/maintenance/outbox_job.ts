@@ -9,8 +9,8 @@ import type { Partitions } from '../store/partitions.ts';
 import { lastingJob } from './lasting_job.ts';
 
 /**
- * Maximum time for one run of the job that moves only the entries for one slow partition (see `outboxJob`). Then the
- * job goes back to the queue, so that the worker can run other jobs.
+ * Maximum time for one run of an `outbox` job for a single slow partition (see `outboxJob`). Then the job goes back to
+ * the queue, so that the worker can run other jobs.
  */
 const RUN_MS = 500;
 
@@ -25,10 +25,10 @@ interface OutboxJobParts {
 }
 
 /**
- * Returns the handler of the job `outbox`. The entries of an outbox say what is to be done in other partitions, and the
- * job moves each entry to its partition. If a partition is too slow, its entries are put on a separate list, so that
- * they do not hold up the entries for other partitions. Another `outbox` job, with the position of the slow partition
- * in `Partitions.all` as its argument, moves the entries of that list.
+ * Returns the handler of the job `outbox`. An entry of an outbox says what is to be done in another partition, and the
+ * job moves the entry there. The entries for a partition that is too slow go to a separate list, so that they do not
+ * hold up other entries. Another `outbox` job moves the entries of that list. Its argument is the index of the slow
+ * partition in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

@@ -14,9 +14,9 @@ import { sweepJob } from './sweep_job.ts';
 export interface PeriodicJob {
   /** The name of the job. The queue has at most one periodic job of a name. */
   name: string;
-  /** Each process queues the job soon after its start, and then at this interval (ms). 0 means never. */
+  /** Interval (ms) at which each process queues the job, for the first time soon after its start. 0 means never. */
   everyMs: number;
-  /** True if a starting process queues the job in all partitions at once, instead of in one after the other. */
+  /** True if a starting process queues the job in all partitions at once, not in one after the other. */
   isUrgent?: boolean;
   /**
    * Does the work once, and ends soon if `signal` is aborted. If it throws, it runs again: soon if Redis was away or
@@ -37,11 +37,11 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   sweepParts.push(sweepJob(parts));
   const crossing = { partition, partitions, leaseMs: config.leaseMs };
   if (!isAlone) sweepParts.push((signal) => sweepCrossing(crossing, signal));
-  // `monitor` sends the figures of the whole bus to a metrics service, so it runs only in the control partition.
+  // The job `monitor` runs only in the control partition, because it sends the figures of the whole bus.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    // The interval is only a fallback. When a process stores something and notices that memory is short, the process
-    // queues this job immediately.
+    // Usually this job does not wait for its interval: a process that stores something and notices that memory is short
+    // queues it immediately.
     {
       name: 'autodrop',
       everyMs: isAlone ? 30_000 : 120_000,
@@ -52,12 +52,11 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
-    // Moves due jobs to the list from which workers take them. Usually the scheduler does this; this job is the
-    // fallback.
+    // Moves due jobs to the list from which workers take them, in case the scheduler has missed them.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
     // Takes jobs back from workers that were killed, so that other workers can run them. A process queues this job for
-    // all partitions as soon as it starts (`isUrgent`). If the job were queued later, it would never run on a host
-    // where each process is killed after a few seconds.
+    // all partitions as soon as it starts (`isUrgent`). Otherwise it would never run on a host that kills each process
+    // after a few seconds.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
@@ -82,8 +81,8 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
 }
 
 /**
- * Copies clients from the control partition to this one. If the scopes of a client no longer permit one of its joins,
- * ends the join, and purges its dead letters.
+ * Corrects this partition's copies of the clients, which the control partition has. A copy may have missed a change of
+ * scopes. If the new scopes do not permit a join, ends the join, and purges its dead letters.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

@@ -68,7 +68,7 @@ export async function rehearse(partition: Partition, parts: RehearsalParts): Pro
   };
 }
 
-/** Throws BootError if a Ruby Routemaster has left nothing here, perhaps because the URL names another Redis. */
+/** Throws BootError if this Redis has no data of a Ruby Routemaster, perhaps because the URL names another Redis. */
 async function refuseWithoutBus(partition: Partition): Promise<void> {
   const { keys } = partition;
   const ofRuby = [keys.topics(), keys.subscribers(), keys.api_tokens(), keys.batches_index(), keys.workers()];

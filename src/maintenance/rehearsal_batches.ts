@@ -5,9 +5,9 @@ import type { Commands, Partition } from '../store/partition.ts';
 const KEYS_PER_SCAN = 300;
 
 /**
- * The batches of a Ruby Routemaster that a takeover would find, `count` in all. Of these, `jobless` have no job that
- * would deliver them, `unindexed` are missing from `batches:index`, and `unreadable` do not begin with a subscriber, a
- * time and a number of attempts.
+ * The batches that a takeover of a Ruby Routemaster's Redis would find: `count` in all. No job would deliver the
+ * `jobless` ones. The `unindexed` ones are missing from `batches:index`. The `unreadable` ones do not begin with a
+ * subscriber, a time and a number of attempts.
  */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
@@ -18,8 +18,8 @@ export interface FoundBatches {
 }
 
 /**
- * Reads the batches that a takeover would convert. `progressOf` gets the number of entries in `batches:index`, and
- * returns a function. This function is called now and then with the number of batches that have been read.
+ * Reads the batches that a takeover would convert. `progressOf(total)` returns a function that is called now and then
+ * with the number of batches read so far. `total` is the number of entries in `batches:index`.
  */
 export async function readBatches(
   partition: Partition,
@@ -46,7 +46,7 @@ export async function readBatches(
   return { batches, oldestAtMs: Number.isFinite(oldestAtMs) ? oldestAtMs : undefined, lost };
 }
 
-/** Yields the UIDs of all batches that are stored under keys of the Ruby Routemaster, each once. */
+/** Yields, in groups, the UIDs of all batches under keys of the Ruby Routemaster. No UID comes twice. */
 async function* rubyBatches(partition: Partition): AsyncGenerator<string[]> {
   const seen = new Set<string>();
   const pattern = partition.keys.ruby_batch('*');

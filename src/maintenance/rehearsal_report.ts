@@ -1,14 +1,14 @@
 import type { Rehearsal } from './rehearsal.ts';
 
 interface Report {
-  /** True if the operator has nothing to do before the takeover. */
+  /** True if the operator has nothing to do before this bus takes over the Redis of a Ruby Routemaster. */
   ready: boolean;
   text: string;
 }
 
 /** What the report says of the environment variables of the bus. */
 export interface EnvironmentNotes {
-  /** What is wrong with the variables, so that web would not start after the takeover. */
+  /** Faults of the variables that would keep web from starting after the takeover. */
   toDo: readonly string[];
   toKnow: readonly string[];
 }

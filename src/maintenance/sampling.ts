@@ -27,8 +27,8 @@ const COUNTERS_PER_TURN = 2000;
 type Sample = Arguments<'sample'>['samples'][number];
 
 /**
- * The `sample` job: appends the present figures of the bus, and of the busiest topics and subscribers, to their
- * histories. Also stores the figures and rates of all subscribers, by which listings sort them (see standings.ts).
+ * The `sample` job. Appends the present figures of the bus, and of the busiest topics and subscribers, to their
+ * histories. Also stores the figures and rates of all subscribers, by which listings are sorted (see standings.ts).
  */
 export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
   const { config, partitions, log } = parts;
@@ -56,8 +56,9 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     };
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is the first of `samples`, so it is stored first. If it came late, the history of the bus
-    // would have a gap. A topic or subscriber has no gap if its sample is late: its figures only appear a little later.
+    // The sample of the bus is the first of `samples`, so it is stored first: if it came late, the history of the bus
+    // would have a gap. A late sample leaves no gap for a topic or subscriber, whose figures count as unchanged until
+    // it comes.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });
@@ -67,9 +68,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 }
 
 /**
- * Returns the totals of each partition, if there are several. A partition that cannot be reached keeps the totals of
- * the previous sample. Otherwise the totals of the bus would fall while the partition is away, and jump when it is
- * back.
+ * Returns the totals of each partition, or undefined if there is only one. A partition that cannot be reached keeps the
+ * totals of the previous sample. Otherwise the totals of the bus would fall, and jump when the partition is back.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -100,7 +100,7 @@ function addTotal(
 
 interface Reading {
   counts: readonly Count[];
-  /** For each partition that cannot be reached, its totals when it was last reached, or null if it never was. */
+  /** The last known totals of each partition that cannot be reached; null if none are known. */
   lost: readonly (PartitionTotals | null)[];
   subscribers: readonly CensusSubscriber[];
   memory: Memory;
@@ -139,8 +139,8 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // A subscriber without queued events does not count as failing: its health cannot rise again while nothing is
-    // delivered to it.
+    // A subscriber without queued events does not count as failing. While nothing is delivered, its health cannot rise,
+    // so it would count as failing long after its last failure.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;

@@ -6,9 +6,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * Publishes the due entries of one kind: delayed events, events of triggers, or events about expired join keys. The
- * scheduler calls this function again while more is due, and after a wait if the function throws. Several processes may
- * run it at the same time.
+ * Publishes due entries of one kind: delayed events, events of triggers, or events about expired join keys. The
+ * scheduler calls this function again as long as more is due. If the function throws, the scheduler waits before the
+ * next call. Several processes may run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -61,8 +61,8 @@ export class Scheduler {
   }
 
   /**
-   * Promotes the jobs that are due, and begins to publish the entries that are due. Returns the ms until the next
-   * deadline, rounded up.
+   * Promotes the due jobs, and begins to publish the due entries of the agenda. Returns the ms until the next deadline,
+   * rounded up.
    */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, log } = this.#parts;
@@ -79,9 +79,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the entries of one kind if any is due. Returns for how many ms the scheduler may then sleep, as
-   * far as these entries are concerned: until the first entry is due, or for ever (Infinity) if there is no entry.
-   * Infinity also while entries are being published, because the end of the publishing wakes the scheduler.
+   * Begins to publish the entries of one kind if any is due. Returns how long (ms) the scheduler may sleep for this
+   * kind: until its next entry is due, or Infinity if it has no entry. Also returns Infinity while entries are being
+   * published, because the end of the publishing wakes the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

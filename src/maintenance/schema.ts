@@ -16,15 +16,15 @@ const TELL_EVERY_MS = 2000;
 
 /**
  * Checks that the bus can use this Redis. Upgrades its data, or takes over the data of a Ruby Routemaster. An upgrade
- * waits until no worker of the previous release has renewed its lease for `leaseMs`. Several processes may call this at
- * once. Throws BootError if a person must act, and StorageUnavailable if a later call may succeed.
+ * waits until all workers of the previous release are gone: none has renewed its lease for `leaseMs`. Several processes
+ * may call this at once. Throws BootError if a person must act, and StorageUnavailable if a later call may succeed.
  */
 export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<void> {
   await checkServer(partition, log);
   await partition.prepare();
   await tryScripts(partition);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
-  // `!(… <= …)` is also true if `found` is not a number. Only another program can have written such a value.
+  // If another program has written `found`, it may be no number. `!(… <= …)` refuses such a value too; `>` would not.
   if (found !== null && !(Number(found) <= SCHEMA)) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);
@@ -125,7 +125,7 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
     const names = pairsOf(members).map(([bid]) => bid);
     const found = await partition.run('sweep_batches', { where: 'ruby_batch', names });
     renamed += found.filter(({ kind }) => kind === 'batch_of_ruby').length;
-    // Removes entries of the index whose batches no longer exist.
+    // Removes the entries of `batches:index` that name no batch.
     await partition.run('sweep_batches', { where: 'batches_index', names });
     tell();
   }

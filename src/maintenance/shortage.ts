@@ -14,8 +14,8 @@ interface Holdings {
 }
 
 /**
- * A shortage of memory in one Redis. The estimates of what autodrop can drop cover all partitions in this Redis,
- * because how much one partition must drop depends on what the others hold.
+ * A shortage of memory in one Redis. `holdings` and `delayed` cover all partitions in this Redis, because how much one
+ * of them must drop depends on what the others hold.
  */
 export interface Shortage extends Holdings {
   memory: Memory;
@@ -25,7 +25,7 @@ export interface Shortage extends Holdings {
   droppableBytes: number;
   /** Bytes of the outbox entries in this Redis, which wait to be moved to other partitions. */
   outboxBytes: number;
-  /** The bytes to which the stored data should be reduced. Undefined if dropping would not help (see `targetOf`). */
+  /** The bytes to which autodrop should reduce the data. Undefined if dropping would not help (see `targetOf`). */
   targetBytes: number | undefined;
 }
 
@@ -48,7 +48,7 @@ export async function lastingShortage(
   return memory.used <= (mark ?? memory.highMark) ? undefined : memory;
 }
 
-/** Estimates what autodrop can drop from all partitions of the Redis that `partition` is in. */
+/** Estimates what autodrop can drop in the Redis that has `partition`, from all partitions in it. */
 export async function measureShortage(
   partitions: Partitions,
   partition: Partition,
@@ -68,10 +68,10 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of the entries that wait to be moved to other partitions. `all` is the sum of all entries. `moving`
- * is the sum of the entries whose partition is in the same Redis (`there`), where they become batches. `moving` may be
- * too high, because only entries that were set aside for a slow partition are summed up by partition. All other entries
- * count as moving.
+ * Returns the bytes of the outbox entries that wait to be moved to other partitions. `all` is the sum of all entries.
+ * `moving` is the sum of those that will stay in this Redis as batches, because their target is one of its partitions
+ * (`there`). The target is known only of entries that were set aside for a slow partition. All others count as moving,
+ * so `moving` may be too high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
@@ -89,13 +89,13 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 
 /**
  * Returns the size (bytes) to which autodrop should reduce the stored data. The size depends on `otherBytes`, the bytes
- * of the data that autodrop cannot drop:
+ * that autodrop cannot drop. `movingBytes` of them can be dropped later: they are events on their way to other
+ * partitions, where they become batches.
  * - If `otherBytes` are at most `lowMark`, as usual: `lowMark`.
  * - If they are between `lowMark` and `highMark`: halfway from `otherBytes` to `highMark`, so that the queues keep some
  *   room.
- * - If they are `highMark` or more only because of `movingBytes`: halfway from `highMark` to `max`. `movingBytes` are
- *   the bytes of events on their way to other partitions, where they become batches, which can be dropped.
- * - If they are `highMark` or more even without `movingBytes`: undefined, because dropping would not help.
+ * - If they are at least `highMark`, but below it without `movingBytes`: halfway from `highMark` to `max`.
+ * - Otherwise: undefined, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

@@ -15,9 +15,9 @@ const LOST =
  */
 const PATIENCE_MS = 100;
 /**
- * Maximum age of the last look at Redis. If the last look is older, the next request starts another one, but does not
- * wait for its result. Looking only after each new connection would not be enough: FLUSHALL, for example, deletes all
- * data and closes no connection.
+ * Maximum age of the last look at Redis (`look`). If it is older, the next request starts another look, but does not
+ * wait for its result. A look after each new connection would not be enough: FLUSHALL, for example, deletes all data
+ * and closes no connection.
  */
 const FRESH_MS = 1000;
 
@@ -37,7 +37,7 @@ export class StorageWatch {
   #isAwaited = false;
 
   /**
-   * A web process with two connections to Redis passes each partition twice, once for each connection. After a failure,
+   * `partitions` has each partition once for each connection to its Redis; a web process may have two. After a failure,
    * either connection may be the first to work again, and `check` must notice that.
    */
   constructor(partitions: readonly Partition[], log: Log) {
@@ -49,8 +49,9 @@ export class StorageWatch {
    * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Otherwise
    * the bus would accept events that reach no subscriber, and tell existing clients that they do not exist.
    *
-   * Returns undefined if there is nothing to wait for. Returns a promise if this process has connected to Redis since
-   * the last call, or if the data was lost. The promise rejects with StorageUnavailable if the data is lost.
+   * Behind a new connection, there may be a Redis without the data. So if this process has connected to Redis since the
+   * last call, or if the data was lost, returns a promise that waits for a look at Redis. It rejects with
+   * StorageUnavailable if the data is lost. Otherwise returns undefined.
    */
   check(): Promise<void> | undefined {
     let connections = 0;
@@ -66,8 +67,8 @@ export class StorageWatch {
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
-      // If `look` began before the newest connection was made, it may have asked the Redis of an earlier connection.
-      // The Redis that is connected now may lack the data, so it must be checked too.
+      // If a connection was made after `look` began, `look` may have asked another Redis, such as the one before a
+      // failover. The Redis that is connected now may lack the data, so it must be checked too.
       return connections === this.#connections ? undefined : this.check();
     });
   }
@@ -92,8 +93,8 @@ export class StorageWatch {
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
       this.#problems.set(partition, problem);
     } catch {
-      // If Redis does not answer, or its ACL forbids this command, nothing is known of the partition until a later
-      // look. This is not logged here: the job `autodrop` needs the same command, and logs its failure.
+      // Redis does not answer, or its ACL forbids the command INFO. So nothing is known of the partition until a later
+      // look. This is not logged here: the job `autodrop` needs INFO too, and logs its failure.
       this.#problems.delete(partition);
     }
     this.#isLost = [...this.#problems.values()].includes(LOST);

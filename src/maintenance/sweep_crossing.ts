@@ -17,8 +17,8 @@ interface CrossingParts {
  *   passed on to that partition. It must have no other marks.
  * - An outbox that is not empty must have a job.
  *
- * These repairs are not reported as findings. For example, an interrupted change of subscriptions may leave a needless
- * mark, which is no fault.
+ * These repairs are not reported as findings, because they need not come from a fault: an interrupted change of
+ * subscriptions may leave a needless mark.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -28,8 +28,8 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * Removes marks at the topics of this partition. A mark is a note that the topic has subscribers in another partition.
- * If it has none there any more, the mark is needless.
+ * Corrects the marks of this partition's topics. A mark says how many subscribers a topic has in another partition. If
+ * there are none any more, the mark is removed.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -49,10 +49,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/**
- * Sets missing marks at topics of other partitions. Such a mark is a note that the topic has subscribers in this
- * partition.
- */
+/** Sets the missing marks of topics that live in other partitions, but have subscribers in this one. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('subscribers')) {
@@ -76,8 +73,8 @@ async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topi
 }
 
 /**
- * Queues a job for each list of outbox entries that is not empty. Does nothing if the job is queued already, or a
- * living worker runs it.
+ * Queues a job for each list of outbox entries that is not empty, unless the job is queued already, or a living worker
+ * runs it.
  */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;
@@ -85,7 +82,7 @@ async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts)
     [keys.outbox(), []],
     ...partitions.all.map(({ index }): [string, number[]] => [keys.outbox_aside(String(index)), [index]]),
   ];
-  // Usually all lists of outbox entries are empty. A single command is enough to see this.
+  // Usually all these lists are empty, and this single command shows it.
   if ((await walk.ask((redis) => redis.exists(...lists.map(([key]) => key)))) === 0) return;
   for (const [key, args] of lists) {
     const entries = await walk.ask((redis) => redis.llen(key));

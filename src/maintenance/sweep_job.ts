@@ -9,8 +9,8 @@ import { sweep } from './sweep/sweep.ts';
 const WRONG_TYPES = `another program has written keys of the bus; the sweep did what does not need them. ${FIND_AND_RENAME}`;
 
 /**
- * Returns the `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only watchRuby passes
- * `rubyWorkers`, the number of living Ruby workers.
+ * Returns the `sweep` job, which finds and repairs inconsistencies in Redis, and logs and counts them. `rubyWorkers` is
+ * the number of living Ruby workers (see `sweep`); only watchRuby passes it.
  */
 export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?: number) => Promise<void> {
   const { partition, publicNames, recorder, log } = parts;

@@ -53,7 +53,8 @@ function text(value: unknown): string {
 
 /** Reads a hash of counters in pieces, since a large one would block Redis. Throws StorageUnavailable. */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
-  // HSCAN may return a field twice. Fields are binary, and `hscan` would damage them by decoding them as UTF-8.
+  // A Map, because HSCAN may return a field twice. `callBuffer`, because `hscan` would damage the binary fields by
+  // decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();
   const scan = partition.scan(async (redis, keys, cursor) => {
     const reply = await redis.callBuffer('HSCAN', keys[name](), cursor, 'COUNT', FIELDS_PER_SCAN);
@@ -67,8 +68,8 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 
 /**
  * Reads all counters of the partitions that can be reached. `missing` has the other partitions. A counter that two
- * partitions have comes twice. Skips unreadable fields with a warning. Throws StorageUnavailable if no partition can be
- * reached.
+ * partitions have comes twice; its counts are not added up. Skips unreadable fields with a warning. Throws
+ * StorageUnavailable if no partition can be reached.
  */
 export async function readCounts(
   partitions: Partitions,
@@ -79,8 +80,8 @@ export async function readCounts(
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
-  // One counter can have several fields, whose counts are added up. A Ruby Routemaster packed a text as MessagePack
-  // text or as bytes, depending on the text's encoding.
+  // A Ruby Routemaster packed the same text in two ways, depending on its encoding: as MessagePack text or as bytes. So
+  // one counter can have several fields, whose counts are added up.
   const counts = new Map<string, Count>();
   let unreadable = 0;
   const stored = (await readPacked(partition, 'counters').catch(partition.skip)) ?? [];

@@ -21,15 +21,15 @@ interface Cell {
 }
 
 /**
- * The counts that one script call adds to those in Redis. After a lost reply, the same flush is sent again. Redis knows
- * it by its number, and adds no count twice.
+ * The counts that one script call adds to those in Redis. If the reply is lost, the same flush is sent again. Redis
+ * knows it by its number, and adds no count twice.
  */
 interface Flush {
   number: number;
   cells: Cell[];
 }
 
-/** The flushes for one partition, in the order in which they must be sent. */
+/** The flushes that must be sent to one partition. Those in `unsent` are sent in this order. */
 interface Outgoing {
   partition: Partition;
   unsent: Flush[];
@@ -40,8 +40,8 @@ interface Outgoing {
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
  * goes to the partition of that topic or subscriber, and any other count to the control partition.
  *
- * If the reply to a flush is lost, Redis may have applied the flush. So a failed flush is sent again with the same
- * number, before newer flushes. Redis ignores a number that it has applied, so each count is added exactly once.
+ * Each count is added exactly once. If a flush fails, Redis may have applied it, and only the reply was lost. So the
+ * flush is sent again with the same number, before newer flushes, and Redis ignores a number that it has applied.
  */
 export class Counters {
   readonly #partitions: Partitions;
@@ -68,7 +68,7 @@ export class Counters {
   /** Rounds `by`, and adds it to a counter in memory if it is above 0. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
     const count = Math.round(by);
-    // Counts such as NaN and Infinity are skipped, because HINCRBY, by which Redis adds a count, takes only integers.
+    // HINCRBY, by which Redis adds a count, takes only integers. So counts such as NaN and Infinity are skipped.
     if (!Number.isSafeInteger(count) || count <= 0) return;
     // The values of the tags are enough to tell counters apart, because counters with the same name have the same tags
     // in the same order.
@@ -102,7 +102,8 @@ export class Counters {
   }
 
   /**
-   * Resolves when Redis has all counts so far. Throws if Redis does not accept them; the next flush sends them again.
+   * Sends all counts so far to Redis. Throws if Redis does not accept them; they are kept, and the next flush sends
+   * them again.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
@@ -138,8 +139,8 @@ export class Counters {
   }
 
   /**
-   * Sends the unsent flushes of a partition, then the counts in memory (`counted`) as new flushes. If an unsent flush
-   * fails again, throws, and keeps the counts in memory.
+   * Sends the flushes of a partition that have failed before, and then the counts in memory (`counted`) as new flushes.
+   * Throws if an old flush fails again; then the counts stay in memory.
    */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);

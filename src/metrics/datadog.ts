@@ -14,10 +14,13 @@ const MAX_TAG_LENGTH = 200;
 /** Maximum totals that one script call stores. 1000 take Redis about 1 ms. */
 const MAX_TOTALS_PER_CALL = 1000;
 
-/** A total of a counter that was sent to Datadog (`to`), and the total that was sent before it (`from`). */
+/** A counter's total that was last sent to Datadog (`to`), and the total that was sent before it (`from`). */
 type SentTotal = Arguments<'report'>['reports'][number];
 
-/** Resolves with a function that returns the last total sent for a counter's field, or 0. Throws StorageUnavailable. */
+/**
+ * Reads the totals that were last sent to Datadog. Resolves with a function that returns the total of a counter's
+ * field, or 0 if none was sent. Throws StorageUnavailable.
+ */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
   for (const [field, count] of await readPacked(partition, 'counters_reported'))
@@ -36,12 +39,12 @@ export async function noteReported(partition: Partition, totals: readonly SentTo
 
 /**
  * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since this or another
- * worker last sent the counter. The totals are stored after the growth was sent. So growth is never lost, but is sent
- * twice if the worker dies before it has stored the totals.
+ * worker last sent it. The new totals are stored afterwards. So growth is never lost, but is sent twice if the worker
+ * dies before it has stored the totals.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
-  /** Totals that were sent to Datadog, but may not be stored in their partition yet. */
+  /** Totals that were sent to Datadog, and must still be stored in their partition. */
   readonly #sent = new Map<Partition, SentTotal[]>();
 
   constructor(agent: { host: string; port: number }) {

@@ -5,7 +5,7 @@ export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** For each tag that is shown, the name of its label in Prometheus. Other tags are not shown. */
+  /** Maps each tag that Prometheus shows to the name of its label there. Other tags are left out. */
   labels: Readonly<Record<string, string>>;
   /** The figure is divided by this number for Prometheus: 1000 turns ms into seconds. */
   perUnit: number;
@@ -39,9 +39,10 @@ const gauge = family('gauge', '');
  * Maps each counter, except those of HISTOGRAMS, to its metric in Prometheus.
  *
  * - Counters of durations count ms.
- * - The tag `queue` is a subscriber's token. Only in `jobs.scrubbed` is it a queue of jobs: `main` (jobs that deliver
- *   batches) or `aux` (all others).
- * - Names and tags that exist must not change, because some counters continue totals of the Ruby Routemaster.
+ * - The tag `queue` is a subscriber's token, except in `jobs.scrubbed`. There it is a queue of jobs: `main` (jobs that
+ *   deliver batches) or `aux` (all others).
+ * - Names and tags that exist must not change, because Redis stores the totals under them, some since the Ruby
+ *   Routemaster.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),

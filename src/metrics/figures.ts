@@ -27,7 +27,7 @@ export interface CounterFigure {
   name: CounterName;
   value: number;
   tags: Tags;
-  /** Identifies the counter in its partition. The tags cannot, because they contain public names, which can change. */
+  /** Identifies the counter in its partition. `tags` do not: they contain public names, which can change. */
   field: Buffer;
   partition: Partition;
 }
@@ -50,9 +50,9 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const { partitions, limits, publicNames, log } = parts;
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // Each partition has its own totals of removed topics and subscribers (`isTotalOfRemoved`), and Prometheus shows only
-  // their sum. If a partition is missing, the sum would be too low, and Prometheus would take it for a counter that
-  // began again from 0. So these totals are left out.
+  // Each partition adds the counts of its removed topics and subscribers to totals (`isTotalOfRemoved`), of which
+  // Prometheus shows only the sum over all partitions. Without one partition, the sum would fall, and Prometheus would
+  // take it for a counter that began again from 0. So these totals are left out then.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -68,8 +68,8 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
 }
 
 /**
- * Returns the public name of a token; undefined if it is not known. Figures with such a token are not shown, because
- * the token may be a credential.
+ * Returns the public name of a token, or undefined if it is not known. Figures of a token without a known public name
+ * are not shown, because the token may be a credential.
  */
 type PublicName = (token: string) => string | undefined;
 

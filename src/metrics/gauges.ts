@@ -17,15 +17,14 @@ const SUBSCRIBERS_PER_TURN = 100;
 /**
  * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
  * Redis. `replicas` is the smallest number of replicas that any Redis has. `cpuSeconds` is the CPU time of all Redises
- * together since they started. It has no values if a Redis cannot be reached, because the sum of the others would be
- * too low.
+ * together since they started; it is empty if one cannot be reached, because the sum of the others would be too low.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
- * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. If another program has made
- * a key unreadable (`Partition.skip`), the gauges that need the key are missing or undefined. Throws StorageUnavailable
- * if no partition can be reached.
+ * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. If another program has
+ * stored another type of value under a key, the gauges that need the key are missing or undefined (`Partition.skip`).
+ * Throws StorageUnavailable if no partition can be reached.
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);
@@ -95,9 +94,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait in outboxes, the lists of entries for other partitions. A number, such as `3`, stands for
- * the entries that were set aside because partition 3 was too slow. `any` stands for all other entries. Returns nothing
- * if the bus has only one partition.
+ * Returns how many bytes wait in outboxes, the lists of entries for other partitions. Under `3`, for example, are the
+ * bytes of entries that were set aside because partition 3 was too slow, and under `any` those of all other entries.
+ * Returns nothing if the bus has only one partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -111,8 +110,8 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition: those that wait for their next time, and idle ones. Idle triggers are paused or
- * have no further time, and their due time is infinity.
+ * Counts the triggers of a partition: those that wait for their next time, and idle ones, which are paused or have no
+ * further time. The due time of an idle trigger is infinity.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
@@ -126,7 +125,7 @@ function byToken(one: { token: string }, other: { token: string }): number {
   return one.token < other.token ? -1 : 1;
 }
 
-/** Turns an object into a map. In an object, the token `constructor`, for example, would find an inherited member. */
+/** Turns an object into a map. In an object, a token such as `constructor` would find an inherited member. */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
@@ -162,7 +161,6 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       oldestAgeMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents && (deadEvents.get(token) ?? 0) },
       openKeys,
-      // Undefined if the subscriber has left.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
       pausedBy: pauserOf(pausedAt, pausedBy),
     };
@@ -187,8 +185,7 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while the worker holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // All other jobs are waiting, for example because their subscriber is paused, or already has as many deliveries in
-    // flight as it may have.
+    // All other jobs wait, for example because their subscriber is paused, or has its maximum of deliveries in flight.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { instant, scheduled, due, pending, waiting };
   });

@@ -14,9 +14,9 @@ const LATENESS_SECONDS = [
 ];
 
 /**
- * The histograms. Each is made of two counters. `<name>.bucket` counts values: each value only in the smallest bucket
- * that fits, whose upper bound in seconds is the tag `le`. `<name>.sum` adds up the values, in ms. Both counters have
- * the tags `labels` too.
+ * The histograms. Each is made of two counters, both with the tags `labels`. `<name>.bucket` counts values, each only
+ * in the smallest bucket that it fits into; the tag `le` is the upper bound of the bucket in seconds. `<name>.sum` adds
+ * up the values, in ms.
  */
 export const HISTOGRAMS = {
   'delivery.duration': {
@@ -51,8 +51,9 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Returns cumulative buckets, as Prometheus expects: each counts all values up to its bound. `counted` has each value
- * only in the smallest bucket that fits, and may have bounds of another release.
+ * Returns cumulative buckets, as Prometheus expects: each counts all values up to its bound. In `counted`, a value
+ * counts only in the smallest bucket that it fits into. A bound of another release may be there; its values count in
+ * the next larger bound.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

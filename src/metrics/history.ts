@@ -19,7 +19,8 @@ type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
  * The two resolutions of a history. `ms` is the time from one entry to the next. `kept` is the maximum number of
- * entries: one more than the longest plot has points, because a point can be the difference between two entries.
+ * entries. It is the number of points of the longest plot and one more, because a point can be the difference between
+ * two entries.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -61,7 +62,7 @@ export const METRICS = {
   failed: { unit: 'events/s', of: ['bus', 'subscriber'], value: perSecond('failed') },
   queued: { unit: 'events', of: ['bus', 'subscriber'], value: asItIs('queued') },
   oldest: { unit: 's', of: ['bus', 'subscriber'], value: asItIs('oldestSeconds') },
-  // The mean latency of the batches that were accepted since the previous entry.
+  // The mean latency of the batches that were accepted since the previous entry of the history.
   latency: {
     unit: 'ms',
     of: ['bus'],
@@ -80,7 +81,7 @@ interface Shown {
   /** The time of the first value. */
   start: number;
   step: number;
-  /** The values of each metric. Null stands for a step for which nothing is known. */
+  /** The values of each metric, one for each step of time. Null stands for a step for which nothing is known. */
   metrics: Partial<Record<MetricName, { unit: Metric['unit']; values: (number | null)[] }>>;
 }
 
@@ -89,7 +90,7 @@ interface Entry {
   figures: AnyFigures;
 }
 
-/** Reads the histories that the job `sample` writes. Throws StorageUnavailable. */
+/** Reads the histories that the job `sample` writes. Its methods can throw StorageUnavailable. */
 export class History {
   readonly #partitions: Partitions;
 
@@ -157,8 +158,7 @@ interface Change {
   now: AnyFigures;
   before: AnyFigures;
   /**
-   * Time from the sample `before` to the sample `now`, in intervals of the history (`ms` in STEPS). More than 1 if no
-   * worker ran in between.
+   * Number of intervals of the history (`ms` in STEPS) from `before` to `now`: 1, or more if no worker ran in between.
    */
   slots: number;
 }
@@ -166,8 +166,8 @@ interface Change {
 /**
  * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. The keys
  * of the map and the numbers in `sampled` are slots: a slot is the time of a sample divided by the interval between
- * samples. A topic or subscriber has no entry in `entries` for a sample at which it was not among the busiest. Then its
- * figures count as unchanged.
+ * samples. A slot without an entry in `entries` means unchanged figures: a topic or subscriber gets an entry only if
+ * its figures have changed, and only while it is among the busiest.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

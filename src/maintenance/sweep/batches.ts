@@ -3,7 +3,7 @@ import { packJob } from '../../store/job.ts';
 import type { KeyName } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Names (in LAYOUT, the table of all Redis keys) of the keys that Seen collects. */
+/** Names (in LAYOUT, the table of all Redis keys) of the keys that later parts of the sweep need. */
 const NOTED = [
   ...(['batches_queued', 'dead_letters_of', 'jobs_waiting', 'jobs_pending', 'topics_owned'] as const),
   ...(['joins_of', 'open_keys', 'open_keys_since', 'triggers_of', 'trigger'] as const),
@@ -11,17 +11,17 @@ const NOTED = [
 ];
 type NotedName = (typeof NOTED)[number];
 
-/** The keys that a sweep finds while it scans all keys. The later parts of the sweep use them. */
+/** What a sweep notes for its later parts: keys of the kinds in NOTED, and batches without a job. */
 export class Seen {
   readonly #found = new Map(NOTED.map((name): [NotedName, FoundKey[]] => [name, []]));
-  /** Batches for which the sweep found no job, at most `maxJobs`. Each is checked again before it is repaired. */
+  /** UIDs of batches for which no job was found, at most `maxJobs`. Each is checked again before its repair. */
   readonly jobless = new Set<string>();
 
   note(found: ReadonlyMap<KeyName, FoundKey[]>): void {
     for (const [name, keys] of this.#found) keys.push(...(found.get(name) ?? []));
   }
 
-  /** Returns the keys that were found with this name in LAYOUT. A key may come twice. */
+  /** Returns the keys of the kind `name`. A key may come twice, because SCAN may return it twice. */
   keys(name: NotedName): readonly FoundKey[] {
     return this.#found.get(name) ?? [];
   }
@@ -64,7 +64,7 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   return seen;
 }
 
-/** Collects batches that seem to have no job. Some may have been deleted meanwhile, together with their jobs. */
+/** Adds batches without a job to `jobless`. Some may just have been deleted, together with their jobs. */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {
     const jobs = slice.map((bid) => packJob('batch', [bid]));

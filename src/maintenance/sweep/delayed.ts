@@ -33,7 +33,7 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
   }
 }
 
-/** Adds missing entries to `delayed:due:{topic}`, for delayed events that have a text but no entry. */
+/** Adds delayed events that have a text but no entry to `delayed:due:{topic}`; nothing else would publish them. */
 async function enterTexts(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('delayed_events', topic))
     for (const slice of slicesOf(ids, TEXTS)) await walk.repair('sweep_delayed_texts', { topic, ids: slice });

@@ -1,6 +1,6 @@
 /**
- * The kinds of findings. The value says how the `name` of such a finding is to be read: with `bid`, for example, it is
- * the id of a batch. INTERNALS.md describes each repair.
+ * The kinds of findings, each with the kind of thing that its `name` names: `bid`, for example, is the id of a batch.
+ * INTERNALS.md describes each repair.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',

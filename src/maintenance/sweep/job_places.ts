@@ -7,11 +7,11 @@ export type PackedJob = string;
 /** Some of the jobs in one place of a queue. A place is a list or a sorted set that has jobs of one state. */
 export interface Place {
   jobs: Buffer[];
-  /** The token of the subscriber whose waiting jobs this place has. Empty for any other place. */
+  /** If this place has the waiting jobs of one subscriber, the token of this subscriber. Otherwise empty. */
   waitingSubscriber: string;
   /**
-   * True if this list may contain jobs whose batches are gone. This is no fault: such a job stays until the script
-   * `acquire` takes it from the list and deletes it.
+   * True if this place may have jobs whose batches are gone. Such a job is no fault: the script `acquire` deletes it
+   * when it takes it from there.
    */
   leftovers: boolean;
 }
@@ -20,8 +20,9 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs in all places of a queue. Reads the places in the order in which jobs move through them, so that it
- * misses few jobs that move meanwhile. `waitingTokens` has the tokens of subscribers with waiting jobs.
+ * Yields the jobs in all places of a queue. Reads the places in the order in which a job passes through them. So it
+ * finds most of the jobs that move meanwhile in their new places. `waitingTokens` has the tokens of subscribers with
+ * waiting jobs.
  */
 export async function* jobPlaces(
   walk: Walk,
@@ -62,7 +63,7 @@ export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]
   const gone: Buffer[] = [];
   for (const slice of slices(deliveries)) {
     const batches = slice.map(({ bid }) => walk.partition.keys.batch(bid));
-    // Usually all batches exist. A single command is enough to see this.
+    // Usually all batches exist, and this single command shows it.
     if ((await walk.ask((redis) => redis.exists(...batches))) === batches.length) continue;
     const found = await walk.ask((redis) => Promise.all(batches.map((each) => redis.exists(each))));
     gone.push(...slice.filter((_, index) => found[index] === 0).map(({ job }) => job));

@@ -15,16 +15,16 @@ interface JobClues {
   waitingTokens: Iterable<string>;
   jobless: Iterable<string>;
   /**
-   * Number of living workers of the Ruby Routemaster. If there are any, lost delivery jobs are put where these workers
-   * do not take them. Undefined if there are none.
+   * Number of living workers of the Ruby Routemaster, or undefined if there are none. While there are any, lost
+   * delivery jobs are put into a list that these workers do not read.
    */
   rubyWorkers?: number | undefined;
   maxJobs: number;
 }
 
 /**
- * Repairs the jobs of one queue. A correct job is in the queue's index, and in exactly one place (a list or sorted set
- * of jobs). INTERNALS.md ("Jobs in no state") explains the checks.
+ * Repairs the jobs of one queue. A correct job is in the queue's index (a set of all its jobs), and in exactly one
+ * place (a list or sorted set of the jobs in one state). INTERNALS.md ("Jobs in no state") explains the checks.
  */
 export class JobSweep {
   readonly #walk: Walk;
@@ -58,7 +58,7 @@ export class JobSweep {
   }
 
   /**
-   * Reads from the index of the queue which jobs this sweep checks. Returns these jobs with the number 0 each, to which
+   * Reads from the index of the queue the jobs that this sweep checks. Returns a count of 0 for each, to which
    * `#countPlaces` adds 1 for each place where it finds the job. Removes a job from the index if its batch is gone and
    * no worker has it.
    */
@@ -77,8 +77,8 @@ export class JobSweep {
   }
 
   /**
-   * Counts, for each job in `known`, the places (lists or sorted sets of jobs) in which it is found. If `unindexed` is
-   * given, adds the jobs that `known` lacks to `unindexed`.
+   * Reads all places of the queue. For each place of a job in `known`, adds 1 to the job's count. If `unindexed` is
+   * given, adds the jobs that are not in `known` to it.
    */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waitingTokens)) {
@@ -93,8 +93,8 @@ export class JobSweep {
   }
 
   /**
-   * Adds the jobs of a place that are not in the index (`known`) to `unindexed`, up to `maxJobs` in all. Skips jobs
-   * whose batch is gone in a place where jobs can outlive their batches (`leftovers`), because that is no fault.
+   * Adds the jobs of a place that are not in the index (`known`) to `unindexed`, which has at most `maxJobs`. In a
+   * place with `leftovers`, a job whose batch is gone is no fault, and is skipped.
    */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
     const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInPortion(job));
@@ -108,9 +108,8 @@ export class JobSweep {
   }
 
   /**
-   * Repairs suspected jobs. First reads the index of the queue again, because it may have changed since the jobs were
-   * suspected. If `indexed` is 1, repairs only jobs that are in the index now. If it is 0, repairs only jobs that are
-   * not.
+   * Repairs jobs that seemed wrong. The index of the queue may have changed since, so it is read again. If `indexed` is
+   * 1, repairs only jobs that are in the index now. If it is 0, repairs only jobs that are not.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

@@ -2,9 +2,9 @@ import { bidOf, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and the group that
- * counts it. A group (one of SHARES) is, for example, the workers that deliver to slow subscribers; their number is
- * limited. `holding` has the workers that the sweep saw with a job.
+ * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and the share in which
+ * it is counted. A share (one of SHARES) limits how many workers may deliver to, for example, slow subscribers.
+ * `holding` has the workers that the sweep saw with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -24,15 +24,13 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     }));
     await walk.repair('sweep_workers', { suspects });
   }
-  // The script is called even if there are no workers, because it also recounts the deliveries in flight of each
-  // subscriber.
+  // Without workers the script is called too, because it also recounts the deliveries in flight of each subscriber.
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
 /**
- * Restarts deliveries that have stopped. Deliveries to a subscriber stop if all of its jobs wait, because only the end
- * of a running job lets a waiting job run. They also stop if a failing subscriber may get only one job, as a trial, and
- * this job is gone.
+ * Restarts deliveries that have stopped for good. A waiting job runs only when another job of its subscriber ends, so
+ * nothing runs if all jobs wait. Nothing runs either if only one job may run next, as a trial, and this job is gone.
  */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });

@@ -20,8 +20,8 @@ export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
 }
 
 /**
- * Describes a counter of a topic or subscriber to the script `fold`, which adds the count in `field` to `total` if the
- * topic or subscriber has been removed. Returns undefined for any other counter.
+ * Returns what the script `fold` needs for a counter of a topic or subscriber, and undefined for any other counter. If
+ * the topic or subscriber has been removed, the script adds the count in `field` to that in `total`.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

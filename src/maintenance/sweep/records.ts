@@ -1,7 +1,7 @@
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Corrects the stored number of records of each delivery log, and then the stored sum of these numbers. */
+/** Corrects the stored number of records in each subscriber's two delivery logs, and then the total of all logs. */
 export async function sweepRecords(walk: Walk, seen: Seen): Promise<void> {
   const taken = Array.from(seen.of('deliveries_taken'), (token) => `taken ${token}`);
   const dropped = Array.from(seen.of('deliveries_dropped'), (token) => `dropped ${token}`);

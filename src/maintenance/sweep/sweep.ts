@@ -11,7 +11,7 @@ import { sweepRecords } from './records.ts';
 import { sweepTriggers } from './triggers.ts';
 import { Walk } from './walk.ts';
 
-/** Maximum jobs of a queue that one sweep checks; 200,000 use about 20 MB of this process. */
+/** The default of `maxJobs`. 200,000 jobs use about 20 MB of this process. */
 const MAX_JOBS = 200_000;
 
 interface SweepOptions {
@@ -22,8 +22,8 @@ interface SweepOptions {
   /** Maximum jobs of a queue that one sweep checks. If the queue has more, each sweep checks a random part of them. */
   maxJobs?: number;
   /**
-   * Number of living workers of a Ruby Routemaster. The sweep puts lost jobs where these workers do not take them
-   * (sweep_jobs.lua).
+   * Number of living workers of a Ruby Routemaster. While there are any, lost delivery jobs are put into a list that
+   * these workers do not read (sweep_jobs.lua).
    */
   rubyWorkers?: number;
 }
@@ -36,7 +36,7 @@ interface SweepOptions {
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
   const walk = new Walk(partition, signal, findings);
-  // Each part of the sweep relies on the repairs of the earlier parts.
+  // Keep this order: each part of the sweep relies on the repairs of the earlier parts.
   const seen = await sweepBatches(walk, maxJobs);
   const waitingTokens = seen.of('jobs_waiting');
   await sweepWorkers(walk, seen.of('jobs_pending'));
@@ -45,9 +45,9 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   for (const jobs of [main, aux]) await walk.skippable(jobs.run());
   await sweepLanes(walk, waitingTokens);
   await sweepJoins(walk, seen);
-  // Gauges, such as the number of queued events, are not checked while a Ruby process uses this Redis. Such a process
-  // adds an event to a gauge at once, but the sweep sees the event only after this bus has converted its batch. So a
-  // correct gauge would seem wrong.
+  // Gauges, such as the number of queued events, are not checked while a Ruby process uses this Redis. Ruby counts an
+  // event in a gauge at once, but the sweep sees the event only after this bus has converted the Ruby batch. Until
+  // then, a correct gauge would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, seen);
   await sweepDelayed(walk, seen);

@@ -74,8 +74,8 @@ export class Walk {
 
   /**
    * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` give its key, such as
-   * `keys.topics_owned(token)`. Skips a key with a fixed name if `keys()` did not find it. This halves the commands for
-   * an idle partition.
+   * `keys.topics_owned(token)`. Skips a key without `parts` if `keys()` has not seen it, which saves half of the
+   * commands in an idle partition.
    */
   async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
     const keyOf: (...parts: string[]) => string = this.partition.keys[name];
@@ -133,7 +133,7 @@ export class Walk {
       await this.runForEach(script, { ...all, [list]: [name] } as Arguments<N>, note);
   }
 
-  /** Resolves with the result of a step. If the step fails at an unreadable key, resolves with undefined. */
+  /** Resolves with the result of `step`. Resolves with undefined if `step` fails because a key has a wrong type. */
   async skippable<T>(step: Promise<T>): Promise<T | undefined> {
     try {
       return await step;
