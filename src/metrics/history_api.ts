@@ -59,8 +59,8 @@ interface HistoryParts {
   publicNames: PublicNames;
   topics: { has(name: string): Promise<boolean> };
   /**
-   * `owners` returns the tokens of the clients that have a subscriber or a join. A viewer names a subscriber by its
-   * public name, which is looked up among these clients.
+   * `owners` returns the tokens of the clients that have a subscriber or a join. The public name by which a viewer
+   * names a subscriber is looked up among them.
    */
   subscriptions: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }
@@ -73,9 +73,9 @@ export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, topics, subscriptions } = parts;
 
   /**
-   * Finds a subscriber by its token or, for a viewer, by its public name. Throws if there is none, or if a client asks
-   * for a subscriber or join that is not its own. Returns the subscriber's token as `name`. `priceInCalls` is what the
-   * search for a public name costs in the rate limit.
+   * Finds a subscriber by its token; a viewer gives the public name instead. Throws if there is none, or if a client
+   * asks for a subscriber or join that is not its own. In the result, `name` is the token, and `priceInCalls` is what
+   * the search for a public name costs in the rate limit.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

@@ -50,13 +50,13 @@ export class Recorder {
     this.#counters.increment('delayed.dropped', { topic }, events);
   }
 
-  /** Counts due times for which triggers fired. `lateMs` has the ms from each due time to the firing. */
+  /** Counts firings of triggers. `lateMs` has the ms from each due time to its firing. */
   triggersFired(lateMs: readonly number[]): void {
     this.#counters.increment('triggers.fired', {}, lateMs.length);
     this.#observe('triggers.lateness', lateMs);
   }
 
-  /** Counts due times for which triggers did not fire, for example because the bus noticed them too late. */
+  /** Counts due times at which triggers did not fire, for example because no worker ran in time. */
   triggersMissed(count: number): void {
     this.#counters.increment('triggers.missed', {}, count);
   }
@@ -117,7 +117,7 @@ export class Recorder {
     this.#counters.increment('authentication.failed', { reason });
   }
 
-  /** Counts a request that was answered with 429, because credentials from its address were wrong too often. */
+  /** Counts a request answered with 429, because its address had sent too many wrong credentials. */
   authenticationSlowed(): void {
     this.#counters.increment('authentication.slowed', {});
   }

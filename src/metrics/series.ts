@@ -11,8 +11,8 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * All values that the tags `status` and `reason` can have. `seriesOf` needs them to find all counters of a removed
- * topic or subscriber. A counter with a value that is missing here is found only by the next sweep.
+ * All values that the tags `status` and `reason` can have. When a topic or subscriber is removed, `seriesOf` builds the
+ * names of its counters from them. A counter with a value that is missing here is found only by the next sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -31,8 +31,8 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
 }
 
 /**
- * Returns the topic or subscriber of a counter. Undefined for a counter of the whole bus, and for a total of removed
- * topics or subscribers.
+ * Returns the topic or subscriber of a counter. Undefined for a counter of the whole bus, and for one that sums up
+ * removed topics or subscribers.
  */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
@@ -42,8 +42,8 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * True for a total of removed topics or subscribers. When a topic or subscriber is removed, its counts are added to
- * this total, so that the sum over all topics or subscribers never falls. Each partition has its own total.
+ * True for a counter that sums up all removed topics, or all removed subscribers. When one is removed, its counts are
+ * added there, so that the sum over all topics or subscribers never falls. Each partition has its own such counters.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);
@@ -51,8 +51,8 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * Returns the field of `counters` to which a count is added when its topic or subscriber is removed. For example, the
- * count of `widgets` is added to that of the topic `(removed)`. For a counter of the whole bus, returns its own field.
+ * When a topic or subscriber is removed, its counts are added to a common total, such as that of the topic `(removed)`.
+ * Returns the field of this total in the hash `counters`. For a counter of the whole bus, returns its own field.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);
@@ -60,8 +60,8 @@ export function totalField(name: string, tags: Tags): Buffer {
 }
 
 /**
- * Returns all counters that a topic or a subscriber can have. `field` is the counter's field in the hash `counters`.
- * `total` is the field to which its count is added when the topic or subscriber is removed.
+ * Returns all counters that a topic or a subscriber can have. `field` is the counter's field in the hash `counters`,
+ * and `total` is the field of its total (see `totalField`).
  */
 export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: Buffer })[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];
@@ -74,7 +74,7 @@ export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: B
   );
 }
 
-/** Returns each combination of values that the tags of a counter can have, apart from the tag `subjectTag`. */
+/** Returns all combinations of values that the tags of a counter can have, without the tag `subjectTag`. */
 function tagsBesides(name: string, subjectTag: string): Tags[] {
   const others = Object.keys(FAMILIES[name]?.labels ?? {}).filter((tag) => tag !== subjectTag);
   let combinations: Tags[] = [{}];

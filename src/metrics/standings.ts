@@ -5,7 +5,7 @@ import type { Reply } from '../store/contracts.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** A rate is a mean in which old values lose weight. A value that is this old has lost two thirds of its weight. */
+/** In a rate, a measurement counts less with age: after this time, about a third as much as at first. */
 const WINDOW_MS = 60_000;
 /** A rate below this (in events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
@@ -16,8 +16,8 @@ const RATE_DIGITS = 4;
  */
 const STANDINGS_KEPT_MS = 10_000;
 /**
- * Stored figures of subscribers are outdated after this time. The job `sample` stores new ones every ten seconds while
- * a worker runs.
+ * Stored figures are outdated after this time. A listing then asks Redis which subscribers there are. The job `sample`
+ * stores new figures every ten seconds while a worker runs.
  */
 const OUTDATED_MS = 30_000;
 
@@ -32,9 +32,9 @@ export interface Standing {
   isPaused: boolean;
   delivered: number;
   failed: number;
-  /** Events a second by which the subscriber's queue grows. Negative if the queue shrinks. */
+  /** How fast the subscriber's queue grows, in events a second. Negative if it shrinks. */
   growth: number;
-  /** Number of delivered events since the bus was installed. The next sample computes the rate from its growth. */
+  /** Number of events delivered since the bus was installed. The next sample needs it to compute the rate. */
   totalDelivered: number;
   /** The same for failed events. */
   totalFailed: number;
@@ -42,19 +42,19 @@ export interface Standing {
   sinceMs: number;
 }
 
-/** The figures of all subscribers, and of Redis's memory, when the job `sample` last ran. */
+/** The figures of all subscribers and of Redis's memory, from the last run of the job `sample`. */
 export interface Standings {
   atMs: number;
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
   /**
-   * Number of subscribers that the sample found, including joins. If the bus has another number of them now,
-   * subscribers have come or gone since.
+   * Number of subscribers that the sample found, including joins. A listing compares it with the present number, to
+   * notice that subscribers have come or gone.
    */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
   /**
-   * For each partition, its totals when it was last reached, or null if it never was. Undefined if there is one
+   * The totals of each partition when it was last reached; null for one that never was. Undefined if there is one
    * partition.
    */
   partitions?: (PartitionTotals | null)[] | undefined;
@@ -94,7 +94,8 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const known = new Map(before?.subscribers.map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
-  // With several partitions, a subscriber that is not in `before` need not be new: its partition may have been away.
+  // A subscriber that is missing in `before`, the previous sample, is new if there is one partition. With several, its
+  // partition may have been unreachable at that time.
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const subscribers = reading.subscribers.flatMap((each): Standing[] => {
     if (isJoinToken(each.token)) return [];
@@ -109,7 +110,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
         deadLetters: each.deadLetters,
         healthPoints: each.healthPoints ?? PERFECT_HEALTH,
         isPaused: each.isPaused,
-        // A total can fall if Redis loses counters. The rate would then be negative, so it is set to 0.
+        // A total falls if Redis loses counters. The rate is then 0 and not negative.
         delivered: Math.max(0, rate(totals.delivered, last?.totalDelivered, last?.delivered, sinceMs)),
         failed: Math.max(0, rate(totals.failed, last?.totalFailed, last?.failed, sinceMs)),
         growth: rate(each.events, last?.queued, last?.growth, sinceMs),
@@ -131,8 +132,9 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
 }
 
 /**
- * Returns the mean rate, where `last` is the mean before the last `elapsedMs`, and `now` the rate during them. The rate
- * is known for `ageMs`. Without this age, the mean would begin at 0, and be half of the true rate after 40 seconds.
+ * Returns the mean of a rate after a measurement. `last` is the mean before, and `now` the rate during the last
+ * `elapsedMs`. `ageMs` is the time since the first measurement: while it is short, new measurements weigh more.
+ * Otherwise the mean would begin at 0, and be half of the true rate after 40 seconds.
  */
 function mean(last: number, now: number, elapsedMs: number, ageMs: number): number {
   const weightAfter = (ms: number) => 1 - Math.exp(-ms / WINDOW_MS);
@@ -159,7 +161,6 @@ const FIELDS = [
   'sinceMs',
 ] as const satisfies (keyof Standing)[];
 
-/** Writes the figures of all subscribers as JSON. */
 export function packStandings({ subscribers, ...rest }: Standings): string {
   return JSON.stringify({ ...rest, rows: subscribers.map((each) => FIELDS.map((field) => each[field])) });
 }

@@ -33,7 +33,7 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
 
 /**
  * Throws BootError if processes of the bus run. Also throws it if a worker gave a sign of life less than `leaseMs` ago,
- * because the worker may hang, and go on later.
+ * because a worker that only hangs may go on later.
  */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const running = await runningProcesses(source);
@@ -59,8 +59,8 @@ export async function runningProcesses(source: Partition): Promise<string | unde
 }
 
 /**
- * Returns the addresses of connections that may belong to web processes, because their last command was one that web
- * processes often send: a script call or WAIT.
+ * Returns the addresses of connections that may belong to web processes: their last command was a script call or WAIT,
+ * which web processes often send.
  */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);
@@ -70,8 +70,8 @@ export async function scriptCallers({ control }: Partitions): Promise<string[]> 
 }
 
 /**
- * Throws BootError if another run of bin/move moves the same bus, because each run would delete and overwrite keys that
- * the other has copied. From now on, other runs are refused until this connection is closed.
+ * Throws BootError if another run of bin/move moves the same bus, because two runs would delete and overwrite each
+ * other's copies. Gives this connection a name by which other runs find it, and are refused, until it is closed.
  *
  * Does not see another run if the ACL forbids CLIENT LIST or CLIENT SETNAME.
  */
@@ -83,8 +83,8 @@ export async function refuseSecondRun({
   // Makes ioredis give the same name to later connections, which it opens when it has to reconnect.
   if (connection instanceof RedisCluster) await connection.nameConnections(name);
   else connection.options.connectionName = name;
-  // The name of this connection is set before the list of connections is read (CLIENT LIST). So if two runs begin at
-  // the same moment, at least one of them sees the other.
+  // The name is set before the connections are listed. So if two runs begin at the same moment, at least one of them
+  // sees the other, and stops.
   await source.command((redis) => redis.client('SETNAME', name)).catch(() => {});
   const runs = (await otherConnections(source)).filter(
     (each) => each.name === name && each.db === String(source.redis.options.db ?? 0),
@@ -96,7 +96,7 @@ export async function refuseSecondRun({
     );
 }
 
-/** Returns what CLIENT LIST says of each other connection. Returns none if it fails, perhaps because of the ACL. */
+/** Returns what CLIENT LIST says of each connection but our own. Empty if it fails, perhaps because of the ACL. */
 async function otherConnections(source: Partition): Promise<Partial<Record<string, string>>[]> {
   const all = source.command(async (redis) => ({
     own: await redis.client('ID'),
@@ -149,8 +149,8 @@ async function isSame(source: Side, target: Side): Promise<boolean> {
 }
 
 /**
- * Returns the value of the target's key `partitions` during the move. Because this text is no number, no process starts
- * on the target yet.
+ * Returns the value of the target's key `partitions` during the move. A process that starts on the target expects a
+ * number there, and refuses this text.
  */
 export function fillingText({ id, partitions }: StoredMove): string {
   return `${partitions}, being filled by the move ${id}`;
@@ -173,7 +173,7 @@ export async function readCount({
   return (await partitions.control.master.forKey(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
-/** Returns the `run_id` of Redis, which differs from that of any other Redis. */
+/** Returns the `run_id` of Redis. If two connections get the same id, they lead to the same Redis. */
 async function runIdOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

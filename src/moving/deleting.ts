@@ -5,7 +5,7 @@ import type { Side } from './side.ts';
 import { readMove } from './stored_move.ts';
 
 /**
- * Deletes the data of a bus that was moved. Keeps the key `move`, which prevents processes from starting on this bus.
+ * Deletes the data of a bus that was moved elsewhere. Keeps the key `move`, so that no process starts on this bus.
  * Returns the number of deleted keys. Throws BootError unless the move is finished.
  */
 export async function deleteMoved({ partitions }: Side): Promise<number> {

@@ -4,14 +4,11 @@ import { KeyReader } from './key_reader.ts';
 
 /**
  * Keys are copied in groups of up to GROUP_BYTES; one group is in memory at a time. A key of more than PIECE_BYTES is
- * read in pieces of about that size. Redis only estimates the sizes of keys.
+ * read in pieces of that size. Redis only estimates sizes, so a group or a piece may be larger.
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/**
- * More elements than any key of up to PIECE_BYTES can have. A single command for this many elements reads the whole
- * key.
- */
+/** Number of elements to ask for so that one command reads a whole key. No key of up to PIECE_BYTES has so many. */
 const WHOLE = 1_000_000;
 /** For each type of key, the command that counts its elements (for a string, its bytes). */
 export const LENGTH = {

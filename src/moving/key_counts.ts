@@ -14,9 +14,9 @@ export interface KeyCounts {
 type Unit = 'keys' | 'elements' | 'events' | 'records';
 
 /**
- * The numbers that a move compares between source and target. A row has a text for the operator, a key name, and what
- * is counted: the keys of this name, the elements of these keys, or the events or records that these keys hold. Data
- * that may expire during the move has no row.
+ * What a move counts in the source and in the target, and compares. A row has a text for the operator, the name of the
+ * keys, and the unit: the keys themselves, their elements, or the events or records in them. Data that may expire
+ * during the move has no row.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -81,8 +81,8 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns the number for each row of COUNTED, by the row's text, such as `events in batches`. A batch or dead letter is
- * a list of events after HEADER_LENGTH other elements, which are subtracted. A delivery log has two elements for each
+ * Returns a map from the text of each row of COUNTED, such as `events in batches`, to its number. The events in a batch
+ * or dead letter are the elements of a list without the first HEADER_LENGTH. A delivery log has two elements for each
  * record.
  */
 export function countsIn({ counts }: KeyCounts): Map<string, number> {

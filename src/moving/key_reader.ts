@@ -41,9 +41,7 @@ export class KeyReader {
     return [SCAN[this.type], key, place, 'COUNT', this.#count];
   }
 
-  /**
-   * Returns the elements in the `reply` to `command`. Afterwards `command` is the command that reads the next elements.
-   */
+  /** Returns the elements in `reply`, the reply to `command`. From then on `command` reads the next elements. */
   take(reply: unknown): Element[] {
     switch (this.type) {
       case 'string':

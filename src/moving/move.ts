@@ -37,7 +37,7 @@ interface Move {
   log: Log;
 }
 
-/** For each kind of data, how much of it the source and the target have. Empty if an earlier run found them equal. */
+/** What source and target have of each kind of data. Empty if an earlier run compared them and found them equal. */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
@@ -70,7 +70,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
   await refuseSecondRun(source);
   const stored = await begunOrNew(parts);
   if (stored.doneMs !== undefined) {
-    // Otherwise an earlier run was cut off just before it could let processes start on the target.
+    // The move is done. If the target has the filling text, an earlier run was cut off just before it could let
+    // processes start on the target, and this run does it.
     if ((await readCount(target)) !== fillingText(stored))
       throw new BootError(`This bus was moved to ${stored.to} already.`);
     await storeCount(target, String(stored.partitions));
@@ -96,14 +97,13 @@ async function moveAll(parts: Move): Promise<Comparison> {
 }
 
 /**
- * Says how the source has changed since it was counted, or which processes run there. Undefined if it has not changed
- * and no process runs.
+ * Says what shows that the source is still in use: a number that has changed since `before`, or running processes.
+ * Undefined if nothing does.
  */
 async function changeOf(partitions: Partitions, before: KeyCounts): Promise<string | undefined> {
   const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
   if (changed) return `${changed.what} were ${changed.source} and are ${changed.target}`;
-  // A process that was still starting when the move began was not found then. Even if it has not changed any data so
-  // far, it may do so at any time.
+  // The check at the beginning misses a process that was still starting. Such a process may change data at any time.
   const running = await runningProcesses(partitions.control);
   return running && `${running} have started`;
 }
@@ -139,9 +139,7 @@ async function copy({ source, target }: Move, progress: (done: number) => void):
   await markTopics(source, target);
 }
 
-/**
- * Notes at each topic which other partitions have subscribers of the topic, so that its events are passed on to them.
- */
+/** Stores with each topic which other partitions have its subscribers, so that its events are passed on to them. */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
   const scan = source.partitions.control.scan((redis, keys, cursor) =>
@@ -157,8 +155,8 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start as soon as the number of partitions is stored, so everything that
- * they need is stored first, and also that the move is done: no later run may copy over what they write.
+ * Lets processes start on the target. They can start when the number of partitions is stored, so this comes last.
+ * Before it, the move is stored as done, so that no later run copies over what they write.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   for (const partition of target.partitions.all)

@@ -42,7 +42,7 @@ export class Mover {
     await this.#addUp([...delaying]);
   }
 
-  /** Stores the totals of each partition: those of these clients' delayed events, and that of all delivery logs. */
+  /** Stores the totals of each partition: of the delayed events of each of these clients, and of all delivery logs. */
   async #addUp(clients: readonly string[]): Promise<void> {
     for (const partition of this.#partitions.all) {
       for (const tokens of slicesOf(clients, CLIENTS_PER_CALL))
@@ -83,8 +83,8 @@ export class Mover {
   }
 
   /**
-   * Returns commands that delete lists and streams in the target before they are copied. Otherwise a second copy would
-   * append all their elements again.
+   * Returns commands that delete lists and streams in the target before they are copied. A key may be copied twice, for
+   * example by a second run, which would otherwise append all elements again.
    */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
@@ -96,9 +96,9 @@ export class Mover {
   }
 
   /**
-   * Returns which elements of a key each partition gets. If `whole` is given, each partition in `whole` gets all
+   * Divides the elements of a key among the partitions. If `whole` is given, each partition in `whole` gets all
    * elements. Otherwise an element of a subscriber goes to the subscriber's partition, an element of a topic to the
-   * topic's, and so on.
+   * topic's, and so on (see ROWS).
    */
   async #shares(
     { found }: KeyReader,
@@ -140,7 +140,7 @@ export class Mover {
       await partition.command(async (redis) => {
         const pipeline = redis.pipeline();
         for (const [verb, ...args] of commands) pipeline.call(String(verb), ...args);
-        // If a command in a transaction fails, its error is inside the reply to EXEC, which is a list.
+        // `flat`, because the reply to EXEC is a list, and has the error of a command that failed in the transaction.
         const failed = (await replies(pipeline)).flat().find((reply) => reply instanceof Error);
         if (failed) throw failed;
       });
@@ -158,13 +158,14 @@ function add(writes: Writes, partition: Partition, command: Command): void {
 }
 
 /**
- * Returns commands that write a key and its time of expiry (ms since 1970; negative if it has none) in one step.
- * Otherwise a move that stops in between could leave a copy that never expires, such as a former secret that would stay
- * valid.
+ * Adds the time of expiry (ms since 1970; negative for none) to the `commands` that write a key, so that Redis does
+ * both in one step. If the move stopped between two steps, the copy would never expire, and a former secret, for
+ * example, would stay valid.
  */
 function expiring(type: string, key: string, commands: Command[], expiresMs: number): Command[] {
   if (expiresMs < 0) return commands;
-  // One command in place of four: a bus may have a million idempotency keys, and each partition gets all of them.
+  // One command in place of four (MULTI, SET, PEXPIREAT, EXEC): a bus may have a million idempotency keys, and each is
+  // copied to every partition.
   if (type === 'string') return commands.map((command) => [...command, 'PXAT', expiresMs]);
   return [['MULTI'], ...commands, ['PEXPIREAT', key, expiresMs], ['EXEC']];
 }

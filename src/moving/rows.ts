@@ -4,23 +4,19 @@ import { subjectOf } from '../metrics/series.ts';
 import { bidOf } from '../store/job.ts';
 import type { KeyName } from '../store/keys.ts';
 
-/**
- * What a key, or one element of a key, belongs to. This decides to which partitions the data is copied:
- *
- * - data of a subscriber or topic goes to the partition of the subscriber or topic;
- * - data of a batch goes to the partition of the batch's subscriber;
- * - data of a worker goes with the batch that the worker delivers;
- * - data of a trigger goes to the partition of the topic to which the trigger publishes;
- * - `control` stands for the control partition, `all` for every partition, and `nobody` for none.
- */
+/** What a key, or one element of a key, belongs to. This decides to which partitions the data is copied. */
 export type Owner =
   | { subscriber: string }
   | { topic: string }
+  /** To the partition of the batch's subscriber. */
   | { batch: string }
+  /** To the partition of the batch that the worker delivers. */
   | { worker: string }
+  /** To the partition of the topic to which the trigger publishes. */
   | { trigger: { client: string; name: string } }
   | 'control'
   | 'all'
+  /** To no partition. */
   | 'nobody';
 
 /**
@@ -31,16 +27,16 @@ type Texts = readonly [first: string, second: string];
 
 type Row =
   /**
-   * The whole key belongs to one owner, such as a subscriber, and is copied to the owner's partition. The function
-   * returns the owner. Its arguments are the variable parts of the key's name, such as a token.
+   * The whole key belongs to one owner, such as a subscriber, and is copied to the owner's partition. `whole` returns
+   * the owner from the variable parts of the key's name, such as a token.
    */
   | { whole: (...parts: string[]) => Owner }
   /**
-   * The elements of the key belong to different owners, such as subscribers. The function returns the owner of one
-   * element, and the element is copied to the owner's partition.
+   * The elements of the key have different owners, such as subscribers. `split` returns the owner of an element, which
+   * is copied to the owner's partition.
    */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The key is not copied, for the reason that this text gives. */
+  /** The key is not copied. The text gives the reason. */
   | { stays: string };
 
 const ofSubscriber = (subscriber = ''): Owner => ({ subscriber });
@@ -61,7 +57,7 @@ const byBatch: Row = { split: ([bid]) => ofBatch(bid) };
 const byWorker: Row = { split: ([worker], [q]) => (q === 'aux' ? 'nobody' : { worker }) };
 const byCounter: Row = { split: (_, __, field) => ownerOfCounter(field) };
 const byHistory: Row = { whole: (subject = '') => ownerOfHistory(subject) };
-/** Jobs of the queue `aux`, which deliver no batch, are not copied. The new bus queues the ones that it needs. */
+/** Jobs of the queue `aux` deliver no batch. They are not copied, because the new bus queues its own. */
 const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(bidOf(job))) };
 const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
 
@@ -82,8 +78,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' belongs to no batch. Its long value makes Redis store the hash in a form that is faster to search, so
-  // every partition needs this field.
+  // The field '' belongs to no batch. Its long value makes Redis store the hash in a form in which fields are found
+  // faster, so every partition gets it.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
@@ -126,7 +122,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   delayed_topics: byTopic,
   delayed_due: toTopic,
   delayed_events: toTopic,
-  // A field is a topic, or begins with a colon if it has a total, which each partition adds up for itself.
+  // A field is a topic. Fields that begin with a colon are totals over topics, which are not copied: each partition
+  // adds up its own.
   delayed_held: { split: ([field]) => (field.startsWith(':') ? 'nobody' : ofTopic(field)) },
   triggers_due: { split: ([member]) => ownerOfTrigger(member) },
   joins: bySubscriber,
@@ -175,8 +172,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
 };
 
 /**
- * The fields of a client that every partition gets. All other fields, such as digests, go only to the control
- * partition.
+ * Fields of a client that are copied to every partition. All others, such as digests, go only to the control partition.
  */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 

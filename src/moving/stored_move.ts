@@ -3,9 +3,9 @@ import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 
-/** Where a move of a bus goes, and whether it is finished. The old bus (the source) stores this in its hash `move`. */
+/** The target of a move, and whether it is finished. The source (the old bus) stores this in its hash `move`. */
 export interface StoredMove {
-  /** The id of the move. The target stores it too, so that no other move can continue to fill the target. */
+  /** The id of the move. The target stores it too, so that only this move may continue to fill the target. */
   id: string;
   /** The Redis and the prefix of the target, without the password. */
   to: string;
@@ -41,8 +41,8 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // The error message names the keys that an operator must delete to use this bus again. Except on a cluster, the move
-  // may have overwritten the number of partitions of this bus, so the number must be deleted too.
+  // To use this bus again, an operator must delete the keys in the error message. If the target has the same Redis and
+  // prefix (impossible on a cluster), one of them has the target's number of partitions.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

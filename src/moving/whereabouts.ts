@@ -4,9 +4,8 @@ import type { Partitions } from '../store/partitions.ts';
 import { type Owner, topicOfDefinition } from './rows.ts';
 
 /**
- * Finds the partitions of the target to which data of the source (a bus with one partition) is copied. For example,
- * data of a topic goes to the partition that is the topic's home, and data of a subscriber to the subscriber's
- * partition.
+ * For a move from a bus with one partition (the source) to one with several (the target): finds the partitions of the
+ * target to which data is copied. For example, data of a topic goes to the topic's home.
  */
 export class Whereabouts {
   readonly #source: Partition;
@@ -18,8 +17,8 @@ export class Whereabouts {
   }
 
   /**
-   * Returns the partitions of the target to which the data of an owner is copied. What is left of a batch or trigger
-   * that no longer exists goes to the control partition, where a sweep removes it.
+   * Returns the partitions of the target to which the data of an owner is copied. Data of a batch or trigger that no
+   * longer exists goes to the control partition, where a sweep removes it.
    */
   async of(owner: Owner): Promise<readonly Partition[]> {
     const { all, control } = this.#partitions;

@@ -4,7 +4,7 @@ import type { Operation } from './openapi.ts';
 /** The line of VARIABLES that sets the address of the bus. `GET /docs` replaces this line if the address is known. */
 export const BUS_LINE = busLine('https://bus.example.com');
 
-/** Returns a shell command that sets the variable `BUS`. */
+/** Returns the shell command that sets `BUS`, the address of the bus in the curl commands. */
 export function busLine(url: string): string {
   return `${`BUS=${url}`.padEnd(27)}   # where the bus is`;
 }
@@ -30,8 +30,8 @@ export function curlOf(method: string, path: string, operation: Operation): stri
   if (roles.length > 0) parts.push(`-u "${roles.includes('client') ? '$SHOP' : '$ROOT_KEY:'}"`);
   const usual = body === undefined ? 'GET' : 'POST';
   if (method !== usual) parts.push(`-X ${method}`);
-  // Puts the shell variable `$TOKEN` in place of the example's token, which exists on no reader's bus. The quotes
-  // around the variable end the single-quoted text, because the shell inserts no values there.
+  // The example's token exists on no reader's bus, so the shell variable `$TOKEN` takes its place. The shell inserts no
+  // values in single quotes, so the single-quoted text ends before the variable and begins again after it.
   if (body !== undefined) parts.push(`-d '${JSON.stringify(body).replaceAll(SHOP, `'"$TOKEN"'`)}'`);
   return [...parts, `"$BUS${filled}"`].join(' ');
 }

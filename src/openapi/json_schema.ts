@@ -3,8 +3,8 @@ import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
 /**
- * A member that keeps the name of a schema while the document is being made, such as `"x-name": "Delivery"`. The
- * finished document has the schema in `components`, under this name, and without this member.
+ * While the document is being made, this member of a schema has the schema's name, such as `"x-name": "Delivery"`. In
+ * the finished document the schema is in `components`, under this name, and without this member.
  */
 const X_NAME = 'x-name';
 
@@ -33,8 +33,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // Some input is checked by a function, which JSON Schema cannot express. By default, zod throws for such input.
-      // With `any`, the JSON Schema permits any value there.
+      // JSON Schema cannot express a check by a function, and zod throws for it by default. With `any`, the schema
+      // permits any value in its place.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;

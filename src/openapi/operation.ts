@@ -28,8 +28,8 @@ export interface Components {
 }
 
 /**
- * Returns the description of a route. If the route is an alias, `first` is the route with the main name, and otherwise
- * the route itself. Throws if CHAPTERS has no text for `first`.
+ * Returns the description of a route. `first` is the route itself or, for an alias (another name of the same call), the
+ * route that it stands for. Throws if CHAPTERS has no text for `first`.
  */
 export function operationOf(route: Route, first: Route, { schemas, problems }: Components): Operation {
   const call = `${first.method} ${first.path}`;
@@ -75,8 +75,8 @@ function parametersOf({ path: at, params, query }: Route, text: RouteText, schem
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {
-    // Describes a parameter as an integer if the bus converts it to a number. By its input schema, every value in a
-    // query is a text.
+    // Every value in a query is a text, and so the input schema says. A parameter that the bus converts to a number is
+    // described as an integer.
     const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
     return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
   });

@@ -29,7 +29,7 @@ function codesOf({ isHealthCheck, roles, query, body, takesText, errors = [] }: 
     ...(query ? (['bad_query'] as const) : []),
     ...(body || takesText ? WITH_BODY : []),
   ]);
-  // Returns the codes in the order of ERRORS, which is sorted by status.
+  // Puts the codes in the order of ERRORS, which is by status.
   return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => codes.has(code));
 }
 
@@ -61,7 +61,7 @@ const HEADERS: Record<number, Response['headers']> = {
 
 /** Describes the error answers of routes. Answers with the same codes are described once, in `components`. */
 export class ProblemResponses {
-  /** The descriptions of error answers. The name of a description is the error codes of the answer, joined by dots. */
+  /** The error answers by name. A name is all error codes that such an answer can have, joined by dots. */
   readonly components: Record<string, Response> = {};
   /** For each error code that a route can answer, an example of the answer. */
   readonly examples: Record<string, unknown> = {};

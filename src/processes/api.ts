@@ -79,8 +79,8 @@ export interface ApiParts {
 
 /**
  * Makes everything that a web process serves:
- * - `routesIn`: a function that returns the routes of the API, with the formats either of this bus or of the Ruby
- *   Routemaster, which this bus can replace;
+ * - `routesIn`: a function that returns the routes of the API in a dialect: with the formats of this bus or with those
+ *   of the Ruby Routemaster;
  * - `pages`: the routes of the console;
  * - the objects that are needed for every request, such as `authentication`.
  */

@@ -31,7 +31,7 @@ export class DeliveryParts {
 
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.#redis = connect(config.redisUrl, log, config.redisTls);
-    // No log is given here. Otherwise each thread would repeat the main thread's warning that Redis refuses functions.
+    // Partitions get no log, because each thread would repeat the main thread's warning that Redis refuses functions.
     this.partitions = Partitions.on(this.#redis, {
       prefix: config.redisPrefix,
       partitions: config.partitions,

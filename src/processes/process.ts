@@ -47,8 +47,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await refuseMoved(partitions.control);
       await fixPartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // Publishes will need the command WAIT. If the ACL of Redis forbids WAIT, this call shows it now. WAIT for 0
-      // replicas returns at once.
+      // With `minReplicas`, each publish uses the command WAIT. If the ACL of Redis forbids WAIT, the start fails here.
+      // For 0 replicas, WAIT returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       const takenOver = await takenOverAtMs(partitions.control);
       const assumed = takenOver === undefined ? 'none' : 'routemaster';

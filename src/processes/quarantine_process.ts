@@ -5,9 +5,9 @@ import { createLog, logged } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 
 /**
- * Runs a quarantine: a process that delivers suspects, one at a time. A suspect is a batch that may have killed
- * workers: at least two died while they were delivering it. The process ends after a `stop` order, or after `idleMs`
- * without a suspect.
+ * Runs a quarantine: a process that delivers suspects, one at a time. A suspect is a batch during whose delivery at
+ * least two workers died, so it may have killed them. The process ends after a `stop` order, or after `idleMs` without
+ * a suspect.
  */
 function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: QuarantineData): void {
   const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });

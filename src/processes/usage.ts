@@ -20,9 +20,9 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
 }
 
 /**
- * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. If the root
- * key is missing, a placeholder replaces it, because the configuration must have a key, although the commands do not
- * use it. NODE_ENV and RACK_ENV are left out, because in production the placeholder would be refused as too weak.
+ * Returns the environment with which a command of bin/ reads the configuration. `url` is the URL of Redis. The commands
+ * do not need the root key, but the configuration does, so a placeholder replaces a missing one. In production the
+ * placeholder would be refused as too weak, so NODE_ENV and RACK_ENV are left out.
  */
 export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
   const env = environmentOfBus(url);
@@ -30,16 +30,18 @@ export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
   return { ...env, ROUTEMASTER_ROOT_KEY: key, NODE_ENV: undefined, RACK_ENV: undefined };
 }
 
-/** Returns the environment of this process. `url` replaces the URL of Redis, unless it is undefined. */
+/**
+ * Returns the environment of this process. With `url`, this is the URL of Redis. REDIS_ENV_KEY, which may name a
+ * variable with another URL, is then left out.
+ */
 function environmentOfBus(url: string | undefined): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;
   return { ...env, ...(url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url }) };
 }
 
 /**
- * Checks whether a web process would start with this environment. If the root key is missing outside production, the
- * operator has probably set none of the bus's variables for this command. So only the missing key is reported, and no
- * other variable is checked.
+ * Checks the environment variables as a web process does when it starts. Outside production, a missing root key
+ * probably means that the operator's shell has none of the bus's variables. Then only this key is reported.
  */
 export function checkEnvironment(url: string | undefined): EnvironmentNotes {
   const env = environmentOfBus(url);

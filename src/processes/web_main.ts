@@ -17,7 +17,7 @@ import { buildApi } from './api.ts';
 import { boot, confirmedPartitions, onStop, start } from './process.ts';
 import { WebProcesses } from './web_processes.ts';
 
-/** Maximum time that a stop waits for requests under way. */
+/** Maximum time that a stopping process waits for requests under way. */
 const STOP_GRACE_MS = 20_000;
 
 /** Maximum time to wait for Redis before listening. If Redis is available, preparing it takes less. */
@@ -73,9 +73,9 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // Unless a setting decides it, only Redis tells whether the bus must answer as the Ruby Routemaster did. Changing
-    // the answers now confuses no client: until now, all calls except health checks were refused or redirected to
-    // https.
+    // Unless a setting decides how to answer, Redis tells whether the bus has taken over from a Ruby Routemaster, and
+    // must answer as that did. Changing the answers now confuses no client: except for health checks, all calls so far
+    // were refused or redirected to https.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
@@ -83,7 +83,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     recorder.processStarted('web');
     const listener = new Listener(redis, log);
     endPresence = showPresence(listener, partitions.control.keys, 'web');
-    // If Redis fails right now, only this warning is lost, and the next start of the process logs it.
+    // If Redis fails right now, the warning is left out until the next start of the process.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
   await Promise.race([booting, sleep(BOOT_MS)]);

@@ -58,8 +58,8 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // EXIT_CODE means that an operator must act, for example correct a setting. A replacement would fail too, so all
-    // processes end, unless one of them still serves requests.
+    // A process that ends with EXIT_CODE needs an operator, for example to correct a setting. A new process would fail
+    // too, so all processes end, unless one of them still serves requests.
     if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();

@@ -19,7 +19,7 @@ import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { boot, confirmedPartitions, onStop, start } from './process.ts';
 
-/** Maximum time that a stop waits for deliveries under way. */
+/** Maximum time that a stopping process waits for deliveries under way. */
 const STOP_GRACE_MS = 22_000;
 
 const THREAD = new URL('./delivery_thread.ts', import.meta.url);

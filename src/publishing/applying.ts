@@ -11,15 +11,16 @@ import { addedBySubscriber, type PublishFigures } from './publication.ts';
 /** Maximum bytes of the outbox entries in one script call. A single entry that is larger is sent alone. */
 export const MAX_APPLIED_BYTES = 1_000_000;
 /**
- * Maximum time for which an outbox job waits until a partition has applied entries, which normally takes milliseconds.
- * Without this limit, events between two healthy Redises took 10.7 s (p99) while three of eight Redises hung.
+ * Maximum time that an outbox job waits for a partition to apply entries, which normally takes milliseconds. Without
+ * this limit, a partition that hangs delays all: while three of eight Redises hung, events between two healthy ones
+ * took 10.7 s (p99).
  */
 const PATIENCE_MS = 500;
 
 export interface ApplyingParts {
   /**
-   * The partitions in which entries are applied. With ROUTEMASTER_MIN_REPLICAS, a script call on these partitions
-   * resolves only when replicas have confirmed its writes.
+   * All partitions; entries are applied through this object. With ROUTEMASTER_MIN_REPLICAS, its script calls resolve
+   * only when replicas have confirmed their writes.
    */
   confirmed: Partitions;
   figures: PublishFigures;
@@ -35,7 +36,7 @@ interface Work {
 }
 
 interface Applied {
-  /** The number of the newest entry that the partition has applied. */
+  /** The number of the newest outbox entry that the partition has applied. */
   last: number;
   /**
    * Resolves when outdated marks have been removed. A mark is a note in a topic's own partition that another partition
@@ -45,8 +46,8 @@ interface Applied {
 }
 
 /**
- * Sends outbox entries to the partitions that must apply them. For example, an entry has events for subscribers in
- * another partition. Entries from several outboxes share a script call.
+ * Sends outbox entries to the partitions that must apply them. An entry says what to do there, for example store events
+ * for subscribers. Entries from several outboxes share a script call.
  */
 export class Applying {
   readonly #parts: ApplyingParts;
@@ -69,10 +70,10 @@ export class Applying {
    * Makes the partition with the index `to` apply entries from the outbox of `home`, and resolves when it has applied
    * all of them. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: sends these entries in a script call of their own. Otherwise the call may have entries from other
-   *   outboxes too, and one of those that cannot be applied makes the call fail.
-   * - `inTime`: throws StorageUnavailable if the partition does not answer within PATIENCE_MS, or at once if it has not
-   *   answered an earlier such call yet.
+   * - `alone`: sends only these entries in the script call. Otherwise the call may also have entries from other
+   *   outboxes, and fails if one of those cannot be applied.
+   * - `inTime`: throws StorageUnavailable if the partition does not answer within PATIENCE_MS. Throws it at once if an
+   *   earlier call with `inTime` is still without an answer.
    */
   async apply(
     home: Partition,
@@ -84,8 +85,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // A caller without `inTime` may be deleting a topic. The topic is gone only when its marks (notes of which
-      // partitions have subscribers of the topic) have been removed, so such a caller waits for the removal.
+      // A call without `inTime` may be part of deleting a topic, so it waits until the topic's marks (notes of which
+      // partitions have subscribers of the topic) are removed. Only then is the topic gone.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }
@@ -125,14 +126,14 @@ export class Applying {
         { topic, reason, events },
         'a join may not publish to its topic any more; its events are dropped',
       );
-    // Some topics seem to have no subscribers left in `partition`. Their subscribers are counted again. If there are
-    // none, the home of the topic is told, so that it sends no more events here (TopicMarks). Nothing here waits for
-    // this, because the home may hang, and waiting would delay the outboxes of healthy partitions.
+    // These topics seem to have no subscribers left in `partition`. `refresh` counts again. If there are none, the
+    // partition that stores the topic, its home, sends no more events to `partition`. The code below does not wait: a
+    // home that hangs would delay the outboxes of healthy partitions.
     const marksRemoved =
       reply.mayBeUnused.length > 0 ? marks.refresh(partition, reply.mayBeUnused) : Promise.resolve();
     marksRemoved.catch((error) => {
-      // If Redis was away or full, nothing is logged, because the next events of the topic make the bus try again to
-      // remove the mark.
+      // If Redis was away or full, nothing is logged: with the topic's next events, the bus tries again to remove the
+      // mark.
       if (isPassing(error)) return;
       const about = { err: error, ...failureOf(error) };
       log.error(about, 'the mark of a topic without subscribers cannot be removed');

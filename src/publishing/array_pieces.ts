@@ -4,15 +4,17 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A piece ends with the first element after which it has at least this many characters or commas. Parsing such a piece
- * takes about 1 ms.
+ * A long array is parsed in pieces. A piece ends after the element with which it has at least this many characters or
+ * commas. Parsing such a piece takes about 1 ms.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
 
-/** Maximum characters of an element, and maximum delimiters (brackets, commas and quotes outside of strings). */
+/** The maximum size of an element of an array. */
 export interface MaxSize {
+  /** In characters. */
   length: number;
+  /** Number of brackets, commas and quotes outside of strings. */
   delimiters: number;
 }
 
@@ -22,8 +24,8 @@ interface Piece {
   /** True if `text` is only the beginning of an element that exceeds the maximum size. */
   isTooLong: boolean;
   /**
-   * True if `isTooLong` is true, and the beginning of the element is nested too deeply. The parser checks the nesting
-   * of all other elements.
+   * True if an element that is too long to be parsed is nested too deeply, as far as its beginning shows. In other
+   * elements the parser finds this.
    */
   isTooDeep: boolean;
   isLast: boolean;
@@ -37,10 +39,10 @@ export function isArray(text: string): boolean {
 }
 
 /**
- * Cuts the JSON text of an array into pieces, which are parsed one by one, so that a long body does not delay other
- * requests. The caller puts each piece in brackets and parses it. The caller must also check that no piece is empty
- * (unless it is the only one), and that `isClosed` is true at the end. Otherwise an array with a comma too many, or
- * without its closing bracket, might be accepted.
+ * Cuts the JSON text of an array into pieces, so that parsing a long body does not delay other requests. The caller
+ * puts each piece in brackets and parses it. The caller must also check two things: an empty piece, except in an empty
+ * array, means a comma too many; and if `isClosed` is false at the end, the closing bracket is missing, or something
+ * follows it.
  */
 export class ArrayPieces {
   readonly #text: string;

@@ -9,7 +9,7 @@ import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
-/** Storing this many copies (a copy is an event for one subscriber) takes Redis as long as accepting one event. */
+/** Number of copies (events for one subscriber each) that take Redis as long as accepting one event. */
 const COPIES_PER_EVENT = 50;
 /**
  * Maximum copies (events × subscribers) of one publication. Without this limit, a publication of 5 MB for 250
@@ -19,9 +19,8 @@ const MAX_OF_PUBLICATION = MAX_COPIES.publication;
 /** Time for which a count of a topic's subscribers is fresh enough for checking a publication. */
 const FRESH_MS = 1000;
 /**
- * A publication with at most this many events need not wait for a fresh count of its topic's subscribers, because it
- * cannot make too many copies. Even 10,000 subscribers (the default maximum) get only half of the copies that one
- * publication may make.
+ * A publication with at most this many events need not wait for a fresh count of its topic's subscribers. With 10,000
+ * subscribers (the default maximum), it makes 100,000 copies: half of what one publication may make.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -43,8 +42,8 @@ export class Copies {
 
   /**
    * Estimates how long Redis takes to store the events of a publication for all subscribers of its topic. The unit is
-   * the time that Redis takes to accept one event. For example, 10 short events for 100 subscribers take 20 units.
-   * `bytes` is the result of `bytesOf`.
+   * the time that Redis takes to accept one event. For example, 10 short events for 100 subscribers are 1000 copies,
+   * which take 20 units. `bytes` is the result of `bytesOf`.
    */
   weigh(publication: Counted, bytes: number): number {
     return this.#count(publication, bytes) / COPIES_PER_EVENT;
@@ -53,8 +52,8 @@ export class Copies {
   /**
    * Checks that a publication does not make too many copies (events × subscribers). Returns undefined if the
    * publication may be sent to Redis at once. Otherwise returns a promise, which rejects with body_too_large if there
-   * are too many copies. A single event is never rejected, because the publisher cannot divide it; nor is a publication
-   * whose idempotency key was used before, because Redis does not store it again. `bytes` is the result of `bytesOf`.
+   * are too many copies. Two kinds are never rejected: a single event, which the publisher cannot divide, and a repeat
+   * (its idempotency key was used before), which Redis does not store. `bytes` is the result of `bytesOf`.
    */
   check(publication: Counted, bytes: number): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -86,8 +85,8 @@ export class Copies {
   }
 
   /**
-   * Throws body_too_large, unless the idempotency key of the publication was used before. Redis does not store such a
-   * publication again, so it may be sent.
+   * Throws body_too_large, unless the publication is a repeat: its idempotency key was used before. A repeat may be
+   * sent to Redis, which does not store it again.
    */
   async #refuseUnlessKnown(publication: Counted, bytes: number): Promise<void> {
     const { topic, idempotency, events } = publication;
@@ -108,14 +107,14 @@ export class Copies {
   }
 }
 
-/** Returns how much work the events of a publication are for Redis, as a number of short events. */
+/** Returns how much work the events are for Redis, in short events: a long one counts as several. */
 function asEvents({ events }: Counted, bytes: number): number {
   return Math.max(events.length, bytes / BYTES_PER_COPY);
 }
 
 /**
- * Returns the bytes that Redis copies for each subscriber as soon as it gets the publication. A timed event (an object;
- * other events are texts) does not count, because it is copied only when it is due.
+ * Returns the bytes of the events that Redis copies for each subscriber at once. These events are texts. A delayed
+ * event is an object, and is copied only when it is due.
  */
 export function bytesOf({ events }: Pick<Counted, 'events'>): number {
   let bytes = 0;

@@ -23,15 +23,15 @@ export interface TimedEvent {
   delay?: number;
   text: string;
   /**
-   * Set if the event has no timestamp yet. Redis then puts the time at which the event is due between `text` and
-   * `rest`, the two parts of the event.
+   * The end of the event's text, if the event has no timestamp yet. Redis then puts the time at which the event is due
+   * between `text` and `rest`.
    */
   rest?: string;
 }
 
 /**
  * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on two things: the text
- * begins with `{`, which tells it from events of older releases, and its second member is the topic.
+ * begins with `{`, unlike an event of an older release, and its second member is the topic.
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);
@@ -39,8 +39,8 @@ export function eventText(event: Event): string {
 }
 
 /**
- * Returns an event that the bus publishes at the time `due.at`, or after `due.delay` ms. If the publisher gave no
- * timestamp, the time at which the event is due becomes the timestamp.
+ * Returns a delayed event: one that the bus publishes at the time `due.at`, or `due.delay` ms after Redis gets it. If
+ * `timestamp` is undefined, the event gets the time at which it is due.
  */
 export function timedEvent(
   event: Omit<Event, 'timestamp'>,
@@ -56,7 +56,7 @@ export function timedEvent(
 
 /**
  * Returns the two parts of an event's JSON text, before and after the timestamp. If the timestamp is not known yet,
- * Redis later puts it between the two parts.
+ * Redis inserts it later.
  */
 export function aroundTimestamp({
   id,

@@ -16,8 +16,8 @@ export const MAX_DELAY_MS = 31_536_000_000;
 export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
-// Matches the ids `.` and `..`, which a timed event must not have. Its id is a part of a URL's path, and `fetch`, for
-// example, removes such parts.
+// Matches the ids `.` and `..`, which a delayed event must not have: its id becomes a part of a URL's path, and
+// `fetch`, for example, removes `.` and `..` from a path.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
@@ -40,7 +40,7 @@ interface EventSource {
   limits: EventLimits;
 }
 
-/** A checked event: its JSON text, or a TimedEvent if it has `at` or `delay`. */
+/** A checked event: a TimedEvent if the event has `at` or `delay`, otherwise its JSON text. */
 export type ReadEvent = string | TimedEvent;
 
 /**
@@ -77,8 +77,8 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
 export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
 
 /**
- * Returns the type, URL and data of a parsed event. Throws BadEvent if one of them is wrong, or if the event has a
- * field that is not in `fields` and `limits` do not allow unknown fields.
+ * Returns the type, URL and data of a parsed event. Throws BadEvent if one of them is wrong. Also throws it for a field
+ * that is not in `fields`, unless `limits` ignore unknown fields.
  */
 export function readContent(value: unknown, limits: EventLimits, fields: ReadonlySet<string>): EventContent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {

@@ -37,8 +37,8 @@ export function readEvents(body: EventBody): ReadEvent[] {
   const max = maxSizeIn(body);
   const { text, isNdjson } = body;
   if (isNdjson) return readAll([...parseLines(text, max)].flat(), [], body);
-  // `max` is the maximum size of one event. An array that is too long for one event is parsed in pieces, so that the
-  // size of each event is checked.
+  // `max` limits one event and not the body. An array that is longer is parsed in pieces, so that the size of each of
+  // its events is checked.
   if (text.length > max.length && isArray(text)) return readAll([...parsePieces(text, max)].flat(), [], body);
   const value = parseBody(text, max);
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
@@ -66,8 +66,8 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 }
 
 /**
- * Returns the maximum size of an event's text. A delimiter takes at least one byte, so an event with more delimiters
- * than the maximum number of bytes is too long.
+ * Returns the maximum size of an event's text. Each delimiter takes at least one byte, so the maximum number of
+ * delimiters is the maximum number of bytes.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {
@@ -160,8 +160,8 @@ function parseLine(line: string, index: number, max: MaxSize): unknown {
 }
 
 /**
- * Throws if JSON text is too long for an event. A text longer than SHORT_TEXT must also not be nested too deeply, or
- * have too many delimiters (brackets, commas and quotes outside of strings). These checks come before the parsing,
+ * Throws if JSON text is too long for an event. If it is longer than SHORT_TEXT, also throws if it is nested too deeply
+ * or has too many delimiters (brackets, commas and quotes outside of strings). These checks come before the parsing,
  * which takes several times as long.
  */
 function refuseHuge(json: string, max: MaxSize, index?: number): void {

@@ -26,9 +26,9 @@ export interface PublishingParts<Limits = PublishLimits> {
   copies: Copies;
   figures: PublishFigures;
   limits: Limits;
-  /** Called if Redis is out of memory. It must free some memory at once. */
+  /** Called if Redis is out of memory, so that some is freed at once. */
   onFull: () => void;
-  /** Gets the events of each accepted publication, without the delayed ones. Is not called if all are delayed. */
+  /** Gets the events of each accepted publication, except delayed ones. Is not called if all are delayed. */
   onlooker: Onlooker;
 }
 
@@ -36,7 +36,7 @@ export interface PublishingParts<Limits = PublishLimits> {
  * Returns a function that stores a publication in one script call with others, and resolves with its result.
  *
  * - `store` sends publications to a partition, and resolves with one result for each, in the same order.
- * - `weigh` returns about how many short events Redis could store in the time that it needs for this publication.
+ * - `weigh` returns about how long Redis takes to store a publication. The unit is the time for one short event.
  * - `maxPauseMs` is the maximum pause between two calls (see CallLimit).
  */
 export function groupCommit<Item extends Pick<Publication, 'topic' | 'client'>, Result>(

@@ -9,8 +9,8 @@ type ReadArguments = Arguments<'read_outbox'>;
 /** Maximum outbox entries that are read at a time. Their bytes are limited too, to about MAX_APPLIED_BYTES. */
 const MAX_ENTRIES = 500;
 /**
- * A busy outbox is read only at multiples of this time, so that each read finds many entries. All busy outboxes of a
- * process are read at the same moments, so their entries can share a script call.
+ * A busy outbox is read only when the clock shows a multiple of this time, so that each read finds many entries. All
+ * busy outboxes of a process are then read at the same moments, and their entries can share a script call.
  */
 const READ_EVERY_MS = 20;
 /**
@@ -31,16 +31,17 @@ interface OutboxHolder {
 }
 
 /**
- * How emptying a list of entries has ended:
- * - `ended`: no entry was left, and the job for the list is deleted;
+ * How sending the entries of an outbox, or those set aside for a partition, has ended:
+ * - `ended`: no entry was left, and the job that sent them is deleted;
  * - `left`: entries may be left, because the caller asked to stop;
- * - `lost`: the worker no longer holds the job for the list.
+ * - `lost`: the worker no longer holds the job.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
  * The entries that were last read from an outbox: their `count`, their `bytes`, and the number of the `last` one. The
- * next call of the script `read_outbox` removes these entries.
+ * other partitions, except those in `late`, have applied them, so the next call of the script `read_outbox` removes
+ * them.
  */
 interface LastRead {
   last: number;
@@ -54,9 +55,9 @@ interface LastRead {
 }
 
 /**
- * Empties outboxes. An outbox is a list in one partition (its home) of entries that other partitions must apply, such
- * as events for their subscribers. If a partition does not apply its entries in time, the home sets them aside: it
- * moves them to a list for that partition alone, so that the other partitions need not wait.
+ * Empties outboxes. An outbox is a list in one partition (here called its home) of entries that other partitions must
+ * apply, such as events for their subscribers. If a partition does not apply its entries in time, they are set aside:
+ * moved to a list for that partition alone, so that the others need not wait.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -66,8 +67,8 @@ export class Outbox {
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate maximum bytes of set-aside entries that are sent at a time. When a Redis has no memory for so many,
-   * this becomes 1, so that entries are sent one by one. With each success it grows again.
+   * Approximate maximum bytes of set-aside entries that are sent at a time. If a Redis has no memory for so many, this
+   * falls to 1, so that entries are sent one by one. Each success raises it, up to MAX_APPLIED_BYTES.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -76,7 +77,8 @@ export class Outbox {
   }
 
   /**
-   * Resolves when `to` has applied all entries that `home` has for it now. Throws StorageUnavailable or StorageFull.
+   * Resolves when `to` has applied all entries for it that `home` has at the time of the call. Throws
+   * StorageUnavailable or StorageFull.
    */
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
@@ -85,8 +87,8 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // Entries of an outbox must be applied in order. If `to` is in `behind`, another process has just set aside older
-      // entries for it, so the loop begins again and applies these first.
+      // `behind` has the partitions for which older entries are set aside. If `to` is among them, another process has
+      // just set some aside. Entries must be applied in order, so the loop begins again with these.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -97,7 +99,7 @@ export class Outbox {
 
   /**
    * Makes the other partitions apply the entries in the outbox of `home`, until none is left. `holder` is the worker
-   * that runs the job of the outbox. The script call that finds the outbox empty deletes this job too.
+   * that runs the job of the outbox. The script call that finds the outbox empty also deletes the job.
    */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
     for (let lastRead: LastRead | undefined; !signal.aborted; ) {
@@ -105,7 +107,8 @@ export class Outbox {
       if (entries.length === 0) return ended ? 'ended' : 'lost';
       const failed = await this.#apply(home, entries, behind);
       lastRead = lastReadOf(entries, [...behind, ...failed.keys()]);
-      // If MAX_ENTRIES were read, the outbox probably has more entries, so the next read does not wait.
+      // A busy outbox is read less often, so that more entries gather. If a read got MAX_ENTRIES, more are probably
+      // waiting, so the next read follows at once.
       if (this.#isBusy(home, entries.length) && entries.length < MAX_ENTRIES)
         await sleep(READ_EVERY_MS - (clock.monotonicMs() % READ_EVERY_MS), signal);
     }
@@ -113,9 +116,9 @@ export class Outbox {
   }
 
   /**
-   * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. `holder` is the worker whose job this is; undefined if the caller runs no job. Throws
-   * StorageUnavailable or StorageFull if `to` cannot apply the entries.
+   * Makes the partition `to` apply the entries that `home` has set aside for it, because `to` was too slow. Ends when
+   * none is left, or `isOver` returns true. `holder` is the worker that does this as its job; undefined if the caller
+   * runs no job. Throws StorageUnavailable or StorageFull if `to` cannot apply the entries.
    */
   async emptyAside(
     home: Partition,
@@ -135,8 +138,8 @@ export class Outbox {
         await this.#applying.apply(home, to, entries, { inTime: holder !== undefined, alone: true });
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // Applying one MB takes several MB of memory for a moment, which a full Redis may not have. So the entries are
-        // sent again one at a time. If Redis has no memory even for one entry, the error is thrown.
+        // The Redis of `to` is too full for so many entries: applying one MB takes several MB of memory for a moment.
+        // So they are sent again one at a time. If one alone is too much, the error is thrown.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         lastRead = undefined;
@@ -166,9 +169,9 @@ export class Outbox {
   }
 
   /**
-   * Makes each partition apply the entries that are for it, except the partitions in `behind`, which must first apply
-   * older entries that were set aside. Waits up to PATIENCE_MS for a partition, but without limit for the partition
-   * `awaited`. Resolves with the error of each partition that has failed.
+   * Makes each partition apply the entries for it. Partitions in `behind` get none, because older entries, which are
+   * set aside, come first. Waits up to PATIENCE_MS for each partition, but without limit for `awaited`. Resolves with
+   * the error of each partition that has failed.
    */
   async #apply(
     home: Partition,

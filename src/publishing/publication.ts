@@ -50,8 +50,8 @@ export interface Stored {
 }
 
 /**
- * Stores publications to topics of one partition in the given order, with one script call. Redis remembers the
- * idempotency keys of accepted publications for `idempotencyWindowMs`.
+ * Stores publications with one script call, in the given order. Their topics must be in the same partition. Redis
+ * remembers the idempotency keys of accepted publications for `idempotencyWindowMs`.
  */
 export async function storePublications(
   partition: Partition,

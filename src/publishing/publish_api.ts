@@ -20,8 +20,8 @@ import type { StorageGuard } from './storage_guard.ts';
 
 /**
  * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. Further ones
- * wait as text, which takes less memory: 350 KB of tiny events take 12 MB when parsed, and a process with 128 such
- * publishes took 1.5 GB.
+ * wait unparsed, because parsing takes much memory: a body of 350 KB with tiny events takes 12 MB when it is parsed,
+ * and a process with 128 of them took 1.5 GB.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
@@ -108,11 +108,10 @@ export function publishApi(parts: PublishParts): Route[] {
     const isNdjson = NDJSON.test(headers['content-type'] ?? '');
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await runSteps(readInSteps(body), client, budget) : readEvents(body);
-    // The client may have been removed, or its scopes narrowed, since the request arrived: a long publish may have
-    // waited for seconds behind others of its client.
+    // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
+    // removed, or its scopes narrowed, so its right to publish is checked again.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
-    // The rate limit has already counted the bytes and one event, before the body was parsed. The other events are
-    // counted here.
+    // Before the body was parsed, the rate limit counted its bytes and one event. The other events are counted now.
     if (rateLimit && events.length > 1) rates = await rateLimit.charge(client, events.length - 1, 0);
     const publication: TimedPublication = { topic, client, events };
     if (key !== undefined) publication.idempotency = idempotency(client, key, topic, text);

@@ -22,7 +22,7 @@ export class Publisher {
 
   /**
    * Stores a publication. Resolves with `accepted` when Redis has the events for every subscriber of the topic, and
-   * with another Outcome if this call has stored nothing.
+   * with another Outcome, which gives the reason, if this call has stored nothing.
    *
    * Throws body_too_large if the topic has too many subscribers for so many events, and StorageFull if Redis is out of
    * memory. In both cases nothing is stored. Throws StorageUnavailable if Redis does not answer. In this case the

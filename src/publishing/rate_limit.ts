@@ -75,8 +75,8 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for one event and the bytes of a body, before the body is parsed, so that wrong content is charged
-   * too. Resolves with headers for the answer. Throws rate_limited, StorageUnavailable or StorageFull.
+   * Charges a client for a body before it is parsed, so that wrong content is charged too: for its bytes and one event.
+   * Resolves with headers for the answer. Throws rate_limited, StorageUnavailable or StorageFull.
    */
   admit(client: string, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events: 1, bytes, isAdmitted: false });

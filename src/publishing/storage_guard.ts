@@ -12,17 +12,17 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses requests that store something in a partition whose Redis has stored more than the bus permits (the high mark)
- * for LASTING_SHORTAGE_MS. To save time, a request waits for a new measurement of the memory only if the last
- * measurement would refuse the request.
+ * Refuses requests that store something in a partition whose Redis has been above its high mark (the data that the bus
+ * permits) for LASTING_SHORTAGE_MS. The last measurement decides. Only if it would refuse a request, and is old, does
+ * the request wait for a new one.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: (aboveMark: readonly Partition[]) => void;
   /**
-   * The partitions (by index) whose Redis stored more than the bus permits at the last measurement. The value is the
-   * time (ms) since which every measurement has found this.
+   * For each partition (by index) whose Redis was above its high mark at the last measurement: the time (ms) since
+   * which every measurement has found this.
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -30,8 +30,8 @@ export class StorageGuard {
   readonly #sharedMeasuring = sharing(() => this.#measureAll());
 
   /**
-   * `onFull` is called after each measurement that found too much data (more than the high mark) in a Redis, with the
-   * partitions of all such Redises. Its task is to free memory if the shortage lasts.
+   * `onFull` is called after each measurement that finds a Redis above its high mark. It gets the partitions of all
+   * such Redises, and must free memory if the shortage lasts.
    */
   constructor(
     partitions: Partitions,
@@ -44,7 +44,7 @@ export class StorageGuard {
   }
 
   /**
-   * The lowest memory limit (bytes) of the bus's Redises, as last measured. It is 0 if a Redis has no limit, or if
+   * The lowest memory limit (bytes) of the bus's Redises, as last measured. It is 0 if one of them has no limit, or if
    * nothing has been measured yet. If the last measurement is old, reading this property begins a new one.
    */
   get maxBytes(): number {
@@ -53,8 +53,8 @@ export class StorageGuard {
   }
 
   /**
-   * Throws StorageFull if the partition's Redis is too full. If a new measurement must decide this, returns a promise,
-   * which rejects with StorageFull or resolves. Await the result before storing anything in the partition.
+   * Throws StorageFull if the partition's Redis is too full. If Redis must be measured first, returns a promise
+   * instead, which rejects with StorageFull or resolves. Await the result before storing anything in the partition.
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
@@ -92,8 +92,8 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that these partitions share. Resolves with a list of one measurement, or with an
-   * empty list if Redis cannot be reached. Such a Redis does not count as full, because storing anything in it throws
+   * Measures the memory of the Redis that these partitions share. Resolves with a list: of one measurement, or empty if
+   * Redis cannot be reached. Such a Redis does not count as full, because storing anything in it throws
    * StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {

@@ -64,9 +64,9 @@ export class Audit {
   }
 
   /**
-   * Returns up to `limit` matching entries that are older than `before`, newest first. `looked` is the number of
-   * searched entries. This number is limited to MAX_SEARCHED, so a page may be short although more entries match.
-   * `next` is the `before` of the next page; undefined on the last page.
+   * Returns up to `limit` matching entries that are older than `before`, newest first. `looked` is how many entries
+   * were searched, MAX_SEARCHED at most, so a page may be short although older entries match. `next` is the `before` of
+   * the next page; undefined on the last page.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -134,7 +134,7 @@ export class AuditedCall {
   readonly #client: Promise<string> | undefined;
   #target: Promise<string> | string | undefined;
 
-  /** `nameOf` resolves with the public name of a token, and never rejects. */
+  /** `nameOf` resolves with the name by which the audit shows a client or subscriber, and never rejects. */
   constructor(
     caller: Caller,
     nameOf: (token: string) => Promise<string>,
@@ -146,8 +146,8 @@ export class AuditedCall {
   }
 
   /**
-   * Sets the target: what the call changes, such as a topic, or a client by its public name. Call this before the
-   * change, because a removed client has no public name.
+   * Sets the target of the entry: what the call changes, such as a topic, or a client by its public name. Call this
+   * before the change, because a removed client has no public name.
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;

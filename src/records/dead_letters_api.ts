@@ -38,8 +38,8 @@ interface DeadLettersParts extends AskedSubscribersParts {
   deadLetters: DeadLetters;
   subscriptions: Pick<Subscriptions, 'has' | 'owners'>;
   /**
-   * Refuses retries while memory is short. Otherwise the job `autodrop`, which frees memory, would drop other batches
-   * to make room for the retried ones.
+   * Throws if memory is short, so that no dead letter is retried then. Otherwise the job `autodrop`, which frees
+   * memory, would drop other batches to make room for the retried ones.
    */
   guard: { checkSubscriber(token: string): Promise<void> | undefined };
 }
@@ -52,7 +52,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { deliveries, deadLetters, subscriptions, guard } = parts;
   /**
    * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
-   * Several tokens need no check: they are a client and its joins, and the joins were just read from Redis.
+   * Several tokens are those of a client and of its joins, as just read from Redis, so they need no check.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
@@ -95,8 +95,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         let purged = 0;
         for (const token of tokens) purged += await deadLetters.purgeAll(token);
-        // An unknown subscriber is an error only if nothing was deleted. After a removal that ended half-way, a
-        // subscriber that no longer exists may still have dead letters.
+        // An unknown subscriber is an error only if nothing was deleted: if the removal of a subscriber ended half-way,
+        // its dead letters may still be there.
         if (purged === 0) await check(caller, tokens);
         return ok({ purged });
       },
@@ -109,8 +109,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       async handle({ caller, query }) {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         await check(caller, tokens);
-        // Checks whether memory is short. The first token is enough, because a client and its joins are in the same
-        // partition.
+        // All tokens are of one client and its joins, which are in the same partition. So it is enough to check the
+        // memory for the first one.
         await guard.checkSubscriber(tokens[0] ?? '');
         let retried = 0;
         for (const token of tokens) retried += await deadLetters.retryAll(token);
@@ -156,7 +156,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
   ];
 }
 
-/** False for a dead letter that has lost its time of death. A sweep will give it one. */
+/** False for a dead letter whose time of death is missing in Redis. A sweep will give it one. */
 function isComplete(letter: Delivery | undefined): letter is Delivery {
   return letter !== undefined && letter.ended_at !== null;
 }

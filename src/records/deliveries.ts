@@ -30,16 +30,15 @@ interface DeliveryPage {
   /** The place after which the next page begins. Undefined on the last page. */
   next: Place | undefined;
   /**
-   * Number of batches, indexes of batches, and delivery logs that were searched for the page. In the rate limit, a page
-   * costs the more, the more was searched.
+   * Number of batches, indexes of batches, and delivery logs that were searched for the page. The rate limit charges
+   * the page by it.
    */
   looked: number;
 }
 
 /**
- * Lists, finds and retries batches. When a batch has been accepted or dropped, only its record in the delivery log is
- * left, which is listed and found like a batch. With `clients` (tokens of subscribers), a method sees only the batches
- * of these subscribers.
+ * Lists, finds and retries batches. An accepted or dropped batch is gone; its record in the delivery log is listed and
+ * found in its place. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;
@@ -60,8 +59,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // With fewer batches than asked for, the page ends. Either no more batches follow, or the script call has stopped
-      // after searching 2,000 batches, and finding enough for the page could take many more calls.
+      // The page ends even if it has fewer batches than asked for. Either no more follow, or the script call has
+      // stopped after searching 2,000 batches, and filling the page could take many more calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -80,9 +79,10 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // Each partition has stopped at a place of its own (`nextMs`, `nextId`), and the page must end at the newest of
-    // these places. For example, if partition 0 stopped at 12:00 and partition 1 at 11:00, partition 0 may have more
-    // batches between 12:00 and 11:00. So the batches of partition 1 from this hour are left to the next page.
+    // Batches are read newest first, and each partition has stopped at a place of its own (`nextMs`, `nextId`). The
+    // page must end at the newest of these places. For example, if partition 0 stopped at 12:00 and partition 1 at
+    // 11:00, partition 0 may have more batches before 12:00. So those of partition 1 between 11:00 and 12:00 are left
+    // to the next page.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -96,7 +96,7 @@ export class Deliveries {
 
   /**
    * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `looked`
-   * is the number of records that were searched. With `state`, finds only a dead letter, and searches no records.
+   * is the number of records that were searched. With `state`, only dead letters are searched.
    */
   async find(
     id: string,
@@ -134,8 +134,8 @@ export class Deliveries {
   }
 
   /**
-   * Groups subscribers by partition. Without `clients`, returns each partition with an empty list, which scripts take
-   * for all subscribers.
+   * Groups the tokens in `clients` by partition. Without `clients`, returns every partition with an empty list, which
+   * means all subscribers to a script.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

@@ -51,7 +51,7 @@ type Entry = Reply<'list_deliveries'>['entries'][number];
 /** A record in the delivery log (lua/records/delivery_log.lua). */
 type Record = [
   endedAtUs: number,
-  /** 0 if the first events filled the batch, so that it was closed when it was opened. */
+  /** When the batch was closed to further events. 0 if its first events filled it, so that it was never open. */
   closedAtMs: number,
   openedAtMs: number,
   events: number,
@@ -85,8 +85,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // The time of the first attempt is `first` if this attempt has failed, and `began` if it is still running. Redis has
-  // neither of them, for example, for an attempt by a Ruby Routemaster.
+  // If the first attempt has failed, `first` is when it began; if it is still running, `began` is. Redis has neither
+  // if, for example, a Ruby Routemaster made the attempt.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

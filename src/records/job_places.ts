@@ -16,7 +16,7 @@ export interface FoundJob {
   packed: Buffer;
   dueMs?: number;
   worker?: string;
-  /** When a worker acquired the job, or when a waiting job began to wait, in ms. */
+  /** When a pending job was acquired, or a waiting job began to wait, in ms. */
   sinceMs?: number;
 }
 
@@ -33,15 +33,15 @@ interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
   /**
-   * Number of workers (for pending jobs) or subscribers (for waiting jobs) that were asked for their jobs. In the rate
-   * limit, a page costs the more, the more of them were asked.
+   * Number of workers (for pending jobs) or subscribers (for waiting jobs) whose jobs were looked for. The rate limit
+   * charges a page by it.
    */
   looked?: number;
 }
 
 /**
- * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. The function
- * continues after the position `after`. It may return fewer jobs although more follow (see MAX_LOOKED_THROUGH).
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It begins after the
+ * position `after`. Fewer jobs than `max` do not mean that no more follow (see MAX_LOOKED_THROUGH).
  */
 export type JobPlace = (
   redis: Commands,
@@ -58,8 +58,8 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // Jobs enter this list at the left and leave it at the right while it is read page by page. If pages begin at the
-  // left, a job may be shown twice. If they began at the right, a job might be missed, which is worse.
+  // While a list is read page by page, jobs enter it at one end and leave it at the other. Pages begin at the end where
+  // jobs enter. A job may then be shown twice, but none is missed.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -86,8 +86,10 @@ function scheduledJobs(q: QueueName): JobPlace {
 
 /**
  * Reads the waiting jobs of all subscribers, one subscriber after the other. The next call continues at a position of
- * two or three parts: the cursor of an SSCAN over all subscribers, the subscriber that was read last (see `scanNames`),
- * and, if this subscriber has more jobs, the job that was read last (see `sorted`).
+ * two or three parts:
+ * - the cursor of an SSCAN over all subscribers;
+ * - the subscriber that was read last (see `scanNames`);
+ * - if this subscriber has more jobs, the job that was read last (see `sorted`).
  */
 const waitingJobs: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -135,7 +137,7 @@ function heldJobs(q: QueueName): JobPlace {
       for (const [index, [lease, held]] of (await Promise.all(found)).entries()) {
         if (held.length > 0 && jobs.length === max) return { jobs, looked, end: [cursor, last] };
         last = workers[index] as string;
-        // The number of a lease is the time (µs) at which the worker got the job.
+        // The number of a lease is the time (µs) at which the worker got the job, or later if the clock was set back.
         const since = lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
         for (const packed of held) jobs.push({ packed, worker: last, ...since });
       }
@@ -147,9 +149,9 @@ function heldJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. If a page needs only some of these
- * names, the next page repeats the SSCAN, and skips the names up to the one that was used last. For this the names must
- * be sorted, because a second SSCAN may return them in another order.
+ * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. A page may end in the middle of these
+ * names. The next page then repeats the SSCAN, which may return them in another order, and skips the names up to the
+ * one that was used last. The sorting makes this possible.
  */
 async function scanNames(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -186,8 +188,8 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 
 /**
  * Returns the rank (the index in the sorted set) at which the next read begins: behind the last job that was read. If
- * that job is gone or has another score now, the read begins at the first job that has at least the old score, and
- * `lastHasMoved` is true. The caller then leaves out jobs that it has read before.
+ * that job is no longer at its place, the read begins at the first job with the old score or a higher one, and
+ * `lastHasMoved` is true: some jobs may have been read before, and the caller leaves them out.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);
