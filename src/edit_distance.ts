@@ -1,4 +1,4 @@
-/** A misspelling of a known word has at most one mistake for every three letters of that word. */
+/** A text counts as a misspelling of a word if it has at most one mistake for every three letters of the word. */
 const LETTERS_PER_MISTAKE = 3;
 
 /** Returns how many characters must be added, removed or replaced to turn one text into the other (Levenshtein). */

@@ -94,7 +94,7 @@ export class BusError extends Error {
  * Redis may have applied the write all the same.
  */
 export class StorageUnavailable extends BusError {
-  /** The Redis that failed, as the log shows it: the address of a part of a cluster, or a name such as `Redis`. */
+  /** The Redis that failed, as the log shows it: its address on a cluster, or a name such as `partition 1`. */
   readonly redis: string;
   /** The failure as the log describes it: the message without its advice to the caller. */
   readonly why: string;

@@ -1,14 +1,14 @@
 import { clock } from '../clock.ts';
 
 /**
- * If all workers of a thread are busy, and none has begun or ended a job for this time, the thread is at a standstill,
- * and its spare workers help. With a longer time, a hanging subscriber would delay the others longer.
+ * If all regular workers of a thread are busy, and no job has begun or ended for this time, the thread is at a
+ * standstill, and its spare workers help. With a longer time, a hanging subscriber would delay the others longer.
  */
 const AFTER_MS = 10;
 
 /**
- * Notices standstills: times in which all regular workers are busy with long jobs, so that spare workers must help.
- * Quick deliveries cause no standstill, however many there are, because workers keep beginning and ending jobs.
+ * Notices when a thread is at a standstill (see AFTER_MS). Quick deliveries cause no standstill, however many there
+ * are, because they keep beginning and ending.
  */
 export class Standstill {
   readonly #begins: () => void;
@@ -21,15 +21,12 @@ export class Standstill {
     this.#begins = begins;
   }
 
-  /**
-   * True during a standstill: all workers are busy, and for AFTER_MS no job has begun or ended. A standstill ends when
-   * one of the workers ends its job.
-   */
+  /** True during a standstill. It ends when one of the workers ends its job. */
   get holds(): boolean {
     return this.#holds;
   }
 
-  /** Call this whenever a job has begun or ended. `idle` is the number of idle workers. */
+  /** Notes that a job has just begun or ended. `idle` is the number of regular workers that are idle now. */
   changed(idle: number): void {
     this.#changedMs = clock.monotonicMs();
     this.#busy = idle === 0;

@@ -19,8 +19,8 @@ export class Supervisor {
   readonly #stopping = new AbortController();
 
   /**
-   * `file` is the program of the threads. `takenOverAtMs` is when the bus took over Redis from a Ruby Routemaster, if
-   * it did: the age of older batches counts from then.
+   * `file` is the program of the threads. `takenOverAtMs` is when the bus took over Redis from a Ruby Routemaster, or
+   * undefined if it did not. The age of batches that were created before is counted from then.
    */
   constructor(file: URL, config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.#file = file;
@@ -67,8 +67,8 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends the index of a partition if jobs are ready there, but all of the thread's workers for this
-    // partition are busy. So another thread is woken for these jobs.
+    // A thread sends this message if jobs of a partition are ready, but all of the thread's workers for this partition
+    // are busy. So another thread is woken.
     worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });

@@ -8,12 +8,12 @@ import { OPENING_BRACE } from './legacy_event.ts';
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
 /**
- * Maximum length of the JSON with the number of events by topic. A longer JSON is left out, so that all records are
+ * Maximum length of the JSON with the number of events by topic. A record leaves out a longer JSON, so that it stays
  * small.
  */
 const MAX_TOPICS_LENGTH = 256;
 
-/** Matches the start of each event in JSON, and of some objects in the data of events that look like an event. */
+/** Matches the start of each event in JSON. If it also matches in event data, `topicsJson` parses the JSON instead. */
 const EVENT = /(?:^|,)\{"id":"[^"]*","topic":"(\w+)"/g;
 
 interface LastAttempt {
@@ -24,8 +24,8 @@ interface LastAttempt {
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log. A script adds the times at which the batch was accepted
- * and closed.
+ * Returns what the delivery log keeps of an accepted batch, its record. The script that ends the job adds the times at
+ * which the batch was closed and accepted.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

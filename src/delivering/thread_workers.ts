@@ -18,14 +18,14 @@ interface ThreadSettings extends QueueSettings {
 
 const WORKERS_PER_SPARE = 3;
 /**
- * Idle spare workers ask for jobs once in this many ticks (`tickMs` in workers.ts), to show that they are alive. Asking
- * at each tick would cost an idle thread more commands.
+ * An idle spare worker asks for a job once in this many ticks (`tickMs` in workers.ts), to show that it is alive.
+ * Asking at each tick would cost an idle thread more commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * On a bus with several partitions, idle regular workers ask for jobs once in this many ticks, to show that they are
- * alive. A thread has workers for each partition, so asking at each tick would cost many commands. Three ticks would be
- * too many: a worker that is silent for so long can count as dead.
+ * The same for an idle regular worker, if the bus has several partitions. A thread has workers for each partition, so
+ * asking at each tick would cost many commands. Three ticks can be as long as a lease, so a worker that asked only then
+ * could count as dead.
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
@@ -35,8 +35,8 @@ const TICKS_PER_ASK_IF_PARTITIONED = 2;
 const MIN_WORKERS = 4;
 
 /**
- * Returns how many workers a thread has for each partition: all of them or, with several partitions, an equal part,
- * rounded up and at least MIN_WORKERS.
+ * Returns how many workers a thread has for each partition. A single partition gets all workers of the thread. Several
+ * partitions get equal parts, rounded up, of at least MIN_WORKERS.
  */
 export function workersOfPartition(
   { workersPerThread }: Pick<Config, 'workersPerThread'>,
@@ -64,8 +64,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // A standstill has begun. A job that became ready before the standstill has woken no spare worker, and may still
-      // wait. So a spare worker is woken to look for such a job.
+      // Spare workers take jobs only during a standstill, which has just begun. A job that became ready before may
+      // still wait, so a spare worker is woken to look for it.
       this.#spare.wake();
     });
     this.#regular = new Workers(
@@ -88,9 +88,7 @@ export class ThreadWorkers {
     this.#spare.start();
   }
 
-  /**
-   * Wakes an idle regular worker or, during a standstill, an idle spare worker. If there is none, wakes other threads.
-   */
+  /** Wakes an idle regular worker. If there is none, wakes an idle spare worker (in a standstill) or another thread. */
   wake(): void {
     const { regular, spare } = this.#idle;
     (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();

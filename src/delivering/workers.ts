@@ -8,11 +8,11 @@ import type { Grant } from './grant.ts';
 import type { Finished } from './settlement.ts';
 
 export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
-  /** Called with the number of idle workers: once at the start, and at every change. */
+  /** Called with the number of idle workers, at the start and whenever it changes. */
   onIdle?: (idle: number) => void;
   /**
-   * False keeps idle workers from asking as soon as a job may be ready: spare workers take jobs only when all regular
-   * workers are busy. At the start, at ticks (`tickMs`) and after errors, all ask nevertheless.
+   * Says whether workers may ask for a job as soon as one may be ready. Spare workers may do so only while all regular
+   * workers are busy. At the start, at ticks (`tickMs`) and after errors, all workers ask nevertheless.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -21,11 +21,11 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
 
 interface WorkersSettings {
   ids: readonly string[];
-  /** Interval of ticks. At each tick, busy workers renew their leases. */
+  /** Time between two ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
   /**
-   * Idle workers ask for jobs after this many ticks (by default 1), as a sign of life, and to find jobs whose
-   * announcement was lost.
+   * Idle workers ask for jobs once in this many ticks (1 by default). This is a sign of life, and finds ready jobs for
+   * which `wake` was not called.
    */
   ticksPerAsk?: number;
 }
@@ -48,17 +48,17 @@ export class Workers {
   readonly #idle: Set<string>;
   /** The job that each busy worker runs. */
   readonly #held = new Map<string, Assignment>();
-  /** True once all jobs are given back to the queue, including those that begin later. */
+  /** True from the moment at which all jobs are given back to the queue. Jobs that begin later are given back too. */
   #givingBack = false;
   readonly #acks = new AckGroup();
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs in Redis that are probably ready. In the next script call, this many idle workers ask for a job. */
+  /** An estimate of how many jobs are ready in Redis. In the next script call, this many idle workers ask for a job. */
   #readyJobs = 1;
   /**
    * True if all idle workers must ask for a job in the next script call: as a sign of life, or because a call has
-   * failed. Redis may have assigned jobs to them in the failed call, although its reply did not arrive.
+   * failed. In the failed call, Redis may have assigned jobs to them, which they get again if they ask again.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -141,9 +141,9 @@ export class Workers {
   }
 
   /**
-   * Returns the workers that ask for a job in the next script call: those that have finished a job, and one idle worker
-   * for each job that is probably ready (with `#allAsk`, all idle workers). Returns none while the workers stop, or if
-   * `mayAsk` forbids asking.
+   * Returns the workers that ask for a job in the next script call: those that have just finished a job, and
+   * `#readyJobs` idle workers (all of them if `#allAsk` is true). Returns none while this object stops, or if `mayAsk`
+   * forbids it.
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
@@ -166,11 +166,11 @@ export class Workers {
   #ended(assignment: Assignment): void {
     const { worker } = assignment.grant;
     if (assignment.inDoubt) this.#askAll();
-    // The worker may run its next job already, which came with Redis's reply to the outcome of this one.
+    // With the reply to this job's outcome, Redis may have sent the worker's next job. Then the worker is not idle.
     if (this.#held.get(worker) !== assignment) return;
     this.#held.delete(worker);
-    // While all workers of a thread are busy, nobody calls its `wake` when a job becomes ready. So the first worker
-    // that becomes idle asks Redis for a job, whether one is known to be ready or not.
+    // If all workers were busy until now, nobody called `wake` when a job became ready. So this worker asks Redis for a
+    // job, whether one is known to be ready or not.
     if (this.#idle.size === 0) this.#readyJobs ||= 1;
     this.#idle.add(worker);
     this.#parts.onIdle?.(this.#idle.size);
@@ -185,7 +185,7 @@ export class Workers {
 
   /**
    * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. If Redis fails, the next
-   * heartbeat tries again: heartbeats come at least three times in a lease, so one comes before the leases run out.
+   * heartbeat tries again. It comes in time, because a lease lasts three ticks or more.
    */
   async #renewLeases(): Promise<void> {
     if (this.#held.size === 0) return;

@@ -11,13 +11,13 @@ const MAX_HELD_BYTES = 128 * 1024 * 1024;
 /**
  * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). Otherwise one connection
  * could bring 115 MB a second, and Node would collect garbage for half of its time. No valid publish becomes slower,
- * because the bus parses only 16 MiB a second.
+ * because the bus parses only half as much, 16 MiB a second.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
 /**
- * Minimum time between two searches for slow bodies. Each search takes up to 50 µs, and gives back memory that slow
- * bodies have reserved but do not use yet.
+ * Minimum time between two searches for slow bodies. A search takes up to 50 µs. It frees the memory that is reserved
+ * for the parts of slow bodies that have not arrived.
  */
 const SEARCH_EVERY_MS = 50;
 
@@ -31,8 +31,8 @@ const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
- * further requests at once. So that one client does not take all, a client with 40 requests gets another one only if
- * room for 40 more stays free. The same holds for bytes.
+ * further requests at once. So that one client does not take all, a client gets another request only if room for as
+ * many as it already has stays free. The same holds for bytes.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -41,8 +41,8 @@ export class Admission {
   readonly #all: Holding = { ...NOTHING };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations whose bodies are still arriving. The body without progress for the longest time comes first. This is
-   * not a Set, because V8 kept requests in memory long after they were removed from a Set.
+   * Reservations whose bodies are still arriving. The one whose body has made no progress for the longest time is the
+   * first. This is not a Set, because V8 kept requests in memory long after they were removed from a Set.
    */
   readonly #reading: Reservation[] = [];
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -53,8 +53,8 @@ export class Admission {
   }
 
   /**
-   * True if the process has room for one more request and its announced body. Takes back room from slow bodies if
-   * necessary. A body always fits if it is the only one.
+   * True if the process has room for one more request and its announced body. To make room, may end requests whose
+   * bodies stall, and free unused memory of slow bodies. A body always fits if it is the only one.
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
@@ -77,7 +77,7 @@ export class Admission {
   grow(bytes: number, reservation: Reservation): void {
     const holding = this.#holdings.get(reservation.client) as Holding;
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
-    // To make room, `#hasRoomFor` ends requests whose bodies stall, and this one may be among them.
+    // To make room, `#hasRoomFor` may have ended this very request, if its body stalls.
     if (!this.#hasRoomFor(fits) || reservation.isFreed) throw overloaded();
     this.#change(holding, 0, bytes);
   }
@@ -115,7 +115,7 @@ export class Admission {
   }
 
   /**
-   * True if one more request with a body of `bytes` fits, and the room that is left is at least what its client already
+   * True if one more request with a body of `bytes` fits, and leaves at least as much room free as its client already
    * holds (`held`).
    */
   #fits(bytes: number, held: Holding): boolean {
@@ -143,8 +143,8 @@ export class Admission {
 }
 
 /**
- * Returns what Content-Length announces, at most MAX_PUBLISH_BYTES, or 0. `grow` reserves room for what arrives beyond
- * this.
+ * Returns the Content-Length, at most MAX_PUBLISH_BYTES, or 0 without this header. If more bytes arrive, `grow`
+ * reserves room for them.
  */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);

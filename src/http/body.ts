@@ -10,8 +10,8 @@ type Watch = Pick<Reservation, 'pauseAfter' | 'arrived' | 'whenTakenBack'>;
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
- * Prepares a request with `Expect: 100-continue`, whose sender waits until `readBytes` asks for the body. If the
- * request is answered before that, the connection ends: its next bytes could be the body or another request.
+ * The sender of a request with `Expect: 100-continue` sends the body only when `readBytes` asks for it. If the request
+ * is answered before that, the connection is closed, because its next bytes could be the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -61,7 +61,7 @@ export function readBytes(
   });
   request.on('end', () => resolve(chunks.take()));
   request.on('close', () => {
-    // The error is made only if the body did not end, because collecting its stack trace is slow.
+    // After a complete body, rejecting would change nothing, and making an error is slow (it collects a stack trace).
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
   return promise;

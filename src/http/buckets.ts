@@ -13,7 +13,7 @@ export class Buckets {
   /** When each caller's bucket will be full again, in ms of the monotonic clock. */
   readonly #fullAtMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
 
-  /** A full bucket holds as much as the rate allows in `burstMs`. */
+  /** A full bucket lets through at once what the rate allows in `burstMs`. */
   constructor(perSecond: number, burstMs: number) {
     this.perSecond = perSecond;
     this.#burstMs = burstMs;

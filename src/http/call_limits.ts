@@ -13,15 +13,15 @@ const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are not answered yet. Further calls are refused. */
 const MAX_UNDER_WAY = 16;
 /**
- * A changing call that had to wait for an earlier one of the same client starts after a pause. The pause is as long as
- * the earlier call took, but at most this long (ms). Without pauses, a client that replaced subscriptions to 1,000
+ * A client's calls that change something run one after the other. A call that had to wait starts after a pause: as long
+ * as the call before it took, but at most this long (ms). Without pauses, a client that replaced subscriptions to 1,000
  * topics over and over raised the p99 of others' publishes from 6 ms to some 25 ms.
  */
 const MAX_PAUSE_MS = 20;
 /**
- * Limits the rate of each client's calls other than publishes, and the number of such calls that a client has under
- * way. A rate of 0 means no limits. Also limits the rate of requests without credentials from each IP address. Each web
- * process has its own limits, because a call slows down only the process that handles it.
+ * Limits the rate of each client's calls other than publishes, and how many of them are under way. Also limits the rate
+ * of requests without credentials from each IP address. A rate of 0 means no limits. Each web process counts for
+ * itself, because a call slows down only the process that handles it.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -31,7 +31,7 @@ export class CallLimits {
   /**
    * A client's reading calls are handled one at a time, and so are its changing calls, so that one client does not slow
    * down the others. Sixteen listings of 1,000 dead letters delayed another client's publish by half a second (p99)
-   * when they ran at the same time, and by up to 28 ms one after the other.
+   * when they ran at the same time. One after the other, they delayed it by up to 28 ms.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1, MAX_PAUSE_MS);
@@ -56,9 +56,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a call of a client as under way until its work has ended, and its answer has been sent or its connection
-   * closed. Returns a function that must be called when the work has ended. Throws rate_limited if the client has sent
-   * too many calls, or has too many under way.
+   * Counts a call of a client as under way until two things have happened: its work has ended, and its answer was sent
+   * or its connection closed. Returns a function that must be called when the work has ended, or undefined if there are
+   * no limits. Throws rate_limited if the client has sent too many calls, or has too many under way.
    */
   begin(client: string, response: ServerResponse): (() => void) | undefined {
     if (this.#clients.perSecond === 0) return undefined;
@@ -76,8 +76,8 @@ export class CallLimits {
       if (left === 0) this.#underWay.delete(client);
       else this.#underWay.set(client, left);
     };
-    // Listens to the socket too: if the connection closes while the response waits for earlier ones to be sent, Node
-    // emits no `close` on the response.
+    // Listens to the socket too: if the connection closes while the response waits for earlier responses, Node emits no
+    // `close` on it.
     const closed = () => {
       response.off('close', closed);
       socket.off('close', closed);
@@ -85,21 +85,21 @@ export class CallLimits {
     };
     response.once('close', closed);
     socket.once('close', closed);
-    // A destroyed socket emits no further `close`, so `closed` must be called here.
+    // A socket that is destroyed already emits no `close` any more.
     if (socket.destroyed) closed();
     return () => note('end');
   }
 
   /**
-   * Runs `work`, which handles a call or makes a piece of a long answer. Work that changes nothing (`reads`) first
-   * waits for the client's earlier work of this kind. All other work waits for the client's earlier changes.
+   * Runs `work`, which handles a call or makes a piece of a long answer, after the client's earlier work of the same
+   * kind. The two kinds, work that only reads (`reads`) and work that changes something, do not wait for each other.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();
     return (reads ? this.#reading : this.#changing).run(client, work);
   }
 
-  /** Counts the length of an answer against the rate of the IP address. `admit` has counted the request itself. */
+  /** Counts the length of an answer against the rate of the IP address, as `admit` has counted its request. */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }

@@ -17,11 +17,11 @@ import { readForm, visitorOf, wrongVisitor } from './forms.ts';
 import { checked } from './validation.ts';
 import type { WorkBudget } from './work_budget.ts';
 
-/** A body of more bytes than this is decoded in several turns of the event loop, so that other requests do not wait. */
+/** A body longer than this (bytes) is decoded in parts, and other requests are served in between. */
 const LONG_BODY = 4096;
 /**
- * If reading and checking a body takes longer than this, two checks are repeated, because their results may be out of
- * date: whether Redis still has the data of the bus and, for a publish, whether the credentials are still valid.
+ * If reading and checking a body takes longer than this, earlier checks may be out of date. So two checks are repeated:
+ * that Redis still has the data of the bus and, for a publish, that the credentials are still valid.
  */
 const LATE_MS = 50;
 
@@ -44,7 +44,7 @@ interface CallsParts {
   storageWatch: { check(): Promise<void> | undefined };
 }
 
-/** Carries out the call of an identified caller: checks its inputs, reads its body, and runs the handler. */
+/** Carries out calls whose caller is identified: checks the inputs, reads the body, and runs the handler. */
 export class Calls {
   readonly #parts: CallsParts;
 
@@ -106,8 +106,8 @@ export class Calls {
       const isLong = sumOf(chunks.map(({ length }) => length)) > LONG_BODY;
       const whenFree = () => this.#parts.budget.whenFree(holderOf(call));
       call.text = isLong ? await textInTurns(chunks, whenFree) : textOf(chunks);
-      // The parsing must follow without another `await`: the work budget measures the time from `whenFree` to the next
-      // `await`.
+      // No `await` may come between `whenFree` and the parsing, because the work budget counts the time from `whenFree`
+      // to the next `await`.
       if (isLong && !route.takesText) await whenFree();
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       await route.refuseLate?.(call);
@@ -124,8 +124,8 @@ export class Calls {
   }
 
   /**
-   * Checks the credentials again, in Redis, before any change except a publish: publishes are too many for a further
-   * read each.
+   * Before any change, checks the credentials again, in Redis. Publishes are excepted, because they are so many that a
+   * further read for each would cost too much.
    */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
@@ -142,8 +142,8 @@ export class Calls {
   }
 
   /**
-   * If the body of the answer consists of pieces, `#inTurn` makes each of them, so that other calls run between two
-   * pieces.
+   * If the body of the answer consists of pieces, each piece is made in turn (`#inTurn`), so that other calls run
+   * between two pieces.
    */
   inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
@@ -151,7 +151,7 @@ export class Calls {
     return { ...answer, body: eachIn((make) => this.#inTurn(route, caller, make), body) };
   }
 
-  /** Runs `work` when the caller has its turn (see CallLimits). A caller whose rate is not limited does not wait. */
+  /** Runs `work` after the caller's earlier work (see CallLimits), or at once if its rate is not limited. */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const counted = countedAs(route, caller);
     if (counted === undefined) return work();
@@ -160,8 +160,8 @@ export class Calls {
 }
 
 /**
- * Returns the name of a caller for Admission and the work budget. Root and all viewers share the empty name. The sender
- * of a login form is unknown until the form is read, so all these senders count as one.
+ * Returns the name under which Admission and the work budget count a caller: the token of a client, or nothing for root
+ * and all viewers. The sender of a login form is unknown until the form is read, so all these senders share one name.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   if (caller === undefined) return ':login';
@@ -184,7 +184,7 @@ export function takesBody(route: Route): boolean {
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
   // Before parsing, refuses a body with too many delimiters (brackets, commas and quotes outside of strings), because
-  // they take long to parse. No useful body has so many: not even a trigger with the longest data, all of delimiters.
+  // they take long to parse. Even a trigger whose data has the maximum length, and only delimiters, has fewer.
   if (text.length > SHORT_TEXT && hasMoreDelimiters(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

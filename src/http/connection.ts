@@ -7,25 +7,25 @@ import type { WorkBudget } from './work_budget.ts';
 /** Maximum requests of one connection that are handled at the same time. */
 const MAX_DUE = 4;
 /**
- * If parsing SLICE_BYTES of a chunked body takes longer than this, its chunks are tiny, and WorkBudget lets other work
- * go before the next bytes. With chunks of one byte, it takes up to 1.2 ms, with large ones 0.01 ms.
+ * Parsing SLICE_BYTES of a chunked body takes 0.01 ms with large chunks, and up to 1.2 ms with chunks of one byte. If
+ * it takes longer than this, its chunks are tiny, and WorkBudget lets other work run before the next bytes are parsed.
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * A body with this many chunks in one read of the socket looks like an attack: a read has at most 64 KiB, so each chunk
- * has less than 30 bytes, and parsing them takes 3 ms. From then on, the parser gets only SLICE_BYTES at a time, of any
+ * If one read of a socket, of 64 KiB at most, has this many chunks of a body, they look like an attack: each has less
+ * than 30 bytes, and parsing them takes 3 ms. From then on, the parser gets only SLICE_BYTES at a time, of any
  * connection.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
 /**
- * Maximum bytes that the HTTP parser gets at a time. In the 64 KiB of a whole read, it could find 3,600 requests at
- * once, and other connections would wait for them.
+ * Maximum bytes that the HTTP parser gets at a time. A whole read of a socket brings up to 64 KiB. The parser could
+ * find 3,600 requests in them, and other connections would wait for all of these.
  */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
 /**
- * The name under which WorkBudget queues the parsing of tiny chunks. All connections share this name, so a client that
- * opens many connections gets no larger share of the time for parsing.
+ * WorkBudget divides its time equally among names. All connections parse tiny chunks under this one name, so a client
+ * that opens many connections gets no larger share of the time.
  */
 const TINY_CHUNKS = ':tiny_chunks';
 
@@ -34,7 +34,7 @@ type Feed = (bytes: Buffer) => void;
 /** The socket of a connection. Node sets `_paused` to true while the caller does not read the answers sent to it. */
 type ServedSocket = Socket & { _paused?: boolean };
 
-/** A parsed request that waits for earlier requests. `start` begins to handle it. */
+/** A parsed request that must wait until earlier ones of its connection are answered. `start` begins to handle it. */
 interface Held {
   response: ServerResponse;
   start: () => void;
@@ -60,13 +60,13 @@ export class Connection {
   #isDetached = false;
   #isSliced = false;
   /**
-   * Number of body chunks in the bytes that came together with the headers: very many look like an attack (see
-   * `#watchChunks`). Undefined except while these bytes are parsed.
+   * Counts the body chunks in the bytes that came together with the headers: very many look like an attack (see
+   * `#watchChunks`). Undefined when no such bytes are being parsed.
    */
   #unslicedChunks: number | undefined;
   /**
-   * True if the body that is being parsed has tiny chunks. They take long to parse, so WorkBudget lets other work go
-   * first.
+   * True if the body that is being parsed has tiny chunks. They take long to parse, so WorkBudget lets other work run
+   * before each slice of them.
    */
   #hasTinyChunks = false;
   #isWaitingForTurn = false;
@@ -76,7 +76,7 @@ export class Connection {
     this.#socket = socket;
     this.#budget = budget;
     this.#mode = mode;
-    // The last `data` listener is that of Node's server, which passes bytes to the HTTP parser.
+    // Node's server has just added its `data` listener, as the last one. It passes bytes to the HTTP parser.
     this.#feed = socket.listeners('data').at(-1) as Feed;
     socket.on('resume', this.#resumed).on('close', this.#forget);
     mode.add(this);
@@ -86,8 +86,8 @@ export class Connection {
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait.
    *
-   * `push('')` starts the next read, because Node's parser stops reading a socket that gets another `data` listener.
-   * Without it, the rest of a half-arrived body might never be read.
+   * Adding a `data` listener makes Node's parser stop reading the socket, so `push('')` starts the next read. Otherwise
+   * the rest of a half-arrived body might never be read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -100,7 +100,7 @@ export class Connection {
     return this.#held.at(-1)?.response ?? this.#due.at(-1);
   }
 
-  /** The response to the last request that was read to its end, if any. Only the last request can be incomplete. */
+  /** The response to the latest complete request, if any. Of all requests, only the newest can be incomplete. */
   get lastComplete(): ServerResponse | undefined {
     const responses = [...this.#due, ...this.#held.map(({ response }) => response)];
     return responses.findLast(({ req }) => req.complete);
@@ -127,13 +127,13 @@ export class Connection {
 
   /**
    * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that have not been
-   * parsed. If they stayed here, a later `#parse` could give them to the parser, which may serve another connection by
-   * then.
+   * parsed. Otherwise a later `#parse` could give them to the parser, which may serve another connection by then,
+   * because Node reuses parsers.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // If the caller was slow to read earlier answers, Node has paused the socket, and would resume it once they are
-    // read. The bytes that come before anybody else listens to the socket would be lost. So it is marked as not paused.
+    // If the caller was slow to read answers, Node has marked the socket as paused, and would resume it later. Bytes
+    // that come before anybody else listens to the socket would then be lost.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -146,8 +146,8 @@ export class Connection {
    * Watches a chunked body for tiny chunks, which take long to parse. From now on, the parser gets SLICE_BYTES at a
    * time: if it takes long for them, the chunks are tiny.
    *
-   * The bytes that came together with the headers are parsed whole, so the chunks in them are counted.
-   * MAX_UNSLICED_CHUNKS look like an attack, which may use more connections: then all of them are read in slices.
+   * The bytes that came with the headers are still parsed whole, so the chunks in them are counted. MAX_UNSLICED_CHUNKS
+   * look like an attack, which may use several connections: then all connections are read in slices.
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {
@@ -170,7 +170,7 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // Reading stops only in the next tick, because the parser first parses the rest of the bytes that it was given.
+    // The parser still parses the rest of the bytes that it was given. So reading stops only in the next tick.
     if (this.#held.length === 1) process.nextTick(() => this.#waitForHalf());
   }
 
@@ -184,15 +184,15 @@ export class Connection {
     return this.#due.length < MAX_DUE;
   }
 
-  /** Called at the event `resume`: Node resumes the socket after each answer, even if bytes must wait. */
+  /** Called at the event `resume`. Node resumes the socket after each answer, so it may have to be paused again. */
   #resumedByNode(): void {
     this.#parse();
     this.#pauseOrResume();
   }
 
   /**
-   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. A detached socket is left alone:
-   * if it were paused, the Connection that takes it over would not resume it.
+   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Does nothing to a detached
+   * socket: if it were paused, the Connection that takes it over would not resume it.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;
@@ -203,11 +203,11 @@ export class Connection {
   /**
    * True if the parser must not get bytes now:
    *
-   * - while a request waits for earlier ones, or tiny chunks wait for a turn;
+   * - while a request waits for earlier ones, or tiny chunks wait for their turn in WorkBudget;
    * - while nobody reads the body that has arrived;
    * - while the caller does not read its answers: Node's server has then paused the socket, and throws if it gets
    *   bytes;
-   * - when the connection is closed: Node has then given its parser to another connection, so the bytes would become a
+   * - when the connection is closed: Node has then given its parser to another connection, so the bytes could become a
    *   request with the credentials of another caller.
    */
   get #mustWait(): boolean {
@@ -247,8 +247,8 @@ export class Connection {
   }
 
   /**
-   * Stops reading, because four requests of this connection are not answered yet and a fifth has come. When two of the
-   * four are answered, reading goes on in a later turn of the event loop, after other connections.
+   * Stops reading, because a fifth request has come before the first four are answered. When two of the four are
+   * answered, reading goes on in a later turn of the event loop, so that other connections come first.
    */
   #waitForHalf(): void {
     this.#mode.slice();
@@ -275,7 +275,7 @@ function isChunked(response: ServerResponse | undefined): boolean {
   return response?.req.headers['transfer-encoding'] !== undefined;
 }
 
-/** True if nobody reads the body, and Node's buffer for it is full. */
+/** True if Node's buffer for the body is full, because nobody reads the body. */
 function isFull(request: IncomingMessage | undefined): boolean {
   return request?.complete === false && request.readableLength >= request.readableHighWaterMark;
 }

@@ -11,7 +11,7 @@ const TOKEN_FIELD = 'form_token';
 /** Maximum fields of a form. The largest has 1,000 selected dead letters. Parsing 32,000 fields would take 30 ms. */
 const MAX_FIELDS = 2000;
 
-/** Returns the caller of a page. Throws unauthenticated if the page needs a login and there was none. */
+/** Returns who asks for a page. Throws unauthenticated if the page needs a login, and nobody is logged in. */
 export function visitorOf({ roles }: Route, session: Session | undefined): Caller | undefined {
   if (roles.length > 0 && !session) throw new BusError('unauthenticated', 'log in first');
   return session?.caller;

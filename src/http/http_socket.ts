@@ -36,7 +36,7 @@ const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]+ \S+ HTTP\/1\.\d\r?$/;
  */
 export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
-  // The parser reports an error for each further chunk too. Only the first one is answered.
+  // After unreadable bytes, the parser reports an error for each chunk that follows. Only the first error is answered.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
   afterAnswers(socket, () => refuseMalformed(error, socket));

@@ -65,7 +65,7 @@ export class Pipeline {
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
       // If the route takes no body, the body of the request is discarded. Otherwise Node would keep 64 KiB of it until
-      // the answer. If its chunks have one byte each, they take 26 MB of memory.
+      // the answer. In chunks of one byte each, these would take 26 MB of memory.
       if (!takesBody(route)) request.resume();
       checkHeaders(request, route.page !== undefined || route.isPublic);
       if (!route.isHealthCheck) {
@@ -77,8 +77,8 @@ export class Pipeline {
       }
       const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits.admit(request, isStrange);
-      // A process that is full (see Admission) refuses requests with a body before it checks their credentials.
-      // Otherwise it would do half of the work of a publish before the refusal.
+      // A process that is full (see Admission) refuses requests with a body before it checks their credentials. That
+      // check and what precedes it are half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions.of(request.headers);

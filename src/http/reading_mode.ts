@@ -1,8 +1,8 @@
 import { clock } from '../clock.ts';
 
 /**
- * After a connection has sent what takes long to parse, connections that are opened in this time are parsed a few KB at
- * a time, as are all open ones (see ReadingMode).
+ * After a connection has sent bytes that take long to parse, connections that are opened within this time are read in
+ * slices (see ReadingMode).
  */
 const SLICED_MS = 60_000;
 
@@ -11,14 +11,15 @@ interface Sliceable {
 }
 
 /**
- * Decides how the connections of a server are read.
+ * Decides how the connections of a server are read:
  *
- * Whole: Node's HTTP parser reads the socket by itself, which saves 11 to 15 % of the CPU of a publish. But one read
- * can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
+ * - Whole: Node's HTTP parser reads the socket by itself, which saves 11 to 15 % of the CPU of a publish. But one read
+ *   can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
+ * - In slices: Connection gives the parser a few KB at a time.
  *
- * In slices: Connection gives the parser a few KB at a time. More than four requests at once, or a body in tiny chunks,
- * look like an attack, which may use several connections. From then on, all open connections are read in slices, and so
- * are those that are opened in the next minute.
+ * Connections are read whole at first. More than four requests at once, or a body in tiny chunks, look like an attack,
+ * which may use several connections. Then all open connections are read in slices, and so are those that are opened in
+ * the next minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
@@ -33,7 +34,7 @@ export class ReadingMode {
     this.#whole.delete(connection);
   }
 
-  /** From now on, reads all connections in slices, because one of them sent what takes long to parse. */
+  /** Reads all open connections in slices from now on, because one of them has sent bytes that take long to parse. */
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;
     for (const connection of this.#whole) connection.readInSlices();

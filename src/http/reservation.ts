@@ -8,13 +8,13 @@ import { BusError } from '../errors.ts';
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
 /**
- * A body is slow if it is incomplete after this time. If memory is short, a slow body keeps no more memory than its
- * arrived bytes take.
+ * A body that is incomplete after this time is slow. If memory is short, a slow body loses the memory that is reserved
+ * for the part that has not arrived.
  */
 const SLOW_BODY_MS = 250;
 /**
- * The rate limit PACE (admission.ts) counts the bytes of a body each time that so many have arrived. So it never slows
- * down a shorter body.
+ * Each time that this many bytes of a body have arrived, they are counted against the rate limit PACE (admission.ts).
+ * So PACE never slows down a shorter body.
  */
 const PACED_BYTES = 64 * 1024;
 /** Minimum pause after each PACED_BYTES. Without this pause, one turn of the event loop reads up to 2 MiB, in 10 ms. */
@@ -29,7 +29,7 @@ interface Room {
   shrink(bytes: number, client: string): void;
   /** Counts bytes against the client's PACE. Returns the ms for which reading should pause; 0 or less for no pause. */
   pauseAfter(bytes: number, client: string): number;
-  /** Ends a reservation, and gives back its request and its bytes. */
+  /** Ends a reservation: makes its request and its bytes available to others. */
   free(bytes: number, client: string): void;
 }
 
@@ -37,11 +37,11 @@ interface Room {
 export class Reservation {
   readonly client: string;
   /**
-   * Bytes reserved for the body: the announced or the arrived bytes, whichever are more. If the body is slow,
-   * `giveAhead` reduces them to the arrived bytes.
+   * Bytes reserved for the body: the announced ones, or the arrived ones if those are more. For a slow body,
+   * `giveAhead` reduces them to the arrived ones.
    */
   heldBytes = 0;
-  /** When the body last made progress (64 KiB more), or when its reading began. */
+  /** When the body last grew by 64 KiB or, before it has, when its reading began. */
   progressMs = clock.monotonicMs();
   readonly #room: Room;
   readonly #beganMs = this.progressMs;
@@ -75,7 +75,7 @@ export class Reservation {
     return Math.max(MIN_PAUSE_MS, this.#room.pauseAfter(counted, this.client));
   }
 
-  /** Counts arrived bytes of the body. Throws `overloaded` if there is no room for them. */
+  /** Counts arrived bytes of the body. Throws `overloaded` if there is no memory for them. */
   arrived(bytes: number): void {
     this.#arrivedBytes += bytes;
     if (this.#arrivedBytes - this.#progressBytes >= STALLED_BYTES) {

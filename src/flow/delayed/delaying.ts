@@ -16,8 +16,8 @@ import { sumOf } from '../../sum.ts';
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
 /**
- * In the size limit of a script call, a timed event counts as this many other events, because Redis takes ten times as
- * long to store it.
+ * In the size limit of a script call, an event with `at` or `delay` counts as this many events without, because Redis
+ * takes ten times as long to store it.
  */
 const EVENTS_PER_TIMED = 10;
 
@@ -80,8 +80,8 @@ export class Delaying {
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
       const { topic } = publication;
-      // If all events were delayed or refused, no event was published yet that could be counted. In this case,
-      // `subscribers` is 0 even if the topic has subscribers.
+      // If all events were delayed or refused, there is nothing to count yet. `subscribers` is then 0 even if the topic
+      // has subscribers, so it must not be noted.
       if (events === 0) continue;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
       onlooker.note({ ...publication, events: atOnce });
@@ -99,8 +99,8 @@ type Event = TimedPublication['events'][number];
 const textOf = (event: Event) => (typeof event === 'string' ? event : event.text);
 
 /**
- * True if the script published this event at once instead of delaying it. `nowMs` is the time of the script call by
- * Redis's clock. An event with a `delay` is never published at once, because a `delay` is more than 0.
+ * True if the script published this event at once, because it has no time (it is a string), or its `at` has passed. A
+ * `delay` has not passed yet, because it is more than 0. `nowMs` is the time of the script call by Redis's clock.
  */
 function isDue(event: Event, nowMs: number): boolean {
   return typeof event === 'string' || (event.at !== undefined && event.at <= nowMs);

@@ -74,9 +74,9 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join. Each script call removes from the batch the events that it has counted,
-   * and the call that empties the batch ends its job. The batch waits while Redis is short of memory, or an outbox is
-   * full. Throws RangeError if an event cannot be decoded, and StorageUnavailable.
+   * Counts the events of a batch for its join, some of them in each script call. The script also removes these events
+   * from the batch, and ends the job when the batch is empty. The batch waits while Redis is short of memory, or an
+   * outbox is full. Throws RangeError if an event cannot be decoded, and StorageUnavailable.
    */
   async countBatch(work: Work, signal: AbortSignal): Promise<Settlement> {
     try {
@@ -112,10 +112,7 @@ export class JoinBatches {
     return DONE;
   }
 
-  /**
-   * Returns true if the batch is left over from a removed join of the same name: its events must not count for the new
-   * join.
-   */
+  /** True if the batch was queued for a removed join of the same name. Its events must not count for the new join. */
   async #isOfEarlier({ token, bid }: Batch, { countsAfter }: Join): Promise<boolean> {
     if (countsAfter === 0) return false;
     const partition = this.#parts.partitions.ofSubscriber(token);
@@ -160,7 +157,7 @@ export class JoinBatches {
 
   /**
    * If the join publishes to a topic in another partition, makes the client of the join the publisher of this topic.
-   * (In the join's own partition, the script `join_events` does this.) Returns the reason for a refusal, or undefined.
+   * Returns the reason for a refusal, or undefined. The script `join_events` does this in the join's own partition.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

@@ -16,11 +16,11 @@ import {
   readJoin,
 } from './join_store.ts';
 
-/** Maximum joins whose expired join keys are closed in one call. */
+/** Maximum joins whose expired join keys are closed in one call of the function that `joinExpiry` returns. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys that are read in one call, of which up to MAX_JOINS are chosen. If only
- * MAX_JOINS were read, they could all be those of one client, and the others would wait.
+ * Such a call reads up to this many joins with expired join keys, and chooses up to MAX_JOINS of them. If it read only
+ * MAX_JOINS, they could all be joins of one client, and other clients would wait.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
@@ -38,12 +38,12 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes the expired keys of joins. One call closes up to 100 keys of each of up to 100 joins.
- * If a join has `on_expiry`, an event about each expired key is published. Several processes may call the function at
+ * Returns a function that closes the expired keys of joins, and publishes an event about each if the join has
+ * `on_expiry`. One call closes up to 100 keys of each of up to 100 joins. Several processes may call the function at
  * the same time.
  *
- * If a join fails, the others are still handled, and the first error is thrown at the end. The error is StorageFull if
- * an event must be published while memory is short, and StorageUnavailable if Redis cannot be reached.
+ * If a join fails, the others are still handled, and the first error is thrown at the end: StorageFull if an event must
+ * be published while memory is short, or StorageUnavailable if Redis cannot be reached.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -57,8 +57,8 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
 }
 
 /**
- * Returns up to MAX_JOINS joins that have expired join keys: the first of each client, then the second of each, and so
- * on.
+ * Returns up to MAX_JOINS joins that have expired join keys. Takes one join of each client in turn, so that no client
+ * keeps the others waiting.
  */
 async function dueJoins(partition: Partition): Promise<string[]> {
   const due = await partition.command(async (redis, keys) => {
@@ -74,10 +74,9 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
- * Without this wait, a join key could expire although an accepted event completes it. Returns the time (ms) at which
- * the wait began: the script closes only join keys that had expired by then. Returns undefined if the bus has only one
- * partition.
+ * Waits until all events that other partitions have accepted for the join are in its queue. Without this wait, a join
+ * key could expire although an accepted event completes it. Returns when the wait began (ms): the script closes only
+ * join keys that had expired by then. Returns undefined if the bus has only one partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -95,8 +94,7 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const { partition, partitions, guard, settings } = parts;
   const join = await readJoin(partition, token);
   if (!join) {
-    // The join is gone. Its entry in `joins_expiring` is removed, because otherwise the join would be due again and
-    // again.
+    // The join no longer exists. Its entry in `joins_expiring` is removed, so that it is not due again.
     await partition.run('sweep_joins', { where: 'joins_expiring', names: [token], token: undefined });
     return;
   }
@@ -104,8 +102,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // If the topic for expired keys is in another partition, its events may have to wait in an outbox there, which the
-  // script cannot see. When that outbox is full, a limit of 0 bytes keeps the script from closing keys.
+  // Events about expired keys may go to a topic in another partition, and pass through the outbox there. The script
+  // cannot see whether that outbox is full. If it is, a limit of 0 bytes keeps the script from closing keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

@@ -1,6 +1,6 @@
 const MAX_KEY_BYTES = 256;
 
-/** The fields of an event that can contain its join key. A join groups events by their join keys. */
+/** The fields of an event that can contain its join key: the text or number by which a join groups events. */
 interface Keyed {
   url: unknown;
   data?: unknown;
@@ -30,7 +30,6 @@ function valueAt(event: Keyed, path: readonly string[]): unknown {
 function asText(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return String(value);
-  // A whole number with too many digits for a double was parsed into a raw JSON object. The text of this object has all
-  // digits.
+  // A whole number with too many digits for a double is parsed into a raw JSON object, whose text has all digits.
   return JSON.isRawJSON(value) ? JSON.stringify(value) : undefined;
 }

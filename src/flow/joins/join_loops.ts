@@ -3,13 +3,13 @@ import type { Partitions } from '../../store/partitions.ts';
 interface Joined {
   token: string;
   sources: readonly string[];
-  /** The topics to which the join will publish. */
+  /** The topics to which the join is to publish. */
   outlets: readonly string[];
 }
 
 /**
- * Returns the source topic through which events of a join would come back to the join, by way of other joins. Returns
- * undefined if there is no such loop.
+ * Looks for a loop: joins that publish to each other's source topics in a circle, so that events of this join would
+ * come back to it. Returns the source topic of this join that is in the loop, or undefined if there is no loop.
  *
  * The search goes backward: from a source topic to the joins that publish to it, then to the source topics of these
  * joins, and so on. A loop is missed if different clients make its joins at the same moment.
@@ -32,8 +32,8 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of all joins, in any partition, that publish to a topic, except those of the join `except`.
- * A join counts even if its client does not own the topic at the moment, because the client can get the topic back.
+ * Returns the source topics of the joins, in any partition, that publish to `topic`. Leaves out the join `except`. A
+ * join counts even if its client does not own `topic` at the moment, because the client can get it back.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const found = await partitions.ask(async (redis, keys) => {

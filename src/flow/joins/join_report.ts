@@ -104,15 +104,15 @@ export async function readReport(
   };
 }
 
-/** `next` is the place after which the next page begins. Undefined on the last page. */
+/** `next` is the place of the last key of this page, after which the next page begins. Undefined on the last page. */
 export interface OpenKeysPage {
   keys: OpenKey[];
   next: KeyPlace | undefined;
 }
 
 /**
- * Returns up to `limit` open join keys that come after the place `after`, sorted by the time of their opening. Returns
- * fewer if their records reach MAX_PAGE_BYTES.
+ * Returns up to `limit` open join keys, sorted by the time of their opening. They follow `after`, the last key of the
+ * page before, or are the first ones if `after` is undefined. The page ends early if its records reach MAX_PAGE_BYTES.
  */
 export async function readOpenKeys(
   redis: Commands,
@@ -148,8 +148,8 @@ function openKeyOf(
   addedAt: ReadonlyMap<string, string>,
 ): OpenKey {
   const [, , ...all] = decode(record) as Packed;
-  // Leaves out the counts of topics that are no longer sources. If a source was removed and added again, leaves out the
-  // events that came before it was added again.
+  // Counts only events of the present source topics, and only those that came since their topic was last added to the
+  // sources.
   const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt.get(topic))] as const);
   return {
     key,

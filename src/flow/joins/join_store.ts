@@ -27,13 +27,13 @@ export interface Join {
   token: string;
   rules: JoinRules;
   /**
-   * When the rules were stored, in µs by the clock of Redis. Scripts compare it, and refuse to count by rules that have
-   * been replaced.
+   * When the rules were stored, in µs by the clock of Redis. Scripts get it from the caller, and do nothing if the
+   * rules have been replaced since.
    */
   version: string;
   /**
    * Batches with a score of at most this number in the join's queue are left over from a removed join of the same name,
-   * and are not counted. 0 if there are none.
+   * so their events are not counted. 0 if there are no such batches.
    */
   countsAfter: number;
 }
@@ -53,8 +53,8 @@ function joinIn(token: string, [rules, version, countsAfter]: (string | null)[])
 }
 
 /**
- * Returns the arguments that scripts need to publish events for a join. `thenHome` and `expiryHome` are the indexes of
- * the partitions in which the topics of `then` and `on_expiry` live, or undefined for the partition of the join.
+ * Returns the arguments that scripts need to publish events for a join. `thenHome` is the index of the partition of the
+ * topic of `then`, or undefined if that is the join's own partition. `expiryHome` is the same for `on_expiry`.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);
@@ -90,8 +90,8 @@ export function outletsOf({ then, on_expiry }: JoinRules): string[] {
 }
 
 /**
- * Makes a client the publisher of these topics, each in the partition of the topic. With `judgesOnly`, only checks
- * whether that is possible. Returns the reason and the topic of a refusal, or undefined.
+ * Makes a client the publisher of these topics, each in the partition of the topic. With `judgesOnly`, changes nothing,
+ * and only checks whether that is possible. Returns undefined or, if a topic is refused, the topic and the reason.
  */
 export async function claimTopics(
   partitions: Partitions,
@@ -109,9 +109,9 @@ export async function claimTopics(
 }
 
 /**
- * True if events to one of these topics would have to pass through a full outbox in another partition than the join's.
- * (The scripts check the outbox in the join's own partition.) A partition that does not answer counts as having room,
- * because the join's own outbox keeps the events for it.
+ * True if one of these topics is in another partition than the join, and its events would have to pass through a full
+ * outbox there. (The scripts check the outbox in the join's own partition.) A partition that does not answer counts as
+ * having room: until it answers, the events wait in the join's own outbox.
  */
 export async function areFullElsewhere(
   { token }: Join,
@@ -139,8 +139,8 @@ export async function areFullElsewhere(
 export type JoinFigures = Pick<Recorder, 'published' | 'added' | 'joined'>;
 
 /**
- * Adds what a script has done for a join to the metrics. If join keys have expired, and the join is not permitted to
- * publish events about expired keys, logs the reason.
+ * Counts in the metrics what a script has done for a join. Logs the reason if the join was not permitted to publish
+ * events about its expired keys.
  */
 export async function noteCounted(
   parts: { recorder: JoinFigures; publicNames: PublicNames; log: Log },

@@ -31,8 +31,8 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. But if another call
-   * caused the refusal at the last moment, the client may already be the publisher of topics in other partitions.
+   * Creates or changes a join. If it is refused, `outcome` is the reason, and the join stays as it was. But if another
+   * call caused the refusal at the last moment, the client may already own topics in other partitions.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);
@@ -70,9 +70,9 @@ export class Joins {
    * undefined.
    *
    * - First checks whether the join would be refused, without changing anything.
-   * - Then makes source topics in other partitions send their events to the partition of the join too.
-   * - Last makes the client the publisher of the topics to which the join publishes, because nothing would undo this
-   *   after a refusal.
+   * - Then makes source topics in other partitions pass on their events to the partition of the join.
+   * - Last makes the client the publisher of topics to which the join publishes. It is the last step, because a refusal
+   *   would not undo it.
    */
   async #prepare(
     partition: Partition,
@@ -126,7 +126,7 @@ export class Joins {
   }
 }
 
-/** Returns the text by which listings sort joins. It separates client and name with NUL, which neither can contain. */
+/** Returns the key by which listings sort joins: client and name, separated by NUL, which neither can contain. */
 export function placeOf(token: string): string {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   return `${client}\0${name}`;

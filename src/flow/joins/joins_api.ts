@@ -39,8 +39,8 @@ interface JoinsParts {
  */
 export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
   /**
-   * Resolves with the token of the join that the request names. A viewer names the client by its public name, and the
-   * search for this name costs `priceInCalls` calls in the rate limit.
+   * Resolves with the token of the join that the request names, and with the price of finding it, in calls of the rate
+   * limit. Only viewers pay a price: they give the public name of the join's client, which must be searched.
    */
   const meant = async (caller: Caller, name: string, client: string | undefined) => {
     const named = clientNamed(caller, client, 'client', 'your own join is');
@@ -51,8 +51,8 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
     return { token: joinToken(name, token), priceInCalls };
   };
   /**
-   * Removes the stored join if its client was removed, or lost a scope that the join needs, during this request. The
-   * call that did so ended only the joins that it found, perhaps just before this one was stored.
+   * Removes the join that was just stored, if its client was removed, or lost a scope that the join needs, during this
+   * request. The call that changed the client has ended the joins that it found, but perhaps not this one.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

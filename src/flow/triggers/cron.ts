@@ -20,15 +20,15 @@ export class BadCron extends Error {}
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression in a time zone. When the clocks go forward, some local times are skipped. When they go
- * back, some local times are repeated.
- * - A *fixed-time* expression has one second, one minute and one hour, such as `30 2 * * *` (2:30:00). It fires only
- *   once at a repeated time, the first time. If its time is skipped, it fires when the clocks go forward.
- * - Any other expression fires twice at a repeated time, and not at a skipped time.
+ * The times of a cron expression in a time zone. Some local times are skipped when the clocks go forward, and some
+ * occur twice when they go back.
+ * - A *fixed-time* expression has one second, one minute and one hour, such as `30 2 * * *` (2:30:00). If this time
+ *   occurs twice, it fires only at the first. If this time is skipped, it fires when the clocks go forward.
+ * - Any other expression fires both times at a local time that occurs twice, and not at a skipped one.
  *
- * The library croner handles time zones, but is too slow and not always right: `* * 2 * 3 SUNL` in Berlin takes 80 s,
- * and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So this class asks croner
- * for local times, without a zone, and converts them.
+ * This class asks the library croner for local times, without a zone, and converts them. With a zone, croner is too
+ * slow and sometimes wrong: `* * 2 * 3 SUNL` in Berlin takes 80 s, and `30 23 * * *` in Nuuk is not due on the day on
+ * which the clocks go forward from 23:00 to midnight.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -37,7 +37,7 @@ export class CronTimes implements Times {
   readonly #isFixedTime: boolean;
   /**
    * The croner object of the last call, kept because the next call probably needs the same. It finds times up to eight
-   * years before or after `year`. Its times are local, but written as if they were UTC.
+   * years before or after `year`. It takes and returns local times, written as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -88,7 +88,7 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // A fixed-time expression has at most one time a day, so it is quick enough to find each single time.
+    // A fixed-time expression is due at most once a day, so finding its times one by one is quick enough.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -98,16 +98,16 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // When the clocks go back, a local time comes twice, and `atMs` is the first of the two moments. If `atMs` has
-      // passed, the search goes on: a fixed-time expression does not fire the second time.
+      // When the clocks go back, a local time occurs twice, and `atMs` is the first of the two moments. If `atMs` has
+      // passed, the search goes on to the next local time: a fixed-time expression does not fire at the second moment.
       if (atMs > afterMs) return atMs;
       local = next;
     }
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // When the clocks go back from 3:00 to 2:00, the moment 2:50 before the change is earlier than 2:10 after it. To
-    // find such moments, the search goes backward in local time from a day after `beforeMs`.
+    // When the clocks go back from 3:00 to 2:00, it is 2:50 before the change, and 2:10 after it. So an earlier moment
+    // may have a later local time. To miss none, the search goes backward in local time from a day after `beforeMs`.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -139,23 +139,23 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks whether croner's result is wrong because the clocks change: croner searched from `fromMs`, forward or
-   * backward, and found `atMs`, as if the zone always had the offset `offsetMs`. Returns undefined if `atMs` is right,
-   * and otherwise a time between `fromMs` and `atMs` at which the zone has another offset.
+   * croner searched from `fromMs`, forward or backward, as if the zone always had the offset `offsetMs`, and found
+   * `atMs`. This may be wrong because the clocks change. Returns undefined if `atMs` is right, and otherwise a time
+   * between `fromMs` and `atMs` at which the zone has another offset.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
     const [earliest, latest] = [Math.min(fromMs, atMs), Math.max(fromMs, atMs)];
     const checked = [
-      // If the clocks go back within a day of `fromMs`, local times come again, and croner misses them. Example: in
-      // Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
-      // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
+      // If the clocks go back within a day of `fromMs`, local times occur a second time, and croner misses them.
+      // Example: in Berlin, the clocks go back from 3:00 to 2:00 on 25 October 2026. At 2:45 before the change, the
+      // expression `0,30 2 25 10 *` is due in 15 minutes, at the second 2:00, but croner returns 2:00 in 2027.
       fromMs + dayMs,
-      // If the clocks go back within a day of `atMs`, the local time that croner found may come twice. The moment
-      // nearer to `fromMs` is the right one, and `atMs` may be the other.
+      // If the clocks go back within a day of `atMs`, the local time that croner found may occur twice. The moment
+      // nearer to `fromMs` is wanted, and `atMs` may be the other one. The offset a day nearer to `fromMs` shows this.
       atMs - dayMs,
-      // croner computed `atMs` as if the zone had the offset `offsetMs` then. If it has another, the clocks show another
-      // local time at `atMs` than the cron expression asks for.
+      // If the zone has another offset at `atMs`, the local time at `atMs` is not the one that croner found for the
+      // cron expression.
       atMs,
     ];
     return checked

@@ -27,8 +27,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns the first time after `fromMs` at which the offset of the zone is no longer `offsetMs`, or `upToMs` + 1 if the
- * offset stays the same up to `upToMs`.
+ * Returns the first time after `fromMs` at which the zone has another offset than `offsetMs`. Returns `upToMs` + 1 if
+ * it keeps this offset up to `upToMs`.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

@@ -19,9 +19,9 @@ interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the definition of a trigger as Redis stores it: six lines. The last two, `head` and `tail`, are the JSON of
- * its event without id and time, which a script adds when the trigger fires. `revision` is an id that no other
- * definition has.
+ * Returns the definition of a trigger as Redis stores it, in six lines: revision, topic, `catch_up`, timing, and two
+ * parts of the JSON of its event, `head` and `tail`. When the trigger fires, a script adds the id before `head`, and
+ * the time between `head` and `tail`. `revision` is an id that no other definition has.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

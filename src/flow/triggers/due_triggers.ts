@@ -21,14 +21,10 @@ import type { TriggerName } from './stored_trigger.ts';
 /** Maximum triggers that one script call fires. 100 take Redis a few ms. */
 const FIRED_PER_CALL = 100;
 /**
- * Maximum due times for which one script call fires, approximately: the trigger that reaches this number is the last
- * one of the call.
+ * About how many due times one script call fires for: the trigger that reaches this number is the last one of the call.
  */
 const MAX_TIMES = 200;
-/**
- * Maximum time for computing due times. After this time, the triggers whose due times are computed fire, and the other
- * triggers wait for the next call.
- */
+/** Maximum time for computing due times for one script call. The triggers that are left then wait for the next call. */
 const PLAN_MS = 50;
 /** After computing due times for this long, lets other code of this process run. */
 const YIELD_EVERY_MS = 5;
@@ -58,8 +54,8 @@ interface DueTriggersParts {
   >;
   /**
    * The publish rates of clients, which the control partition stores. Undefined if `partition` is the control
-   * partition: there, the script charges the clients. In another one, a client is charged only after its events are
-   * published.
+   * partition, where the script itself counts the events against the rates. In another partition, this process counts
+   * them after they are published.
    */
   ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -78,11 +74,11 @@ export class DueTriggers {
   /** Logs how many due times of triggers passed without an event, by reason. */
   readonly #logMissed: (missed: Record<string, number>) => void;
   /**
-   * Triggers whose due times cannot be computed, by the revision of their definition, if the log has had a line about
-   * them in the last hour. So the log has at most a line an hour for each.
+   * The triggers (by the revision of their definition) that were logged in the last hour because their due times cannot
+   * be computed. So each is logged at most once an hour.
    */
   readonly #loggedRevisions = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
-  /** Number of calls of `publish` so far. The script begins with another client in each call, chosen by this number. */
+  /** Grows with each call of `publish`, so that the script begins with another client each time. */
   #firstClient = 0;
 
   constructor(parts: DueTriggersParts) {
@@ -109,7 +105,7 @@ export class DueTriggers {
     for (const trigger of moving) this.#startMove(trigger);
   }
 
-  /** Does not wait for the move, because the partition of the topic may be unreachable. */
+  /** Begins a move, but does not wait for its end, because the partition of the topic may be unreachable. */
   #startMove(trigger: TriggerName): void {
     const { partition, partitions } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) =>
@@ -145,8 +141,8 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // An error of one trigger must not stop the others. This trigger stays due, because another worker may be able to
-      // compute its times: it may know the time zone, for example.
+      // An error of one trigger must not stop the others. This trigger stays due (`nextAt` is `dueAt`), because another
+      // worker may be able to compute its times: it may know the time zone, for example.
       this.#tell(trigger, error);
       return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
     }
@@ -179,7 +175,7 @@ export class DueTriggers {
     }
   }
 
-  /** Does not wait, because the control partition may be unreachable. */
+  /** Counts events against clients' rates. Does not wait for that, because the control partition may be unreachable. */
   #charge(spent: Fired['spent']): void {
     const message = 'what triggers have fired cannot be counted against the rate of their client';
     for (const { client, events, bytes } of spent)

@@ -7,17 +7,17 @@ import { revisionOf, topicOf } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
- * A trigger that moves must arrive in its new partition within this time after it was read in the old one: the client
- * may have deleted a trigger that arrives later. Slow partitions get more time: `bringToTopic` measures how long its
- * first two calls take, and adds twice that time.
+ * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
+ * arrives later is refused: another call may have moved it meanwhile, and its client may have deleted it since.
+ * `bringToTopic` adds twice the time that its first two calls take, so that slow partitions get more time.
  */
 const MAX_AGE_MS = 1000;
 
 /**
  * If a trigger has the field `moving`, moves it from the partition `from` to the partition of its topic, with its
- * counts and times. Several processes can do this at the same time, and an interrupted call can be repeated. Returns
- * false if the trigger stays in `from`, because the other partition does not know its client. Throws StorageUnavailable
- * if the trigger stays because the calls took too long.
+ * counts and times. Several processes can do this at the same time, and an interrupted call can be repeated. The
+ * trigger may have to stay in `from`. Then this returns false if the other partition does not know its client, and
+ * throws StorageUnavailable if the calls took too long.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
@@ -29,8 +29,8 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOf(before);
   const home = partitions.ofTopic(topic);
-  // The script `receive_trigger` refuses a trigger that arrives too long after `seenMs`: meanwhile another call may
-  // have moved the trigger, and the client may have deleted it.
+  // A time before the trigger is read, by the clock of its new partition. The script `receive_trigger` refuses a
+  // trigger that arrives more than `maxAgeMs` after it.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await from.command((redis, keys) =>
@@ -50,8 +50,8 @@ export async function bringToTopic(
   });
   if (outcome === 'client_not_found') return false;
   if (outcome === 'late') throw new StorageUnavailable(undefined, `${home.master.name} took too long`);
-  // Removes the trigger from `from`, unless its definition there has changed: another process may have moved the
-  // trigger already, and the client may have stored a new trigger of this name in `from`.
+  // Removes the trigger from `from` if it still has the definition that was moved. Otherwise another process may have
+  // moved the trigger already, and the client may have stored a new one of this name in `from`.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
   return true;
 }

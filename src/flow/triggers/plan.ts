@@ -1,19 +1,16 @@
 import type { Times } from './times.ts';
 
 /**
- * If the stored due time of a trigger is at most this old, the trigger fires for it and for all later ones up to now.
- * If it is older, the setting `catch_up` decides. That setting is for outages, not for short restarts of the workers.
+ * If the stored due time of a trigger is at most this old, the trigger fires for it and for all later due times up to
+ * now. If it is older, `catch_up` decides: that setting is for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
-/**
- * Maximum due times for which a trigger with `catch_up: all` fires. If more were missed, it fires for the newest of
- * them.
- */
+/** A trigger with `catch_up: all` fires for at most this many missed due times, the newest ones. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. The due times within PROMPT_MS, up to 11, must fit into
- * one call. Otherwise those left over could be older than PROMPT_MS at the next call, and `catch_up: none` would skip
- * them.
+ * Maximum due times for which one script call fires a trigger. It must be at least 11: so many due times, one a second,
+ * can lie within PROMPT_MS. If some of them were left over, they could be older than PROMPT_MS at the next call, and
+ * `catch_up: none` would skip them.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 
@@ -21,15 +18,15 @@ export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
 /**
- * The due times (oldest first) for which one script call fires a trigger, and the number of due times for which it will
- * never fire.
+ * What one script call does for a trigger: it fires for the due times `times`, the oldest first, and skips `missed` due
+ * times for good.
  */
 export interface Plan {
   times: number[];
   missed: number;
   /**
-   * The due time that is stored for the next call. If there are too many due times for one call, this is the first of
-   * those left over, and lies in the past. Undefined if no due time follows.
+   * The next due time, to be stored. It lies in the past if there are more due times than one call may fire for.
+   * Undefined if no due time follows.
    */
   nextMs: number | undefined;
 }
@@ -37,14 +34,14 @@ export interface Plan {
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /** The stored due time. All earlier due times are done: the trigger has fired for them, or missed them. */
+  /** The due time that is stored. For all earlier ones, the trigger has fired, or they are missed. */
   dueMs: number;
   nowMs: number;
 }
 
 /**
- * Decides for which due times a trigger fires now. If there are too many for one script call, the next call goes on at
- * `nextMs`, which is stored as the due time.
+ * Decides for which due times a trigger fires now. A trigger that is late can have several. If they are too many for
+ * one script call, the next call goes on with `nextMs`, the first one that is left.
  */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (nowMs - dueMs <= PROMPT_MS) return firing(times, dueMs, nowMs, 0);

@@ -4,9 +4,9 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next `count` due times (ms) of a trigger, or fewer if its schedule ends. Awaits `whenFree` before each of
- * them, because computing one may take some ms. `priceInCalls` is the price of the computation, in calls of the rate
- * limit.
+ * Returns the next `count` due times (ms) of a trigger, or fewer if its schedule ends. Computing one may take some ms,
+ * so other requests are let in before each of them (`whenFree`). `priceInCalls` is the price of the computation, in
+ * calls of the rate limit.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

@@ -66,10 +66,11 @@ export class Triggers {
   }
 
   /**
-   * Creates or replaces a trigger, which then publishes to `topic`. `decide` gets the stored trigger, if there is one,
-   * and the time of Redis, and returns what to store. It is called again if another request changes the trigger
-   * meanwhile. `isFixed` is true if the setting ROUTEMASTER_CLIENTS names the client: such a client is not in Redis, so
-   * the script must not look for it there.
+   * Creates or replaces a trigger, which then publishes to `topic`.
+   * - `decide` returns what to store, given the stored trigger, if there is one, and the time of Redis. It is called
+   *   again if another request changes the trigger meanwhile.
+   * - `isFixed` is true if the setting ROUTEMASTER_CLIENTS names the client. Such a client is not in Redis, so the
+   *   script must not look for it there.
    */
   async put(
     trigger: TriggerName,
@@ -118,8 +119,8 @@ export class Triggers {
   }
 
   /**
-   * Changes a trigger, and then moves it to the partition of its new topic. If this process dies before the move, a
-   * worker moves the trigger a second later.
+   * Changes a trigger whose new topic is in another partition: stores the change in the old partition, and then moves
+   * the trigger. If this process dies in between, a worker moves the trigger a second later.
    */
   async #move(
     from: Partition,
@@ -152,15 +153,15 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // A worker may have moved the trigger meanwhile to a partition that had already answered, so that no partition
-      // removed it. The removal is repeated until no partition has the trigger.
+      // While the partitions were asked, a worker may have moved the trigger from one that had not answered yet to one
+      // that had. Then no partition has removed it. So the removal is repeated until no partition has the trigger.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }
 
   /**
-   * Returns the names of the triggers of a client, or of all clients, sorted by name, then client. A trigger that is
-   * being moved, and is in two partitions, is named once.
+   * Returns the names of the triggers of a client, or of all clients, sorted by name, then client. A trigger may be in
+   * two partitions while it is moved, and is named once.
    */
   async names(client?: string): Promise<TriggerName[]> {
     const names = await Promise.all(

@@ -7,9 +7,9 @@ import { badTrigger, type TriggerBody } from './trigger_input.ts';
 import type { Wanted } from './triggers.ts';
 
 /**
- * Returns what to store when a client creates or changes a trigger. The stored due time is kept if the schedule,
- * `start`, `end` and `offset` stay the same, even if it passed while the trigger was paused. Otherwise the first due
- * time after now is stored. Throws bad_trigger if the trigger has no due time after now.
+ * Returns what to store when a client creates or changes a trigger. If the schedule, `start`, `end` and `offset` stay
+ * the same, the stored due time is kept: if it passed while the trigger was paused, `catch_up` decides about it.
+ * Otherwise the first due time after now is stored. Throws bad_trigger if there is none.
  */
 export function wanted(
   body: TriggerBody,

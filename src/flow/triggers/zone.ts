@@ -30,8 +30,8 @@ export class Zone {
   }
 
   /**
-   * Returns when the clocks first show a local time (given in ms, as if it were UTC), or when they go forward if they
-   * skip this local time. The result may be wrong if the clocks change twice within two days.
+   * Returns the moment at which the clocks first show a local time (in ms, as if it were UTC). If they skip this time,
+   * returns when they go forward. The result may be wrong if the clocks change twice within two days.
    */
   firstAt(localMs: number): number {
     const [dayBeforeMs, dayAfterMs] = [localMs - DAY_MS, localMs + DAY_MS];
@@ -41,9 +41,9 @@ export class Zone {
   }
 
   /**
-   * Returns a time from `fromMs` to `toMs` at which the offset that the zone has at `fromMs` ends. If there are several
-   * such times, returns any of them. The offsets at `fromMs` and `toMs` must differ. Example: in Berlin from January to
-   * July, the result is the beginning of summer time.
+   * Returns when the zone changes from the offset that it has at `fromMs` to another one. The offset at `toMs` must
+   * differ. If there are several such changes in between, returns the time of any of them. Example: in Berlin from
+   * January to July, the result is the beginning of summer time.
    */
   endOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -51,8 +51,8 @@ export class Zone {
   }
 
   /**
-   * Returns a time from `fromMs` to `toMs` at which the offset that the zone has at `toMs` begins. If there are several
-   * such times, returns any of them. The offsets at `fromMs` and `toMs` must differ.
+   * Returns when the zone changes to the offset that it has at `toMs`. The offset at `fromMs` must differ. If there are
+   * several such changes in between, returns the time of any of them.
    */
   startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
@@ -61,8 +61,8 @@ export class Zone {
 }
 
 /**
- * Returns a whole second, in ms, at which `isLater` becomes true. `isLater` must be false at `fromMs` and true at
- * `toMs`.
+ * Returns a time (ms, a multiple of 1000) at which `isLater` becomes true. `isLater` must be false at `fromMs` and true
+ * at `toMs`.
  */
 function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean): number {
   let [low, high] = [Math.floor(fromMs / 1000), Math.floor(toMs / 1000)];
