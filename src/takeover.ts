@@ -12,8 +12,8 @@ import { throwForOperator } from './store/refusal.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /**
- * The report lists tokens that are shorter than this, because they can be guessed. The token of a Ruby client is its
- * credential.
+ * In a Ruby Routemaster, the token of a client is its credential. The report of a takeover lists tokens that are
+ * shorter than this, because they can be guessed.
  */
 const MIN_TOKEN_LENGTH = 16;
 

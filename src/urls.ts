@@ -6,9 +6,9 @@ const UP_TO_HOST = /^(?:[^:/?#\\]*:)?[\s\p{Cc}/\\]*([^/?#\\]*)/u;
 const LONG_LABEL = /(?:^|\.)(?:%..|[^.%]){64}/;
 
 /**
- * Does the same as `URL.parse`, but returns null for a host with a label of more than 63 characters. The time for
- * reading such a label grows with the square of its length: 5,000 Chinese characters take 23 ms. Text of visible ASCII
- * without `%` is read fast, so it is not checked.
+ * Like `URL.parse`, but returns null for a host with a label of more than 63 characters. The time for reading such a
+ * label grows with the square of its length: 5,000 Chinese characters take 23 ms. A text of visible ASCII without `%`
+ * is not checked, because reading it is always fast.
  */
 export function parseUrl(text: string, base?: string): URL | null {
   return hasLongLabel(text) ? null : URL.parse(text, base);

@@ -66,8 +66,8 @@ export class Jobs {
 
   /**
    * Returns up to `max` jobs of a listing, from `place` on. `next` is where the next page begins; undefined on the last
-   * page. A page may be short although more jobs follow, because the number of workers and subscribers that are asked
-   * for jobs (`looked`) is limited. A job whose state changes meanwhile may be shown twice, or not at all.
+   * page. Jobs are stored by worker and by subscriber, and one page looks at a limited number of these (`looked`), so
+   * it may be short although more jobs follow. A job whose state changes meanwhile may be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);

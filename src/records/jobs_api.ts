@@ -28,7 +28,7 @@ interface JobsParts {
   publicNames: PublicNames;
 }
 
-/** `/jobs`: lists the jobs of the queues, and runs a scheduled job at once. */
+/** `/jobs`: lists the jobs of the queues `main` and `aux`, and runs a scheduled job at once. */
 export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
   return [
     route('GET /jobs', WATCHERS, {

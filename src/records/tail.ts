@@ -46,15 +46,15 @@ interface Publication {
 }
 
 /**
- * An accepted event in the memory of a process. `text` is its JSON, or `null` if it is too long to be shown. `atMs` is
- * when it was accepted, by the monotonic clock.
+ * An accepted event, as this process keeps it until it is sent to Redis. `text` is its JSON, or `null` if it is too
+ * long to be shown. `atMs` is when it was accepted, by the monotonic clock of the process.
  */
 type Noted = Omit<TailEntry, 'event' | 'at'> & { text: string; atMs: number };
 
 /** The events of one watched topic in one interval, MAX_NOTED at most. */
 class Notes {
   readonly noted: Noted[] = [];
-  /** How many events came after the last noted one, and were left out because `noted` was full. */
+  /** Number of events that were left out since the last noted one, because `noted` was full. */
   skipped: number;
 
   constructor(skipped = 0) {
@@ -74,16 +74,16 @@ class Notes {
 }
 
 /**
- * Shows a sample of the accepted events to people who watch them. Each process notes the first events of each second,
- * and then stores in Redis those of watched topics.
+ * Shows a sample of the accepted events to people who watch them. Each process keeps the first events of each second in
+ * memory. At the end of the second, it sends those of watched topics to Redis.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events that this process has accepted in the present interval, by watched topic. The entry ALL_TOPICS has
-   * events of every topic, even if nobody watches. So somebody who begins to watch a topic gets its events of the last
-   * second.
+   * The events that this process has accepted since it last sent events to Redis, by watched topic. The entry
+   * ALL_TOPICS has events of every topic, even if nobody watches. From it, somebody who begins to watch a topic gets
+   * the topic's events of the last second.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -154,9 +154,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of one interval for `watch`: a topic, or ALL_TOPICS. A topic that nobody watched when the interval
- * began has no entry in `notes`, so its events are taken from the entry ALL_TOPICS. Their `skipped` is 0, because this
- * entry does not count skipped events by topic.
+ * Returns the events of one interval for those who watch `watch`: a topic, or ALL_TOPICS. If nobody watched the topic
+ * when the interval began, `notes` has no entry for it, and its events are taken from the entry ALL_TOPICS. That entry
+ * does not count by topic how many events it has left out, so their `skipped` is 0.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

@@ -4,9 +4,9 @@ import type { Delivery } from './delivery.ts';
 const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
- * Yields the JSON of a batch with its events, which can be hundreds of megabytes, piece by piece. The fields `bytes`
- * and `topics` (how many events each topic has) come last, because they are known only when all events have been
- * counted. If events are missing, because the batch was accepted or dropped meanwhile, these fields are null.
+ * Yields the JSON of a batch with its events in pieces, because it can be hundreds of megabytes. The fields `bytes` and
+ * `topics` (the number of events of each topic) come last, because they are known only when all events have been
+ * counted. They are null if events are missing because the batch was accepted or dropped meanwhile.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,

@@ -2,8 +2,8 @@
 export type Role = 'client' | 'root' | 'viewer';
 
 /**
- * Patterns of the topics to which a client may publish, and of those to which it may subscribe. Undefined allows any
- * topic, and an empty list none.
+ * Patterns of the topics to which a client may publish and subscribe. A missing list allows every topic, and an empty
+ * list none.
  */
 export interface Scopes {
   publish?: readonly string[];

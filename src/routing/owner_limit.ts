@@ -10,8 +10,8 @@ export class OwnerLimit {
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
   /**
-   * A function that has waited starts after a pause: as long as the function before it took, but at most `maxPauseMs`.
-   * So an owner whose functions always wait leaves time to others.
+   * A function that had to wait starts after a pause: for as long as the owner's previous function ran, but at most
+   * `maxPauseMs`. So an owner whose functions always wait leaves time to others.
    */
   constructor(max: number, maxPauseMs = 0) {
     this.#max = max;

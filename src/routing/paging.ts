@@ -64,12 +64,12 @@ export interface Page<T> {
 }
 
 /**
- * Cuts listings into pages. A listing is sorted by the place of each entry, such as its name. The query parameter
+ * Cuts listings into pages. A listing is sorted by a text of each entry, its place, such as a name. The query parameter
  * `after` is the place of the last entry on the previous page. It is encrypted for two reasons:
  *
  * - A place may be a secret token, and proxies in front of the bus may log URLs.
- * - With places of their own choice, callers could guess tokens. For example, a token on the page after `k`, but not on
- *   the page after `l`, begins with `k`.
+ * - Callers who could choose places could guess tokens: if an entry is on the page after `k`, but not on the page after
+ *   `l`, its token begins with `k`.
  */
 export class Pages {
   readonly #key: { load(): Promise<Buffer> };
@@ -79,8 +79,8 @@ export class Pages {
   }
 
   /**
-   * Returns a page of `all`, or undefined if the query asks for no pages. With `isSorted`, `all` must be sorted by
-   * `placeOf`, and a binary search finds the page.
+   * Returns a page of `all`, or undefined if the query has neither `limit` nor `after`. Entries are sorted by what
+   * `placeOf` returns. With `isSorted`, `all` is already in this order, and a binary search finds the page.
    */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
@@ -114,8 +114,8 @@ export class Pages {
   }
 
   /**
-   * Decrypts the place that `seal` has encrypted for this `path`. Throws bad_query for any other `text`. `name` is the
-   * query parameter that has the value `text`.
+   * Decrypts the place of an entry that `seal` encrypted for links to the listing at `path`. Throws bad_query for any
+   * other `text`. `name` is the query parameter that has the value `text`.
    */
   async open(path: string, name: string, text: string): Promise<string> {
     const bytes = Buffer.from(text, 'base64url');

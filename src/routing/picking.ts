@@ -1,15 +1,15 @@
 /**
- * Reading this many entries counts as one call in the caller's rate limit, even if they are not shown, because reading
- * takes time: 7 ms for 10,000 names. `pickPage` counts the entries that it is given. A route that reads more entries
- * must add their cost itself.
+ * A call pays in the caller's rate limit for the entries that it reads, even if it does not show them: this many cost
+ * as much as one call. Reading 10,000 names takes 7 ms. `pickPage` counts the entries that it is given. A route that
+ * reads more entries must add their cost itself.
  */
 export const ENTRIES_PER_CALL = 1000;
 
 interface Picking<T, Rank> {
   matches?: (entry: T) => boolean;
   /**
-   * Returns the rank of an entry: the value by which entries are sorted. No two entries may have the same rank, so it
-   * contains, for example, a token. `pickPage` returns ranks only, and its callers find the entries by them.
+   * Returns the value by which an entry is sorted: its rank. No two entries may have the same rank, so it contains, for
+   * example, the entry's token. `pickPage` returns ranks only, and its callers find the entries by them.
    */
   rankOf: (entry: T) => Rank;
   /** True for a rank that comes after the last rank of the previous page. */
@@ -19,9 +19,9 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Returns a page of `all`, a list in any order: the sorted ranks (see `rankOf`) of its entries as `page`, and the last
- * of them as `last`, which is undefined if no page follows. The result also has `priceInCalls`: as how many calls the
- * reading of `all` counts in the caller's rate limit.
+ * Picks a page from `all`, a list in any order. `page` has the ranks (see `rankOf`) of the page's entries, sorted.
+ * `last` is the last rank of the page, or undefined if no page follows. `priceInCalls` is what reading `all` costs in
+ * the caller's rate limit, in calls.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;
@@ -37,8 +37,8 @@ export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) 
 }
 
 /**
- * Returns the first `count` entries of a list, sorted by `compare`. The other entries are not sorted, so even ten
- * thousand take only a millisecond.
+ * Returns the first `count` entries of a list in the order of `compare`. The rest of the list is not sorted, so a list
+ * of ten thousand takes only a millisecond.
  */
 function pickFirst<T>(all: Iterable<T>, count: number, compare: (one: T, other: T) => number): T[] {
   const first: T[] = [];

@@ -31,8 +31,8 @@ const NO_PARAMETERS = parameters({});
 export const ONCE = 'must be given once';
 
 /**
- * Returns the schema of the query parameter that names a client, whose things a call lists or changes. `what` is the
- * word for these things, such as `triggers`.
+ * Returns the schema of a query parameter that names a client: the one whose triggers, for example, a call lists or
+ * changes. `what` is the word for these things, such as `triggers`.
  */
 export const whose = (what: string) =>
   z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
@@ -43,10 +43,10 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the client that a call is about. A client's call is always about the client itself. Root and viewers name a
- * client by the query parameter `field`, whose value is `given`; undefined if they name none. If a client gives the
- * parameter, throws an error such as `subscriber is for root; leave it out, and your own batches are meant`, with `your
- * own batches are` as the `advicePart`.
+ * Returns the client that a call is about. For a caller that is a client, this is the caller itself. For root and
+ * viewers, it is `given`, the value of the query parameter `field`; undefined without the parameter. Throws if a client
+ * gives the parameter. The error is, for example, `subscriber is for root; leave it out, and your own batches are
+ * meant`, where `advicePart` is `your own batches are`.
  */
 export function clientNamed(
   caller: Caller,
@@ -63,8 +63,8 @@ export function clientNamed(
  * Returns the routes of the API with query schemas that refuse unknown parameters. Only two kinds of routes accept
  * unknown parameters:
  *
- * - Routes that need no credentials. Platforms may add parameters of their own to health checks, and so may other sites
- *   to links to `/docs`. If a health check were refused, the platform would restart a healthy process.
+ * - Routes that need no credentials. Hosting platforms may add parameters to health checks, and would restart a healthy
+ *   process if one were refused. Other sites may add parameters to links to `/docs`.
  * - Calls of the Ruby Routemaster, if the dialect ignores unknown parameters.
  */
 export function declaredQueries(

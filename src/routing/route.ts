@@ -19,9 +19,9 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * What an error answer (RFC 9457) says if an input does not match its schema: the error `code`, and a text. The
- * function `field` makes the text about a field that breaks a rule, and `unknown` the text about an unknown field.
- * Without the function, or for any other error, the text is `whole`.
+ * What an error answer (RFC 9457) says if an input does not match its schema. `code` is its error code. Its text comes
+ * from `field` if a field breaks a rule, and from `unknown` if a field is unknown. For any other error, or if the
+ * function is missing, the text is `whole`.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
@@ -52,7 +52,7 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
    */
   formToken: string;
   /**
-   * Tells the audit what the call changes, if the path and the query do not show it, as with forms. `name` is the name
+   * Adds to the audit what a call changes, if the path and the query do not show it, as with forms. `name` is the name
    * of what is changed, or describes the change. `client` is the token of the client that the change concerns.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
@@ -74,7 +74,7 @@ export interface Answer {
   body?: unknown;
 }
 
-/** The failed call for which a route makes an error page. */
+/** What a route is told about a failed call, to make its error page. */
 export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
   caller: Caller | undefined;
   method: string | undefined;
@@ -86,8 +86,8 @@ export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
 type Answers = Record<number, z.ZodType | null>;
 
 /**
- * Makes the compiler demand `priceInCalls` for every answer that is a list. Otherwise a route could forget to count the
- * entries that it has read but does not show.
+ * Makes the compiler demand `priceInCalls` (see Answer) for every answer that is a list. Otherwise a route could forget
+ * the cost of the entries that it has read but does not show.
  */
 type Cost<Schema> = Schema extends z.ZodArray
   ? { priceInCalls: number }
@@ -106,7 +106,7 @@ type AnswerTo<A extends Answers> = {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 interface Row<R extends Role, Params, Query, Body, A extends Answers> {
-  /** True for a route that is also served over plain http, and while Redis is not ready. */
+  /** True for a health check. It is answered over plain http too, and also while Redis is not ready. */
   isHealthCheck?: true;
   params?: Input<Params>;
   /** The schema of the query parameters, made by the function `parameters` (routing/query.ts). */
@@ -115,19 +115,19 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   body?: Input<Body>;
   /** Maximum bytes in the body, if it is not MAX_BODY_BYTES. */
   maxBodyBytes?: number;
-  /** True if the handler itself parses the text of the body. */
+  /** True if the handler gets the body as text and parses it itself. */
   takesText?: true;
   /** The schema of the text of the body, for the documentation only. It does not check the text. */
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its IP address. Links on other sites may lead to the route. Any other request that a page of another site
-   * makes is refused, because it could be an attack.
+   * limit of its IP address. Links on other sites may lead to the route, as to the console. All other requests from
+   * pages of other sites are refused, here and on every route, because they could be attacks.
    */
   isPublic?: true;
   /**
-   * Makes the page that shows an error. Set for the pages of the console, whose callers have a session instead of
-   * credentials.
+   * Makes the page that shows an error. Only the pages of the console have this function: their callers are people in a
+   * browser, with a session instead of credentials.
    */
   page?: (error: BusError, call: FailedCall) => Answer;
   /** The schema of a form's fields, without `form_token`, which has already been checked. */
@@ -143,14 +143,13 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** Called before the body is read. Throws for a call that can be refused without reading the body. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
   /**
-   * Called with the body, for checks that may take a while, such as resolving a host name. Throws for a call that is to
-   * be refused. Because of the delay, the credentials are checked again afterwards.
+   * Makes checks that need the body and may take a while, such as resolving a host name. Throws if the call must be
+   * refused. The client may be removed meanwhile, so the credentials are checked again afterwards.
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is frequent. CallLimits does not limit its rate. Before any other call changes
-   * something, Redis is asked once more whether the caller's credentials are valid. For a publish, this would take too
-   * much time.
+   * True for publishing, which is frequent. CallLimits does not limit its rate. Its credentials are checked only once.
+   * Before any other change, Redis is asked again whether they are still valid, which would take too much time here.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -162,8 +161,8 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   /** The roles that may make the call. Anybody may if the list is empty. */
   roles: readonly Role[];
   /**
-   * True for the route of requests that match no other route. Each such request counts in the rate limit of its IP
-   * address, because its credentials are not checked.
+   * True for the route of requests that match no other route. Their credentials are not checked, so each request counts
+   * in the rate limit of its IP address.
    */
   isUnknown?: true;
 }

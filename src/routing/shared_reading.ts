@@ -1,6 +1,6 @@
 /**
- * Shares one reading of data among several callers of `get`. A caller that comes during a reading gets the result of
- * the next reading, because the present one may miss a change that was made just before the call.
+ * Reads data once for all callers of `get` that wait. A call during a reading waits for the next reading, because the
+ * present one may miss a change that was made just before the call.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;

@@ -1,8 +1,8 @@
 import { clock, pauseAfter } from '../clock.ts';
 
 /**
- * If at least this many items wait, they are sent at once. Waiting until the turn of the event loop ends would take
- * long if a thousand sockets are busy.
+ * If at least this many items wait, they are sent at once. Otherwise they would wait for the end of this turn of the
+ * event loop, which can take long if a thousand sockets are busy.
  */
 const ENOUGH = 128;
 /**
@@ -24,13 +24,13 @@ export interface CallLimit<Item> {
   max: number;
   weigh?: (item: Item) => number;
   /**
-   * Returns the owner of an item, such as the client that publishes it. If not all items fit into a call, the call gets
-   * one item of each owner in turn. By default all items have the same owner.
+   * Returns the owner of an item, such as the client that publishes it. If not all items fit into a call, owners take
+   * turns: one item of each, then the next of each. By default all items have the same owner.
    */
   ownerOf?: (item: Item) => string;
   /**
-   * The number of items that wait in several Batchers, such as one for each partition. If FEW or more wait in all, each
-   * of these Batchers waits another turn of the event loop, so that its calls become larger. By default a Batcher
+   * Counts the waiting items of several Batchers together, such as one for each partition. If FEW or more wait in all,
+   * each of these Batchers waits another turn of the event loop, to gather more items for a call. By default a Batcher
    * counts only its own items.
    */
   totalWaiting?: TotalWaiting;
@@ -57,8 +57,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * For each owner, a number that tells when an item of this owner was last chosen for a call: the later, the higher.
-   * If not all items fit into a call, the owner with the lowest number comes first.
+   * For each owner, the number of the choice that last took one of its items; choices are numbered in order. An owner
+   * with a lower number has waited longer, so it comes first if not all items fit into a call.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
@@ -110,9 +110,9 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits for more items until this turn of the event loop ends, so that the next call becomes larger. As long as at
-   * least FEW items wait, it waits for further turns, up to `maxLoopTurns` in all: with 64 connections, a second turn
-   * saves 16 % of Redis's CPU. As soon as ENOUGH items wait, it waits no longer.
+   * Waits until this turn of the event loop ends, so that more items share the next call. If at least FEW items wait at
+   * the end of a turn, it waits for another, up to `maxLoopTurns` in all: with 64 connections, a second turn saves 16 %
+   * of Redis's CPU. As soon as ENOUGH items wait, it waits no longer.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -135,7 +135,7 @@ export class Batcher<Item, Result> {
     return group;
   }
 
-  /** Chooses one item of each owner in turn until the call is full. */
+  /** Chooses the items of the next call: one item of each owner in turn, until the call is full. */
   #chosen(): Set<Waiting<Item, Result>> {
     const chosen = new Set<Waiting<Item, Result>>();
     const lastChoice = (owner: string) => this.#lastChoices.get(owner) ?? 0;
@@ -143,8 +143,8 @@ export class Batcher<Item, Result> {
     queues.sort(([one], [other]) => lastChoice(one) - lastChoice(other));
     let weight = 0;
     while (queues.length > 0) {
-      // If the next item of an owner does not fit, the owner must wait for the next call, where it comes before the
-      // owners that now get items in its place.
+      // An owner whose next item does not fit must wait for the next call. There it comes before the owners that now
+      // get items in its place.
       queues = queues.filter(([owner, queue]) => {
         const next = queue.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#limit.max)) return false;

@@ -1,6 +1,6 @@
 /**
- * Maximum percentage of Redis's memory that one client may fill with each of these: its idempotency keys, its nonces,
- * its triggers, and what its joins store about keys (such as the id of an order) that are still incomplete.
+ * Maximum percentage of Redis's memory for the idempotency keys of one client. The same maximum is for its nonces, for
+ * its triggers, and for what its joins store about incomplete keys (orders, for example).
  */
 const MAX_PERCENT = 5;
 
@@ -19,8 +19,8 @@ export function clientBytes(redisMaxBytes: number): number {
 
 /**
  * Returns how many keys (idempotency keys or nonces) one client may store in a short time: `max`, or fewer if Redis has
- * little memory. The client may store as many again before these keys expire. So twice as many keys, of `keyBytes`
- * each, must fit into MAX_PERCENT of `redisMaxBytes`.
+ * little memory. The client may store as many again before these keys expire. So up to twice as many are stored, and
+ * these, of `keyBytes` each, must fit into MAX_PERCENT of `redisMaxBytes`.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));

@@ -12,16 +12,16 @@ import { addressOf, usesTls } from './redis_url.ts';
 const SILENCE_MS = 5000;
 const MAX_WAIT_MS = 2000;
 /**
- * Limits for a Redis with replicas (a cluster, or behind sentinels): the maximum wait before connecting again, and the
- * maximum time to connect or to ask a sentinel. Both limits are short, because a new master may soon be ready, and a
- * dead host never answers.
+ * Maximum wait before connecting again to a Redis with replicas (a cluster, or behind sentinels). It is short, because
+ * a new master may soon be ready.
  */
 const REPLICATED_MAX_WAIT_MS = 500;
+/** Maximum time to connect to such a Redis, or to ask a sentinel. It is short, because a dead host never answers. */
 const REPLICATED_SILENCE_MS = 2000;
 const REPLICA_WARNING_MS = 60_000;
 
-// `replyMapping` is left out, because ioredis's RedisOptions allows undefined for it, but ioredis's constructors do
-// not.
+// Without `replyMapping`, because the code would not compile: ioredis's RedisOptions allows undefined for it, but
+// ioredis's constructors do not.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -45,7 +45,7 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   };
 }
 
-/** Returns a question for the log if a URL with `redis` in place of `rediss`, or the reverse, can cause this error. */
+/** Returns a question for the log if the URL's scheme may be wrong: `redis:` for a Redis with TLS, or the reverse. */
 function questionOfTls({ code }: NodeJS.ErrnoException, url: string): string {
   if (usesTls(url)) return code === 'ETIMEDOUT' ? '; does this Redis speak TLS, as rediss: says?' : '';
   return code === 'ECONNRESET' ? '; does this Redis want TLS? Then write rediss:' : '';

@@ -9,7 +9,7 @@ export type ScriptReply = Buffer | number | null | ScriptReply[];
  * Describes the type of a value that a script gets or returns. A text describes a single value:
  *
  * - `text`, `bytes`, `number`, `flag` (a boolean);
- * - `digits`: a number that Lua gets as text, because the script only compares or stores it;
+ * - `digits`: a number that Lua gets as text. The script only compares or stores it, so it need not be converted;
  * - `ok|not_found`: one of these words, which bars separate;
  * - `text?`, `number?` and so on: the value may be missing (undefined here, nil in Lua). An argument that is an empty
  *   text counts as missing.
@@ -17,8 +17,8 @@ export type ScriptReply = Buffer | number | null | ScriptReply[];
  * `[shape]` describes a list of values of that shape. `{ field: shape }` describes an object with such fields, which is
  * a table in Lua. Field names are camelCase here and snake_case in Lua.
  *
- * `slice` is for arguments only. It describes a list of texts or bytes. Lua gets `{ list, first, last }`: ARGV itself,
- * so that nothing is copied, and the positions of the first and the last item in ARGV.
+ * `slice` is for arguments only. It describes a list of texts or bytes that is not copied out of ARGV. Lua gets a table
+ * `{ list, first, last }`: `list` is ARGV itself, and the items are at the positions from `first` to `last`.
  */
 export type Shape = string | readonly [Shape] | RecordShape;
 export interface RecordShape {
@@ -68,7 +68,7 @@ export type Received<S> = S extends string
 export const isList = (shape: Shape): shape is readonly [Shape] => Array.isArray(shape);
 export const isRecord = (shape: Shape): shape is RecordShape => typeof shape === 'object' && !isList(shape);
 
-/** Returns the fields of an object in the order in which they are sent to Redis: single values first, then lists. */
+/** Returns an object's fields in the order in which Redis gets them: single values first, then lists and slices. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
   const isSingle = (shape: Shape) => typeof shape === 'string' && shape !== 'slice';
   const fields = Object.entries(record);

@@ -16,7 +16,7 @@ export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** True if Lua puts a value of this shape into the reply unchanged. */
+/** True if a Lua value of this shape can go into the reply as it is, without the conversion that `laidOut` makes. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])
@@ -31,7 +31,7 @@ function laidOut(shape: Shape, value: string): string {
     const fields = Object.entries(shape).map(([name, each]) => laidOut(each, `${value}.${snakeCase(name)}`));
     return `{ ${fields.join(', ')} }`;
   }
-  // A list in a reply ends at the first nil, so a missing value is sent as false.
+  // Redis ends a list in a reply at the first nil, so a missing value is sent as false. It arrives as null.
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
@@ -42,8 +42,8 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The table is created with all its fields, because Redis takes half a microsecond more for each field that is added
-  // later.
+  // Lua creates the table with all its fields; a list is false until it is read. Redis takes half a microsecond more
+  // for each field that is added later.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -74,7 +74,7 @@ function readList(shape: Shape, target: string): string[] {
 }
 
 function converted(kind: string, argument: string): string {
-  // Adding 0 converts a text to a number in half the time that `tonumber` takes, but fails on an empty text.
+  // Adding 0 converts a text to a number in half the time of `tonumber`, but fails on an empty text (no number).
   if (kind === 'number') return `(${argument} + 0)`;
   if (kind === 'number?') return `tonumber(${argument})`;
   if (kind === 'flag') return `${argument} == '1'`;

@@ -11,7 +11,7 @@ export const BYTES_PER_COPY = 400;
  * runs out.
  */
 export const MAX_COPIES = {
-  /** A publication that makes more copies is refused, unless it is a single event. */
+  /** Maximum copies that one publication makes. A larger one is refused, unless it is a single event. */
   publication: 200_000,
   outbox: 100_000,
   join: 20_000,

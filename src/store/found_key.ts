@@ -25,8 +25,8 @@ const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 });
 
 /**
- * The patterns of LAYOUT, grouped by their text before the first colon. Patterns with more fixed text are tried first,
- * because a key of `topics:owned:{token}`, for example, would also match `topics:{token}`.
+ * The patterns of LAYOUT, grouped by their text before the first colon (`head`). In a group, patterns with more fixed
+ * text come first, because the key `topics:owned:{token}`, for example, would also match the pattern `topics:{token}`.
  */
 const BY_HEAD = Map.groupBy(
   KEY_SHAPES.sort((one, other) => other.fixed - one.fixed),

@@ -9,8 +9,8 @@ import { Packed, packedUtf8 } from './packed.ts';
 const PART_LENGTH = 65_536;
 
 /**
- * `FCALL` for a function with one key. Where ioredis would convert or copy the arguments one by one, this class joins
- * them to one string and converts that to bytes, which is faster. The reply has Buffers, not strings.
+ * The command `FCALL` for a function with one key, made faster. Where ioredis would convert or copy the arguments one
+ * by one, this class joins them to one string and converts that to bytes. The reply has Buffers, not strings.
  */
 export class FunctionCall extends Command {
   readonly #name: string;

@@ -7,7 +7,7 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** How long scripts are run by EVALSHA after Redis has refused functions. */
+/** If Redis refuses functions, scripts are run by EVALSHA for this time. Then functions are tried again. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
@@ -26,7 +26,7 @@ const LASTING = /^(?:ERR|NOPERM)/;
 interface FunctionsOptions {
   /** The log gets one warning if Redis refuses functions, for example because its ACL forbids FCALL or FUNCTION. */
   log?: Log | undefined;
-  /** If given, a call resolves only when replicas have what the script wrote. */
+  /** If given, a call also waits until enough replicas have what the script wrote. */
   replicas?: Replicas | undefined;
 }
 
@@ -41,8 +41,8 @@ export class Functions {
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * `key` is the one key that each FCALL names. A cluster finds the master by this key, and the function finds the
-   * prefix of the partition in this key.
+   * `key` is the one key that each FCALL names. A cluster finds the master by it, and the function takes from it the
+   * prefix of the partition's other keys.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
@@ -52,9 +52,9 @@ export class Functions {
   }
 
   /**
-   * Calls the function of a script and returns its reply. If Redis refuses functions, because its memory is full or its
-   * ACL forbids them, calls `instead`, which runs the same script by EVALSHA. All calls within the next FALLBACK_MS use
-   * `instead` too. Any other error of Redis is thrown unchanged.
+   * Runs a script as a Redis function (FCALL) and returns its reply. If Redis refuses functions, because its memory is
+   * full or its ACL forbids them, this call and all calls of the next FALLBACK_MS use `instead`, which runs the same
+   * script by EVALSHA. Any other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,
@@ -125,7 +125,7 @@ export class Functions {
     if (this.#warned || !LASTING.test(message)) return;
     this.#warned = true;
     this.#log?.warn(
-      // The message about an unknown command ends with its arguments, which may be secret.
+      // The arguments are cut off, because they may be secret: Redis adds them to its message about an unknown command.
       { reason: message.replace(/, with args.*/s, '') },
       'Redis refuses functions, without which publishing and delivering take more of its time; ' +
         'grant its user +fcall +function|load +function|list +function|delete, as the ACL in docs/operating.md does',

@@ -1,8 +1,8 @@
 type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string' | 'stream';
 
 /**
- * Every key of the data layout, with its Redis type; INTERNALS.md explains them. The functions that make keys come from
- * this table, in TypeScript and in scripts (`keys.batch(bid)`).
+ * Every key of the data layout, with its Redis type; INTERNALS.md explains them. The functions that make keys, such as
+ * `keys.batch(bid)`, are made from this table, for TypeScript and for scripts.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -106,9 +106,9 @@ export const LAYOUT = {
 
 /**
  * Each script call declares one key: the prefix of the partition, followed by this text. In a cluster, the key leads
- * the call to the partition's master. The key must never exist. While a cluster moves the partition to another master,
- * key by key, the old master refuses calls that declare a missing key (ASK). If the key existed, a script would begin,
- * and fail half-way at the first key that has been moved.
+ * the call to the partition's master. The key must never exist, because a cluster may be moving the partition to
+ * another master, key by key. The old master then refuses calls that declare a missing key (ASK). If it had the key, it
+ * would begin the script, which would fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 

@@ -14,8 +14,8 @@ const PING_EVERY_MS = 30_000;
 const LISTEN_AGAIN_MS = 100;
 
 /**
- * An object that listens to channels of Redis. Either none of its channels has a hash tag, or all have the same one, so
- * that in a cluster they are on the same master.
+ * An object that listens to channels of Redis. In a cluster, messages on channels with a hash tag reach only one
+ * master. So either all its channels have the same hash tag, or none has one.
  */
 interface Audience {
   readonly channels: readonly string[];
@@ -132,14 +132,14 @@ function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
 }
 
-/** True if these channels have a hash tag. Messages on them are sent by SPUBLISH. */
+/** True if these channels have a hash tag: either all have one, or none. Messages on them are sent by SPUBLISH. */
 export function isSharded([first = '']: readonly string[]): boolean {
   return hashTag(first) !== undefined;
 }
 
 /**
- * Listens until the connection has ended, or the slot has moved to another master. Rejects if listening cannot begin,
- * because the connection fails or the ACL forbids the channels.
+ * Listens until the connection has ended, or the slot of the channels has moved to another master. Rejects if listening
+ * cannot begin, because the connection fails or the ACL forbids the channels.
  */
 async function listenOn(redis: Redis, audience: Audience): Promise<void> {
   const { promise: lost, resolve } = Promise.withResolvers<void>();

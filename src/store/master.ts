@@ -25,7 +25,7 @@ const PASSING_WORDS = new Set([
   'MISCONF',
   'NOREPLICAS',
   'MOVED',
-  // The slot is being moved to another master, key by key. A script would find only some of its keys on either master.
+  // The slot is being moved to another master, key by key. Each of the two masters has only some of a script's keys.
   'ASK',
   // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',
@@ -55,9 +55,9 @@ export class Master {
   /** The name of this Redis in errors. */
   readonly name: string;
   /**
-   * True after the ACL forbade a command of a script that `Partition.runPermitted` ran. The next `runPermitted` then
-   * first checks that the ACL permits all commands. Otherwise its script could fail half-way too, and its repetitions
-   * would repeat the first changes.
+   * True after the ACL forbade a command of a script that `Partition.runPermitted` or `runNoting` ran. The script
+   * stopped half-way, and each repetition would make its first changes again. So the next `runPermitted` first checks
+   * that the ACL permits all commands.
    */
   wasForbidden = false;
 
@@ -68,7 +68,7 @@ export class Master {
     if (!(connection instanceof RedisCluster)) madeBy(connection);
   }
 
-  /** The connection to this Redis. Throws while no master of the slot is known. */
+  /** The connection to the Redis that has the key. Throws while a cluster's master of the slot is not known. */
   get redis(): Redis {
     const connection = this.#connection;
     return connection instanceof RedisCluster ? connection.masterOf(this.#slot) : connection;
@@ -80,8 +80,8 @@ export class Master {
   }
 
   /**
-   * Number of times that this process has connected to this Redis or, on a cluster, to any of its masters. When this
-   * number grows, Redis may have failed and lost data.
+   * Number of connections that this process has made so far to this Redis or, on a cluster, to all masters together.
+   * When this number grows, Redis may have failed and lost data.
    */
   get connections(): number {
     const connection = this.#connection;
@@ -102,7 +102,7 @@ export class Master {
     return new StorageForbidden(cause, this.name, this.address ?? this.name);
   }
 
-  /** Returns the Redis that has `key`, which on a cluster may be another master than this one. */
+  /** Returns a Master for the Redis that has `key`. On a cluster, it may be another one than this. */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);
   }
@@ -112,8 +112,8 @@ export class Master {
    * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all.
    *
    * Throws StorageFull if Redis is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable
-   * if Redis cannot be reached or has a temporary error (PASSING_WORDS). Any other error reply of Redis is thrown
-   * without its `command`. Mistakes of the bus itself (MISTAKES) are thrown unchanged.
+   * if Redis cannot be reached or has a temporary error (PASSING_WORDS). Throws any other error reply of Redis without
+   * its `command`, which may have secrets, and mistakes of the bus itself (MISTAKES) unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

@@ -7,17 +7,17 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * The bus refuses publishes and drops data only after a Redis has stored more than the high mark for this long. A
- * shorter excess may not be real: Redis measures the buffers of its connections only once a second, so a buffered reply
- * of 255 MB may look like stored data for a second.
+ * Time for which a Redis must store more than the high mark before the bus refuses publishes and drops data. A shorter
+ * excess may be an error of measurement: Redis measures the buffers of its connections only once a second, so a
+ * buffered reply of 255 MB may look like stored data for a second.
  */
 export const LASTING_SHORTAGE_MS = 1100;
 
 /** All sizes are in bytes. */
 export interface Memory {
   /**
-   * Bytes of stored data, without the buffers of connections, replicas and AOF. But a new buffer may look like stored
-   * data for up to a second (see `LASTING_SHORTAGE_MS`).
+   * Bytes of stored data, without the buffers of connections, replicas and AOF. Redis reports a buffer up to a second
+   * late; until then it counts as stored data here (see `LASTING_SHORTAGE_MS`).
    */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
@@ -38,9 +38,9 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 const MEASURE_EVERY_MS = 5;
 
 /**
- * Waits until Redis, which frees memory in the background, has freed the memory of all deleted keys. Resolves with true
- * if Redis even then stores more than `target` bytes. Resolves with false as soon as Redis stores at most `target`
- * bytes, or `signal` is aborted.
+ * Returns whether Redis still stores more than `target` bytes when it has freed the memory of all deleted keys. Redis
+ * frees it in the background, so this waits. Returns false as soon as Redis stores at most `target` bytes, or `signal`
+ * is aborted.
  */
 export async function staysAbove(
   target: number,
@@ -101,9 +101,9 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of Redis's memory are buffers. INFO reports the buffers for replicas and the AOF twice: in
- * fields of their own, and in `mem_not_counted_for_evict`, which may count other buffers too. Of the two sums, the
- * larger one is used.
+ * Returns how many bytes of Redis's memory are buffers. INFO has two figures for the buffers for replicas and the AOF:
+ * the sum of their own fields, and `mem_not_counted_for_evict`, which may count other buffers too. The larger one is
+ * used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -127,9 +127,9 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the high and the low mark, by the rules of the Ruby Routemaster. If Redis stores more than the high mark, the
- * bus refuses publishes, and drops data until the low mark is reached. At the high mark, `minFree` bytes are free, and
- * at the low mark twice as many. If `minFree` is a quarter of `max` or more, the marks are 90 % and 80 % of `max`.
+ * Returns the high and the low mark, by the rules of the Ruby Routemaster. Above the high mark, the bus refuses
+ * publishes, and drops data down to the low mark. The high mark is `max` minus `minFree`, and the low mark is `max`
+ * minus twice `minFree`. If `minFree` is a quarter of `max` or more, they are 90 % and 80 % of `max`.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

@@ -37,8 +37,8 @@ export interface PartitionOptions {
   /** True if the bus has several partitions. Errors then name the partition. */
   hasOthers?: boolean;
   /**
-   * The log gets one warning if Redis refuses functions, for example because an ACL forbids FCALL. Scripts are then run
-   * by EVALSHA, which takes Redis longer. The log also gets the patterns of the keys that `skip` has skipped.
+   * Gets a warning if Redis refuses functions, for example because an ACL forbids FCALL, or if too few replicas confirm
+   * a write. Also gets the patterns of keys that `skip` has skipped because another program has written them.
    */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves. */
@@ -105,9 +105,9 @@ export class Partition {
 
   /**
    * Does the same as `run`, for a script that is repeated until it succeeds. If the ACL of Redis forbids a command of
-   * the script, each run would repeat the changes that come before that command, such as storing events or taking jobs
-   * out of their list. So after such an error, this method does not run the script, but throws StorageForbidden until
-   * the ACL permits all commands.
+   * the script, the changes before that command stay, such as stored events. Each repetition would make them again. So
+   * after such an error, this method throws StorageForbidden, without running the script, until the ACL permits all
+   * commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) await this.confirmPermitted();
@@ -116,8 +116,8 @@ export class Partition {
   }
 
   /**
-   * Does the same as `run`, for a script that must not wait, but that the ACL may have stopped half-way. After such an
-   * error, scripts of `runPermitted` wait until the ACL permits all commands.
+   * Runs a script at once, as `run` does. If the ACL forbids a command of the script, notes this: from then on,
+   * `runPermitted` runs no script until the ACL permits all commands.
    */
   async runNoting<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     try {
@@ -134,14 +134,14 @@ export class Partition {
     if (command !== undefined) throw this.master.forbids(new ReplyError(`NOPERM ${command}: ${error}`));
   }
 
-  /** Loads the functions of this release. If Redis permits it, removes the functions of other releases. */
+  /** Loads this release's Redis functions (the scripts). If Redis permits it, removes those of other releases. */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>
       Promise.all([this.#functions.load(redis), this.#functions.removeOthers(redis)]),
     );
   }
 
-  /** Calls `command` and returns its result. If the partition has moved to another master, calls `command` again. */
+  /** Calls `command` and returns its result. Calls it again if Redis refused it because the partition has moved. */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));
   }
@@ -164,7 +164,7 @@ export class Partition {
     this.#log?.error({ skipped }, `another program has written keys of the bus. ${FIND_AND_RENAME}`);
   }
 
-  /** Yields what a scan finds. An element may come twice. `next` sends the next command, such as SSCAN. */
+  /** Yields what a scan finds, in portions. An element may come twice. `next` sends one SSCAN, HSCAN or the like. */
   async *scan<T>(
     next: (redis: Redis, keys: Keyspace, cursor: string) => Promise<[cursor: string, found: T[]]>,
   ): AsyncGenerator<T[]> {

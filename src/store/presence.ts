@@ -7,17 +7,17 @@ import { msOf } from './replies.ts';
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**
- * Makes this process count as alive until the returned function is called. The process listens to a channel on which
- * nothing is ever sent, and `countProcesses` counts the listeners. A killed process no longer listens, so it is no
- * longer counted.
+ * Makes this process count as alive until the returned function is called. The process listens to a channel only to be
+ * counted: `countProcesses` counts the listeners, and nothing is ever sent on the channel. A killed process no longer
+ * listens, so it is no longer counted.
  */
 export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
   return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });
 }
 
 /**
- * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, as an ACL for an older release
- * does. Throws StorageUnavailable.
+ * Counts the living processes of the bus. Returns undefined if the ACL does not permit PUBSUB, which older releases did
+ * not need. Throws StorageUnavailable.
  */
 export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
   const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));
@@ -36,8 +36,7 @@ export async function countProcesses(control: Partition): Promise<ProcessCounts 
 }
 
 /**
- * The number of living workers, and the time since the latest sign of life of any of them. The time is Infinity if no
- * worker is alive.
+ * The number of living workers, and the time since one of them last gave a sign of life (Infinity if none is alive).
  */
 export interface LivingWorkers {
   count: number;

@@ -12,9 +12,9 @@ const NO_ADDRESSES =
 
 /**
  * The masters of a Redis Cluster, with a connection to each, over which commands are sent. ioredis's Cluster serves
- * only to find out which master has which slots. If it sent commands, it would repeat a command whose reply was lost,
- * although Redis may have applied the command. Besides, it would send a command without a key, such as WAIT, to any
- * master.
+ * only to find out which master has which slots. It must not send commands. It would repeat a command whose reply was
+ * lost, although Redis may have applied it. It would also send a command without a key, such as WAIT, to any one of the
+ * masters, and not to the one that has just written.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -26,7 +26,7 @@ export class RedisCluster {
   readonly #sharedRefresh = sharing(() => this.#refresh());
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** `cluster` must be new: this class learns of the nodes from its events, and must not miss one. */
+  /** `cluster` must be new, because this class learns of the nodes from events of `cluster`, and must not miss one. */
   constructor(cluster: Cluster, log: Log) {
     this.#cluster = cluster;
     this.#log = log;
@@ -54,7 +54,7 @@ export class RedisCluster {
     throw new Error(`no master of slot ${slot} is known`);
   }
 
-  /** Returns host and port of the master of a slot. Returns undefined if the master is not known. */
+  /** Returns host and port of the master of a slot; undefined if the master is not known. */
   addressOf(slot: number): string | undefined {
     return this.#cluster.slots[slot]?.[0];
   }
@@ -115,9 +115,9 @@ export class RedisCluster {
   }
 
   /**
-   * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. The process must then connect anew: this increases `connections`, which makes the code that
-   * keeps data of Redis in memory read the data again.
+   * Closes the connections to nodes that have become replicas. If such a node becomes a master again, it may have lost
+   * data. The process then has to connect anew, and this connection increases `connections`. Code that keeps data of
+   * Redis in memory reads the data again when `connections` has grown.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

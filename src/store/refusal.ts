@@ -8,9 +8,9 @@ const TYPES = new Set(Object.values(LAYOUT).map(({ type }) => type));
 const KEYS_PER_SCAN = 1000;
 
 /**
- * Describes the keys whose type differs from LAYOUT, such as `batches:index:{token} is a string instead of a zset
- * (2 keys)`. The text has the patterns of the keys, because a token in a key can be a credential. Call this only after
- * an error, because it scans all keys once for each type.
+ * Returns a line for each pattern of keys whose type differs from LAYOUT, such as `batches:index:{token} is a string
+ * instead of a zset (2 keys)`. A line has the pattern and not the keys, because a token in a key can be a credential.
+ * Call this only after an error, because it scans Redis once for each type in LAYOUT.
  */
 export async function wrongTypes(partition: Partition): Promise<string[]> {
   const { prefix } = partition;

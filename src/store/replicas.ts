@@ -8,11 +8,11 @@ import type { Master } from './master.ts';
  */
 const WAIT_MS = 1000;
 
-/** The state of the command WAIT on one connection. All partitions that use the connection share this object. */
+/** The state of WAIT, which waits for replicas, on one connection. All partitions on the connection share it. */
 interface Waits {
-  /** The next WAIT, which has not been sent yet. It will confirm all commands that are sent before it. */
+  /** The result of the next WAIT, which is not sent yet. It will confirm all commands that are sent before it. */
   next: Promise<number> | undefined;
-  /** Resolves when the last WAIT that was sent has ended, even if it failed. */
+  /** Resolves when the WAIT that was sent last has ended, even if it failed. */
   ended: Promise<unknown>;
   tooFew: boolean;
 }
@@ -25,7 +25,7 @@ export async function countReplicas(redis: Redis): Promise<number> {
   return [...info.matchAll(/^slave\d+:.*state=online/gm)].length;
 }
 
-/** Waits until replicas have what was written on a connection. Meanwhile the connection runs no other command. */
+/** Waits until `min` replicas have what was written on a connection. Redis blocks the connection meanwhile. */
 export class Replicas {
   readonly #min: number;
   readonly #master: Pick<Master, 'name' | 'address'>;
@@ -38,21 +38,21 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on this connection, once enough replicas have all that Redis
-   * had written by then, for any connection. So a repeated publish, which writes nothing itself, waits until replicas
-   * have what the first publish wrote. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
-   * confirm, although Redis has run the command.
+   * Resolves with the reply to `sent`, the last command on this connection, once enough replicas have its changes and
+   * all that Redis wrote before, for any connection. The latter matters for a repeated publish: it writes nothing
+   * itself, but must wait until replicas have what the first publish wrote. Throws the error of `sent`. Throws
+   * StorageUnavailable if too few replicas confirm, although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // WAIT is sent without waiting for the reply to `sent`, so both take a single round trip. If an earlier WAIT is
-    // still running, the new one is sent after it.
+    // To save a round trip, WAIT is sent without waiting for the reply to `sent`. But if an earlier WAIT is still
+    // running, the new one is sent after it.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }
 
   /**
-   * Resolves when enough replicas have all earlier writes of the connection. Throws StorageUnavailable if too few
-   * replicas confirm within WAIT_MS, and any error of Redis unchanged.
+   * Resolves when enough replicas have everything that was written on the connection before. Throws StorageUnavailable
+   * if too few replicas confirm it within WAIT_MS, and any error of Redis unchanged.
    */
   async confirm(redis: Redis): Promise<void> {
     const waits = waitsFor(redis);
@@ -65,9 +65,9 @@ export class Replicas {
   }
 
   /**
-   * Waits until the previous WAIT has ended. Then sends one WAIT for all commands that the connection has sent so far.
-   * If each partition sent a WAIT of its own, Redis would run all of them one after the other. Without any replica,
-   * publishes to 16 partitions took half a minute in this way.
+   * Waits until the previous WAIT has ended. Then sends one WAIT, which all waiting callers share, for all commands
+   * that the connection has sent so far. Redis runs the WAITs of a connection one after the other. When each of 16
+   * partitions sent its own, and there was no replica, publishes took half a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

@@ -46,7 +46,7 @@ export function pairsOf<T>(flat: readonly T[]): [T, T][] {
   ]);
 }
 
-/** Returns the time by Redis's clock, in ms, that a reply of TIME gives. */
+/** Converts a reply of the Redis command TIME to ms. */
 export function msOf([seconds, micros]: readonly (string | number)[]): number {
   return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
 }

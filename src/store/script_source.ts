@@ -40,7 +40,8 @@ const MADE = {
  * `try_commands` tries each command in that module, and the process does not start if the ACL of Redis forbids one. The
  * commands here are missing for these reasons:
  *
- * - XADD, SPUBLISH: the bus works without XADD, and needs SPUBLISH only for channels with a hash tag.
+ * - XADD, SPUBLISH: the bus works without XADD (only the audit uses it), and needs SPUBLISH only for channels with a
+ *   hash tag.
  * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries this
  *   subcommand.
  * - TIME: every script begins with TIME, so it need not be tried.
@@ -202,8 +203,8 @@ function keyspaces(names: readonly string[]): string {
 }
 
 /**
- * Returns a line of Lua that adds a function to the table `keys`, such as `keys.batch(bid)`. Throws if
- * src/store/keys.ts has no key of this name.
+ * Returns a line of Lua that adds a function to the table `keys`: for the name `batch`, the function `keys.batch(bid)`.
+ * Throws if src/store/keys.ts has no key of this name.
  */
 function keyFunction(name: string): string {
   const key =
@@ -223,8 +224,8 @@ function commandsIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the commands of Redis in Lua code: each word in capitals that is the first argument of a function, such as
- * `redis.call('GET', ...)`. The argument of `find` is not a command, but a text to look for.
+ * Returns the Redis commands that Lua code uses: each word in capitals that is the first argument of a function, such
+ * as `redis.call('GET', ...)`. The argument of `find` does not count, because it is a text to look for.
  */
 export function commandsOf(lua: string): string[] {
   return [...withoutComments(lua).matchAll(/(?<!:find)\(\s*'([A-Z]{2,})'/g)].map(([, name = '']) => name);

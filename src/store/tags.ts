@@ -1,9 +1,10 @@
 const SLOTS = 16_384;
 
 /**
- * Returns the hash tags of `count` partitions: short texts, in the order of their slots. Their slots are spread evenly
- * over a cluster. With the tags `0`, `1` and `2` instead, the second of three masters would get two partitions and the
- * first none. The same count must always give the same tags, because keys contain them.
+ * Returns the hash tags of `count` partitions: short texts whose slots are spread evenly over a cluster, in the order
+ * of the slots. Counting from 0 would not spread them: with the tags `0`, `1` and `2`, the second of three masters
+ * would get two partitions and the first none. The same count must always give the same tags, because keys contain
+ * them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;

@@ -46,10 +46,10 @@ export async function ownSubscribers(
  * Returns the subscribers that the parameters of a call select, and the cost of finding them.
  * - `tokens`: the tokens of the subscribers. Undefined stands for all subscribers. The list is empty if nobody has the
  *   given public name.
- * - `priceInCalls`: as how many calls the search counts in the rate limit. The number is 0, except if a viewer gives a
+ * - `priceInCalls`: what the search costs in the rate limit, in calls. It costs nothing, except if a viewer gives a
  *   public name: the bus may have to search all subscribers for that name.
- * Throws bad_query if a client gives `subscriber`, or if root or a viewer gives `join` without `subscriber`. In the
- * error message, `what` names the listed things, for example `batches`.
+ * Throws bad_query if a client gives `subscriber`, since a client sees only its own, or if root or a viewer gives
+ * `join` without `subscriber`. In the error message, `what` names the listed things, for example `batches`.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,

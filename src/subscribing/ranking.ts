@@ -88,8 +88,8 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 
 const MAX_FORECAST_MS = 30 * 86_400_000;
 /**
- * Maximum growth of a queue that counts as shrinking, in events a second: it loses an event a minute. The growth is a
- * mean of about a minute, so a smaller loss is only what remains of an older change.
+ * A queue counts as shrinking if its growth (events a second) is at most this: if it loses at least an event a minute.
+ * The growth is a mean of about a minute, in which older changes fade slowly, so a smaller loss may be long over.
  */
 const SHRINKING = -1 / 60;
 
@@ -98,8 +98,8 @@ const SHRINKING = -1 / 60;
  * deliveries do not shrink the queue, or if emptying it would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // There is no forecast for a queue without deliveries: it shrinks only because batches become dead letters or are
-  // dropped.
+  // Without deliveries, a queue shrinks only because batches become dead letters or are dropped, which allows no
+  // forecast.
   if (isPaused || delivered === 0 || growth > SHRINKING) return undefined;
   return soon((queued * 1000) / -growth);
 }

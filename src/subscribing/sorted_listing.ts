@@ -42,9 +42,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscriptions, standings, pages } = parts;
 
   /**
-   * Resolves with the figures of all subscribers, as the job `sample` stored them last. If the number of subscribers
-   * has changed since, the new subscribers are listed too, as if their queues were empty. If one has come and another
-   * one has left, the number is the same, and the new subscriber is missing for some seconds.
+   * Resolves with the figures of all subscribers, as the job `sample` stored them last. If these are outdated, or the
+   * number of subscribers has changed since, new subscribers are listed too, as if their queues were empty. If one has
+   * come and another has left, the number is the same, and the new one is missing for some seconds.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
@@ -85,7 +85,7 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 
 /**
  * Returns a function that tells whether a token matches the search `text`. Root searches in tokens. A viewer searches
- * only in the names of clients, because a token may be a credential. A client finds only itself.
+ * only in the names of clients, because a token may be a credential. A client finds only itself, whatever the text.
  */
 async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
   if (caller.role === 'client') return (token: string) => token === caller.token;

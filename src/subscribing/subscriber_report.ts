@@ -96,11 +96,11 @@ interface Row {
   dead_batches: number;
   dead_events: string | false;
   dropped: List<string>;
-  /** Number of dropped events that no delivery has reported to the subscriber yet. */
+  /** Number of dropped events that no delivery has reported to the subscriber yet. False if there are none. */
   events_in_notice: string | false;
   /**
-   * Number of dropped events that a delivery reports to the subscriber, as long as the subscriber has not accepted this
-   * delivery.
+   * Number of dropped events in the notice that a delivery carries to the subscriber, until the subscriber accepts this
+   * delivery. False if no delivery carries a notice.
    */
   events_in_carried_notice: string | false;
 }

@@ -32,18 +32,18 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The new key that signs deliveries. The replaced key also signs them for another day. Null ends signing. */
+  /** The new signing key. The replaced one also signs for another day. Null ends signing; undefined changes nothing. */
   signingKey?: string | null | undefined;
 }
 
 interface Purging {
-  /** Deletes the dead letters of a subscriber that died by `untilMs`. */
+  /** Deletes those dead letters of a subscriber that became dead letters by `untilMs`. */
   purgeAll(token: string, untilMs: number): Promise<unknown>;
 }
 
 type Settings = SubscriptionDefaults & Pick<Config, 'maxTopics' | 'maxSubscribers' | 'deliveryLog'>;
 
-/** Subscribers and the topics that they are subscribed to. */
+/** Reads and changes subscribers and their subscriptions in Redis. */
 export class Subscriptions {
   readonly #partitions: Partitions;
   readonly #defaults: Settings;
@@ -52,8 +52,8 @@ export class Subscriptions {
   readonly #outbox: Flushing;
 
   /**
-   * `outbox` moves events that wait in an outbox to the partition of their subscriber, before a subscription begins or
-   * ends. Only a bus with several partitions has such events.
+   * `outbox` sends what still waits in an outbox to the partition of its subscriber, before a subscription begins or
+   * ends. Nothing waits if the bus has only one partition.
    */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: Purging, outbox: Flushing) {
     this.#partitions = partitions;
@@ -105,9 +105,9 @@ export class Subscriptions {
   }
 
   /**
-   * Returns those topics for which `isLeft` is true and that live in other partitions than the subscriber. First moves
-   * all accepted events of these topics to the queue of the subscriber. Otherwise events that wait in an outbox would
-   * arrive after the end of the subscription, and be lost.
+   * Moves all accepted events of the topics that the subscriber leaves (`isLeft`) to its queue. Events that still wait
+   * in an outbox would otherwise arrive after the end of the subscription, and be lost. Returns those of the left
+   * topics that live in other partitions than the subscriber.
    */
   async #flushLeftTopics(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -120,9 +120,9 @@ export class Subscriptions {
   }
 
   /**
-   * Moves the events that joins of `partition` have published so far to the partitions `homes`, where their topics
-   * live. Otherwise an event could arrive after the removal of its join, and create a topic again that was deleted
-   * meanwhile.
+   * Called when a join is removed. Sends the events that joins of `partition` have published so far to the partitions
+   * `homes`, where their topics live. Otherwise an event could arrive after the removal of its join, and create a topic
+   * again that was deleted meanwhile.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
     for (const home of homes) if (home !== partition) await this.#outbox.flush(partition, home);
@@ -149,18 +149,18 @@ export class Subscriptions {
     const topics = await this.#flushLeftTopics(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
-    // Only a join has the field `into`, the topics to which it publishes. Its events are moved to the partitions of
-    // these topics before the removal. If one of these partitions is away, this throws while the join still exists, and
-    // a repeated call can read `into` again.
+    // The field `into` of a join has the topics to which the join publishes; other subscribers lack it. The join's
+    // events are sent to the partitions of these topics before the join is removed. If one of these partitions is away,
+    // this throws while the join still exists, and a repeated call can read `into` again.
     await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // A join may have published more events just before the removal, so its events are moved once more. If the join was
-    // not found, an earlier call or the removal of its client has removed it, and nobody knows to which topics it
-    // published. So the events for all partitions are moved.
+    // A join may have published more events just before the removal, so its events are sent once more. If there was no
+    // such join, an earlier call or the removal of its client has removed it. The topics to which it published are then
+    // unknown, so the events for all partitions are sent.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.

@@ -49,9 +49,9 @@ export function subscriptionsApi({
   removeSubscriber,
 }: SubscriptionsParts): Route[] {
   /**
-   * Removes the subscriber again if its client was removed during the request. Ends subscriptions that the client's
-   * scopes do not permit, because the scopes may have changed during the request. If the client is removed after this
-   * check, the subscriber goes too: a removal deletes the client first, and then its subscribers.
+   * The client may be removed, or get other scopes, during the request. If it was removed, its new subscriber is
+   * removed too. Otherwise the subscriptions end that its scopes do not permit now. A removal that begins after this
+   * check deletes the client first and then its subscribers, so nothing is left.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -125,8 +125,8 @@ function badCallback(rule: string): BusError {
 }
 
 /**
- * Returns the key that a request asks for. If the bus makes this key, also returns the answer with its secret or its
- * public key.
+ * Returns the signing key that a request asks for: null ends signing, and undefined keeps the present key. If the bus
+ * makes the key, also returns what the answer shows of it: the secret or the public key.
  */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };

@@ -38,7 +38,7 @@ export type Topic = z.infer<typeof TOPIC>;
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {
-  /** Number of subscribers of the topic, including joins. */
+  /** Number of subscribers of the topic. A join that has the topic as a source counts as one. */
   count: number;
   tokens: string[];
 }
@@ -51,8 +51,8 @@ export class Topics {
   readonly #list: KeptList<string>;
 
   /**
-   * If the bus has several partitions, `outbox` tells the other partitions that a topic is removed, after it has sent
-   * them the events of the topic that still wait.
+   * When a topic of a bus with several partitions is removed, `outbox` first sends the other partitions the topic's
+   * events that still wait, and then the news of the removal.
    */
   constructor(partitions: Partitions, outbox: Flushing) {
     this.#partitions = partitions;

@@ -1,28 +1,28 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Empties outboxes. The outbox of a partition lists what other partitions must do, such as queue events. */
+/** Empties outboxes. A partition's outbox lists work for other partitions, such as putting events into queues. */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has done everything that the outbox of `home` lists for it at the time of this
-   * call. Throws StorageUnavailable or StorageFull if one of these two partitions fails.
+   * Resolves when the partition `to` has done all the work for it that is in the outbox of `home` at the time of this
+   * call. Throws StorageUnavailable or StorageFull if `home` or `to` fails.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
 /**
- * Matches a mark (see TopicMarks) in the field `elsewhere`: a partition, its number of subscribers, and when the mark
- * was set (µs).
+ * Matches a mark in the field `elsewhere` of a topic: the index of another partition, how many subscribers the topic
+ * has there, and when the mark was set (µs).
  */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes the marks of topics. A mark is a note in the partition that stores a topic, its home. For example, a
- * mark says that partition 3 has subscribers of the topic, so that the home passes on events to partition 3.
+ * Sets and removes the marks of topics. Each topic is stored in one partition, its home. A mark is a note in the home
+ * that another partition has subscribers of the topic, so that the home passes on events to that partition.
  *
  * A missing mark would lose events, so a mark is set before the first subscription. A needless mark only slows
- * publishing a little. The mark for partition 3 is removed if a count finds no subscribers there, unless the mark was
- * set again meanwhile.
+ * publishing a little. It is removed when a count finds no subscribers in that partition, unless it was set again
+ * during the count.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -42,9 +42,9 @@ export class TopicMarks {
    * before subscribing, and `refresh` afterwards.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes whose
-   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still have to tell `partition`
-   * that a topic was removed. If that came after the subscription to a new topic of the same name, it would end the new
-   * subscription too.
+   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still hold the news that a
+   * topic was removed. If this news came after the subscription to a new topic of the same name, it would end that
+   * subscription.
    */
   async reserve(
     partition: Partition,
@@ -61,8 +61,8 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // `refresh` removes the marks (notes that `partition` has subscribers) that earlier rounds of this loop have
-        // set.
+        // Earlier rounds of this loop may have set marks (notes that `partition` has subscribers). `refresh` removes
+        // those that are wrong.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -72,8 +72,8 @@ export class TopicMarks {
   }
 
   /**
-   * Counts the subscribers that these topics have in `partition`, and corrects the topics' marks for `partition`, which
-   * say how many there are. A topic that has no publisher and no subscribers is deleted with its last mark.
+   * Sets each topic's mark for `partition` to the number of subscribers that the topic has there; a mark of 0 is
+   * removed. A topic that is left without publisher, subscribers and marks is deleted.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -85,13 +85,13 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The marks (notes that `partition` has subscribers of a topic) are read before the subscribers are counted. If a
-  // topic has no subscribers, its mark is removed below, but only if the mark is the same as before the count. If a
-  // subscriber has come meanwhile, the mark has a new time, and stays.
+  // A mark has the time at which it was set, and each new subscription sets it again. So the marks are read before the
+  // subscribers are counted: the mark of a topic without subscribers is removed below only if its time is still the
+  // same.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again, because this gives it a new time. Otherwise another process that counted 0
-  // subscribers a moment ago would remove the mark.
+  // Even a correct mark is set again, to give it a new time. Otherwise another process that counted 0 subscribers a
+  // moment ago would remove it.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -108,13 +108,13 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 
 interface Mark {
   subscribers: number;
-  /** When the mark was last set (µs). If this changes while `refreshIn` counts subscribers, the mark must stay. */
+  /** When the mark was last set (µs). If this changes during the count in `refreshIn`, a subscriber may have come. */
   markedUs: string;
 }
 
 /**
- * For each topic of the partition `home`, returns the note (mark) about its subscribers in the partition with the index
- * `partition`, or undefined if there is none.
+ * Returns, for each topic of the partition `home`, its mark for the partition with the index `partition`: the note
+ * about the topic's subscribers there. Undefined if there is no such mark.
  */
 async function readMarks(
   home: Partition,

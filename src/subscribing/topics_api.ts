@@ -47,7 +47,7 @@ const PUBLISHER: Input<{ client: string }> = {
 interface TopicsParts {
   topics: Topics;
   limits: GiveLimits;
-  /** A client sees its joins among the subscribers of a topic. */
+  /** Finds a client's joins, which are shown to the client among the subscribers of a topic. */
   joins: { tokens(client: string): Promise<string[]> };
   pages: Pages;
   publicNames: PublicNames;
@@ -60,9 +60,9 @@ export function topicsApi({ topics, limits, joins, pages, publicNames, clients, 
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
-   * Throws unless the present scopes of a client let it publish to a topic that it wants to delete. It is not enough
-   * that the client owns the topic, because a client whose scopes were narrowed still owns its topics. The scopes are
-   * read from Redis: the cache may be a second old, and a deletion cannot be undone.
+   * A client may delete its topic only if its present scopes let it publish to the topic. Throws otherwise: a client
+   * whose scopes were narrowed still owns its topics. The scopes are read from Redis, because the cache may be a second
+   * old, and a deletion cannot be undone.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);

@@ -3,7 +3,8 @@ import type { Contract } from '../contract.ts';
 const q = 'main|aux';
 
 /**
- * A job that a worker holds under a lease. A script that gets these fields changes nothing if the lease has expired.
+ * A job that a worker holds under a lease, its right to the job for a limited time. A script that gets these fields
+ * changes nothing if the lease has expired.
  */
 export const heldJob = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
@@ -14,11 +15,11 @@ const deliveryLog = 'number';
  * A job that a worker has finished:
  *
  * - `bid`: the UID of the batch that the job has delivered. Undefined if the job was not a delivery.
- * - `job`: the bytes of the job as Redis stores them. Undefined if the script can make them from the `bid`. It cannot
- *   if a Ruby Routemaster has packed the job, because those bytes may differ.
+ * - `job`: the job's bytes in Redis. Undefined if the script can make the same bytes from `bid`: for every delivery,
+ *   except if a Ruby Routemaster has packed its job.
  * - `heal`: the health points that the subscriber gains by an accepted batch.
  * - `record`: the entry of an accepted batch in the delivery log. Undefined if the log is off, or if the batch was not
- *   sent, because its subscriber had left.
+ *   sent because its subscriber had left.
  */
 const finished = {
   worker: 'text',
@@ -31,9 +32,9 @@ const finished = {
 } as const;
 
 /**
- * Arguments about the lane of a subscriber, which limits how many of its deliveries may be in flight at once: the
- * subscriber's own `max_in_flight` or, without it, `laneLimit`, and never more than `laneLimitMax`.
- * lua/delivering/lanes.lua has further limits. A delivery that takes longer than `slowMs` makes its subscriber slow.
+ * Arguments about lanes. A lane limits how many deliveries to one subscriber may be in flight at once. The limit is the
+ * subscriber's own `max_in_flight` or, without it, `laneLimit`, but never more than `laneLimitMax`.
+ * lua/delivering/lanes.lua has further limits. A subscriber is slow if a delivery to it takes longer than `slowMs`.
  */
 export const lanes = {
   q,
@@ -44,14 +45,14 @@ export const lanes = {
   deliveryLog,
 } as const;
 
-/** The token of the client that makes the call. Undefined for root. */
+/** The token of the client whose API call runs the script. Undefined for root. */
 const client = 'text?';
 
 /**
  * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters.
- * An operation for some subscribers has a list of them: `token` is the subscriber whose dead letters the step takes,
- * and `listIndex` is its index in the list. In an operation for all subscribers, `token` is undefined, `listIndex` is
- * 0, and the step takes the next dead letters in the order of death, whichever subscribers they belong to.
+ * If the operation is for some subscribers, `token` is the one whose dead letters the step takes, and `listIndex` is
+ * its index in the operation's list. If it is for all subscribers, `token` is undefined and `listIndex` is 0; the step
+ * takes the letters that died first, whoever their subscribers are.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
@@ -59,7 +60,7 @@ const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?
  *
  * - `lost`: the step has changed nothing, because the operation has ended or was cancelled or replaced, or because
  *   another worker has finished with this subscriber;
- * - `going`: this subscriber has more dead letters (if the operation is for all subscribers: some subscriber has more);
+ * - `going`: there are more dead letters, of this subscriber or, if the operation is for all subscribers, of any;
  * - `next`: this subscriber has no more dead letters, and the next step is for the next subscriber in the list;
  * - `over`: all dead letters have been looked at.
  */

@@ -3,11 +3,11 @@ import { heldJob, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
- * The arguments of scripts that publish for a join. A key is what events have in common, such as the id of an order.
- * When a key is complete (enough events of each source topic have come), the join publishes to `thenTopic`. When a key
- * is still incomplete after `withinMs`, the join publishes to `expiryTopic`, if there is one. `thenHome` is the index
- * of the partition in which `thenTopic` lives, or undefined if that is the partition of the join; `expiryHome` is the
- * same for `expiryTopic`. `version` is the time (µs) at which the rules of the join were last put.
+ * The arguments of scripts that publish for a join. A join collects the events with the same key, such as the id of an
+ * order. When enough events of each source topic have come, it publishes to `thenTopic`. If they have not come within
+ * `withinMs`, it publishes to `expiryTopic`, if there is one. `thenHome` and `expiryHome` are the indexes of the
+ * partitions in which these topics live; undefined stands for the partition of the join. `version` is the time (µs) at
+ * which the rules of the join were last changed.
  */
 const join = {
   token: 'text',

@@ -3,7 +3,8 @@ import type { Contract } from '../contract.ts';
 const q = 'main|aux';
 
 /**
- * The inconsistencies that a sweep has found. src/maintenance/sweep/finding.ts says what the `name` of each `kind` is.
+ * The inconsistencies that a sweep has found. `kind` says what is wrong, and `name` says with which batch, job or other
+ * thing, as FINDING_KINDS (src/maintenance/sweep/finding.ts) has it.
  */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 

@@ -4,9 +4,9 @@ import type { Contract } from '../contract.ts';
 const clients = ['text'] as const;
 
 /**
- * The entries of a listing of batches, sorted by `placeMs`, the time by which list_deliveries.lua lists a batch, and
- * then by `id`. A batch that has ended (accepted or dropped) has a `record`, its entry in the delivery log. Any other
- * batch has the fields from `createdMs` on instead. `firstAttempt` and `lastAttempts` are JSON.
+ * The entries of a listing of batches, sorted by `placeMs` and then by `id`. `placeMs` is when a batch ended or, if it
+ * has not ended, was created. A batch that has ended (accepted or dropped) has a `record`, its entry in the delivery
+ * log. Other batches have `createdMs` and the fields after it. `firstAttempt` and `lastAttempts` are JSON.
  */
 const entries = [
   {
