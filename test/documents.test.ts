@@ -128,6 +128,13 @@ describe('the settings', () => {
   });
 });
 
+test('package.json, package-lock.json and CHANGELOG.md name the same release', () => {
+  const { version } = JSON.parse(read('package.json'));
+  const lock = JSON.parse(read('package-lock.json'));
+  assert.deepEqual([lock.version, lock.packages[''].version], [version, version]);
+  assert.equal(/^## (\S+)/m.exec(read('CHANGELOG.md'))?.[1], version);
+});
+
 describe('packages/client', () => {
   const sources = clientSources();
 
