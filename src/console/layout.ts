@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type BusError, ERRORS, type ErrorCode, StorageUnavailable } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
+import { RELEASE } from '../release.ts';
 import type { Caller, Role } from '../routing/caller.ts';
 import { ALL, type Answer, type FailedCall, WATCHERS } from '../routing/route.ts';
 import { parseUrl } from '../urls.ts';
@@ -171,6 +172,7 @@ function whole(visitor: Visitor, page: Page): Html {
 <a class="skip" href="#main">Skip to the content</a>
 ${header(visitor, page)}
 ${mainOf(page)}
+${visitor.caller && html`<footer>Routemaster ${RELEASE}</footer>`}
 </body>
 </html>
 `;

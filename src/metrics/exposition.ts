@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge, type Metric, Registry } from 'prom-client';
 import { chunksOf } from '../chunks.ts';
 import { clock, sleep } from '../clock.ts';
+import { RELEASE } from '../release.ts';
 import { sumOf } from '../sum.ts';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
@@ -19,8 +20,14 @@ const EVENT_LOOP_SAMPLE_MS = 100;
  */
 const SAMPLED_MS = 3 * EVENT_LOOP_SAMPLE_MS;
 
-/** The metrics of this process itself, such as its CPU time. */
+/** The metrics of this process itself, such as its release and its CPU time. */
 const own = new Registry();
+new Gauge({
+  name: 'routemaster_build_info',
+  help: 'The release of the process that answers, and its Node; always 1.',
+  labelNames: ['version', 'node'],
+  registers: [own],
+}).set({ version: RELEASE, node: process.versions.node }, 1);
 collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
 await sleep(SAMPLED_MS);
 let [ownText, ownReadAtMs] = [Promise.resolve(''), Number.NEGATIVE_INFINITY];

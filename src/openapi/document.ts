@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { z } from 'zod';
+import { RELEASE } from '../release.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import type { Route } from '../routing/route.ts';
 import { Schemas } from './json_schema.ts';
@@ -10,8 +9,6 @@ import { type Components, operationOf, templateOf } from './operation.ts';
 import { PROBLEM, ProblemResponses } from './problems.ts';
 import { CHAPTERS } from './texts.ts';
 import { webhooks } from './webhooks.ts';
-
-const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
 
 const DESCRIPTION = `An event bus over HTTP: publishers POST events to topics, and the bus delivers them to subscribers in batches.
 
@@ -62,7 +59,7 @@ export async function openApiDocument(
     openapi: '3.1.0',
     info: {
       title: 'Routemaster',
-      version,
+      version: RELEASE,
       description: DESCRIPTION,
       license: { name: 'MIT', identifier: 'MIT' },
     },

@@ -8,6 +8,7 @@ import { createLog, type Log } from '../log.ts';
 import { StorageWatch } from '../maintenance/storage_watch.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
+import { RELEASE } from '../release.ts';
 import { type Compatibility, DIALECTS } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
 import { Listener } from '../store/listener.ts';
@@ -87,7 +88,8 @@ async function serve(config: Config, log: Log): Promise<void> {
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
   await Promise.race([booting, sleep(BOOT_MS)]);
-  log.info({ port: await server.listen(config.port, config.host) }, 'listening');
+  const port = await server.listen(config.port, config.host);
+  log.info({ release: RELEASE, port }, 'listening');
   await booting;
 }
 

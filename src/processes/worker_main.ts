@@ -9,6 +9,7 @@ import { Maintenance } from '../maintenance/maintenance.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { Outbox } from '../publishing/outbox.ts';
+import { RELEASE } from '../release.ts';
 import { OwnerLimit } from '../routing/owner_limit.ts';
 import { connect } from '../store/connection.ts';
 import { Listener } from '../store/listener.ts';
@@ -90,5 +91,5 @@ await start(async () => {
   for (const each of maintenance) each.start();
   for (const each of quarantines) each.start(takenOver);
   const { workerThreads: threads, workersPerThread } = inMode;
-  log.info({ threads, workersPerThread, compatibility }, 'delivering');
+  log.info({ release: RELEASE, threads, workersPerThread, compatibility }, 'delivering');
 });

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestPage } from '../../harness/browser/browser.ts';
+import { root as repository } from '../../harness/processes/command.ts';
 import { until } from '../../harness/until.ts';
 import { as, browser, bus, HOSTILE, letterId, PATHS, root, scene } from './visits.ts';
 
@@ -62,6 +65,18 @@ describe('each page', () => {
       const overflow = await visit.page.evaluate('document.documentElement.scrollWidth - innerWidth');
       assert.ok(Number(overflow) <= 0, `${path} is ${overflow} pixels too wide`);
     }
+  });
+
+  test('names the release of the bus at its foot, but only after a login', async () => {
+    const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'));
+    const visit = await as(root);
+    for (const path of [...PATHS, '/console/topics/unknown']) {
+      await visit.page.goto(bus.url + path);
+      assert.equal(await visit.text('footer'), `Routemaster ${version}`, path);
+    }
+    const stranger = await browser.page();
+    await stranger.page.goto(`${bus.url}/console/login`);
+    assert.equal(await stranger.page.$('footer'), null);
   });
 
   test('of the API wraps its lines to paste', async () => {

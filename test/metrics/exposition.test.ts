@@ -65,7 +65,8 @@ test('an empty bus shows every family, and the metrics of the process', async ()
   const histograms = ['delivery_duration', 'latency', 'delayed_lateness', 'triggers_lateness'].map(
     (each) => `routemaster_${each}_seconds`,
   );
-  assert.deepEqual(ours, [...Object.values(FAMILIES).map(({ name }) => name), ...histograms]);
+  const names = Object.values(FAMILIES).map(({ name }) => name);
+  assert.deepEqual(ours, [...names, ...histograms, 'routemaster_build_info']);
   assert.ok(families.has('process_cpu_seconds_total') && families.has('nodejs_eventloop_lag_seconds'));
   assert.deepEqual(series(families, 'routemaster_redis_memory_max_bytes'), {
     routemaster_redis_memory_max_bytes: 100 * 1024 * 1024,
