@@ -1,7 +1,11 @@
 // These tests share one bus and one browser, because starting both takes as much CPU as ten tests. Their order matters:
-// those of `others.ts` remove what the first two look at.
+// those of `others.ts` remove what `pages.ts` and `root/` look at.
 import './pages.ts';
-import './root.ts';
+import './root/deliveries.ts';
+import './root/rules.ts';
+import './root/clients.ts';
+import './root/dead_letters.ts';
+import './root/topics_and_audit.ts';
 import './others.ts';
 import './login.ts';
 import './mistyped.ts';

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { as, bus, root, scene } from '../visits.ts';
+
+describe('root', () => {
+  test('sees settings, periods and limits as they were set, without rounding', async () => {
+    const client = await bus.client('exact');
+    const event = { type: 'noop', url: 'https://shop.example.com/13' };
+    await client.call('PUT', '/triggers/exact', { topic: 'exact', event, schedule: { every: 5_400_000 } });
+    const sources = [{ topic: 'exact' }, { topic: 'exact_too' }];
+    const rules = { sources, by: 'url', then: { topic: 'exact_both' }, within: 90_000 };
+    await client.call('PUT', '/joins/exact', rules);
+    const settings = { timeout: 1500, max_attempts: 1550, max_age: 129_600_000 };
+    const subscription = { topics: ['exact'], callback: scene.receiver.callback, uuid: 'me', ...settings };
+    await client.call('POST', '/subscription', subscription);
+    const visit = await as(root, `/console/triggers/exact?client=${client.token}`);
+    assert.match(await visit.text('main'), /Whenevery 1 h 30 min/);
+    await visit.page.goto(`${bus.url}/console/joins/exact?client=${client.token}`);
+    assert.match(await visit.text('main'), /Within1 min 30 s/);
+    await visit.page.goto(`${bus.url}/console/subscribers/${client.token}`);
+    assert.match(await visit.text('main'), /Waits for more1 s 500 ms.*1,550 attempts, or 1 d 12 h/);
+    await bus.root.call('DELETE', `/api_tokens/${client.token}`);
+  });
+
+  test('makes and changes a trigger and a join of a client', async () => {
+    const client = await bus.client('ruled');
+    for (const kind of ['triggers', 'joins'] as const) {
+      const visit = await as(root, `/console/${kind}`);
+      await visit.page.click('details.wide summary');
+      await visit.page.type('[name=client]', client.token);
+      await visit.page.type('[name=name]', 'of_root');
+      await visit.page.evaluate(`{
+        const rules = document.querySelector('[name=rules]');
+        rules.value = rules.value.replace('"reports"', '"rooted"').replace('"orders_ready"', '"rooted_too"');
+      }`);
+      await visit.submit(`form[action="/console/${kind}"] button`);
+      assert.ok(visit.page.url().endsWith(`/console/${kind}/of_root?client=${client.token}`));
+      await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+      await visit.submit(`form[action="/console/${kind}"] button`);
+      assert.equal(await visit.text('h1'), 'of_root');
+      await client.call('GET', `/${kind}/of_root`);
+      if (kind === 'joins') continue;
+      await visit.submit('form[action$="/pause"] button');
+      assert.match(await visit.text('main'), /Statepaused/);
+      await visit.submit('form[action$="/fire"] button');
+      assert.match(await visit.text('main'), /Statepaused/);
+    }
+  });
+
+  test('sees whose a trigger and a join are', async () => {
+    const { publisher, subscriber } = scene;
+    const visit = await as(root);
+    for (const [path, { token }] of [
+      ['triggers/nightly', publisher],
+      ['joins/ready', subscriber],
+    ] as const) {
+      await visit.page.goto(`${bus.url}/console/${path}?client=${token}`);
+      assert.match(await visit.text('dl.settings'), new RegExp(`^Client${token}`), path);
+    }
+  });
+
+  test('reads what a name may consist of, where the browser checks it', async () => {
+    const visit = await as(root);
+    for (const list of ['clients', 'triggers', 'joins', 'tail']) {
+      await visit.page.goto(`${bus.url}/console/${list}`);
+      assert.match(await visit.page.$eval('input[pattern]', ({ title }) => title), /^a-z, 0-9/, list);
+    }
+  });
+});

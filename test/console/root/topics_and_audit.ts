@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { until } from '../../../harness/until.ts';
+import { as, bus, post, root, scene } from '../visits.ts';
+
+describe('root', () => {
+  test('leaves in the audit what its forms were about', async () => {
+    const client = await bus.client('audited');
+    const visit = await as(root, '/console/clients');
+    await visit.page.type('[name=name]', 'made_for_audit');
+    await visit.submit('main form[action="/console/clients"] button');
+    const { token } = client;
+    const made = await visit.text('dd');
+    const event = { type: 'noop', url: 'https://shop.example.com/15' };
+    const rules = JSON.stringify({ topic: 'audited', event, schedule: { every: 60_000 } });
+    assert.equal(await post(visit, '/console/triggers', { client: token, name: 'audited', rules }), 0);
+    assert.equal(await post(visit, '/console/dead_letters/selected', { id: 'none', do: 'purge' }), 404);
+    assert.equal(await post(visit, '/console/dead_letters/bulk', { subscriber: token, do: 'purge' }), 0);
+    const { redis, keys } = bus.store;
+    const id = String(await redis.hget(keys.bulk(':root'), 'id'));
+    assert.equal(await post(visit, '/console/dead_letters/bulk/cancel', { id }), 0);
+    const audited = async () => {
+      const entries = (await bus.root.call('GET', '/audit?limit=5')) as { action: string; target: string }[];
+      return entries.map(({ action, target }) => `${action} ${target}`);
+    };
+    await until(async () => (await audited())[0]?.startsWith('dead_letters.bulk_cancel'));
+    const entries = await audited();
+    assert.deepEqual(entries, [
+      `dead_letters.bulk_cancel purge of ${token}`,
+      `dead_letters.bulk purge of ${token}`,
+      'dead_letters.selected purge 1: none',
+      `trigger.put audited of ${token}`,
+      `client.create ${made}`,
+    ]);
+    await bus.root.call('DELETE', `/api_tokens/${token}`);
+  });
+
+  test('gives a topic to another client', async () => {
+    const topic = 'topic_to_give';
+    await scene.publisher.publish(topic, { url: 'https://shop.example.com/5' });
+    const heir = await bus.client('heir');
+    const visit = await as(root, `/console/topics/${topic}`);
+    const form = `form[action="/console/topics/${topic}/give"]`;
+    const give = async (token: string) => {
+      await visit.page.evaluate(`document.querySelector('${form}').closest('details').open = true`);
+      await visit.page.type(`${form} [name=client]`, token);
+      await visit.submit(`${form} button`);
+    };
+    await give('nobody');
+    assert.match(await visit.text('main'), /no client has this token/);
+    await visit.page.goto(`${bus.url}/console/topics/${topic}`);
+    await visit.assertSound();
+    await give(heir.token);
+    assert.ok((await visit.text('main')).includes(heir.token));
+    await heir.publish(topic, { url: 'https://shop.example.com/6' });
+    await bus.root.call('DELETE', `/topics/${topic}`);
+  });
+
+  test('removes a topic whose name it types, and nothing by a slip', async () => {
+    const topic = 'topic_to_remove';
+    await scene.publisher.publish(topic, { url: 'https://shop.example.com/4' });
+    const visit = await as(root, '/console/topics');
+    const form = `form[action="/console/topics/${topic}/remove"]`;
+    const remove = async (typed: string) => {
+      await visit.page.evaluate(`document.querySelector('${form}').closest('details').open = true`);
+      await visit.page.type(`${form} [name=confirm]`, typed);
+      await visit.submit(`${form} button`);
+    };
+    await remove('something_else');
+    assert.match(await visit.text('main'), /nothing was changed/);
+    await visit.page.goto(`${bus.url}/console/topics`);
+    await remove(topic);
+    assert.ok(!(await visit.text('main')).includes(topic));
+  });
+});
