@@ -7,11 +7,10 @@ import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
-import { bus } from './shared_bus.ts';
+import { asRoot, bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
 
 const terminal = new Terminal();
-const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
 
 /** Starts a server that answers as no bus should. Resolves with its port. */
 async function serving(t: TestContext, listener: RequestListener, tls?: { key: string; cert: string }) {

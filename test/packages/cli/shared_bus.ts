@@ -1,4 +1,14 @@
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
 
 /** The bus of the tests that `on_one_bus.test.ts` runs. */
 export const bus = RunningBus.forTests();
+
+/** The options by which root calls the bus. */
+export const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
+
+/** Makes a client. Resolves with its token, and the options by which it calls the bus. */
+export async function client(name: string) {
+  const { token, secret } = await bus.client(name);
+  return { token, options: `-b ${bus.url} -t ${token}:${secret}` };
+}

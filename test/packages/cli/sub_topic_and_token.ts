@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { until } from '../../../harness/until.ts';
+import { asRoot, bus, client } from './shared_bus.ts';
+import { silent, terminal } from './shared_terminal.ts';
+
+test('sub add says which topics the client gets now, and which it gets no longer', async (t) => {
+  const { callback } = await bus.receiver(t);
+  const { options } = await client('replacing');
+  for (const [topics, said] of [
+    ['sofas beds', 'subscribed to sofas, beds'],
+    ['sofas beds lamps', 'subscribed to sofas, beds, lamps'],
+    ['lamps rugs', 'subscribed to lamps, rugs, and no longer to beds, sofas'],
+  ]) {
+    const added = await terminal.rtm(`sub add ${callback} ${topics} ${options}`);
+    assert.deepEqual(added, { ...silent, stderr: `${said}\n` });
+  }
+});
+
+test('sub add gives a new subscription the token as uuid, and leaves that of another as it is', async (t) => {
+  const { callback } = await bus.receiver(t);
+  const { token, options } = await client('lasting');
+  const uuidAfter = async (more: string) => {
+    await terminal.rtm(`sub add ${callback} sofas ${options} ${more}`);
+    const { stdout } = await terminal.rtm(`sub show ${token} ${options}`);
+    return /^uuid +(.*)$/m.exec(stdout)?.[1];
+  };
+  assert.equal(await uuidAfter(''), token);
+  // A receiver that knows this uuid would answer 401 if the next command replaced it.
+  assert.equal(await uuidAfter('--uuid my-password'), 'my-password');
+  assert.equal(await uuidAfter('--latency 0'), 'my-password');
+});
+
+test('sub, topic and secret do as the API', async (t) => {
+  const { subscriber, topic, publisher, receiver } = await bus.scene(t);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  await until(() => receiver.events.length === 1);
+  assert.deepEqual(await terminal.rtmAlone(`sub pause ${subscriber.token} ${asRoot()}`), silent);
+  assert.match(
+    (await terminal.rtmAlone(`sub show ${subscriber.token} ${asRoot()}`)).stdout,
+    /^paused_by +operator$/m,
+  );
+  assert.deepEqual(await terminal.rtmAlone(`sub resume ${subscriber.token} ${asRoot()}`), silent);
+  for (const each of ['pause', 'resume']) {
+    const { stderr } = await terminal.rtm(`sub ${each} ${asRoot()}`);
+    assert.equal(
+      stderr,
+      'forbidden: only a client can leave TOKEN out; root must give the TOKEN of a client\n',
+    );
+  }
+  assert.match((await terminal.rtmAlone(`sub show nobody ${asRoot()}`)).stderr, /^subscriber_not_found: /);
+
+  const topics = await terminal.rtmAlone(`topic list ${asRoot()}`);
+  assert.match(topics.stdout, /^TOPIC +PUBLISHER +EVENTS\n/);
+  assert.match(topics.stdout, new RegExp(`^${topic} +publisher--\\w+ +1$`, 'm'));
+  assert.deepEqual(await terminal.rtmAlone(`topic give ${topic} ${subscriber.token} ${asRoot()}`), silent);
+  assert.match(
+    (await terminal.rtm(`topic list ${asRoot()}`)).stdout,
+    new RegExp(`^${topic} +${subscriber.token} `, 'm'),
+  );
+  assert.match((await terminal.rtm(`topic give ${topic} nobody ${asRoot()}`)).stderr, /^client_not_found: /);
+  assert.deepEqual(await terminal.rtmAlone(`topic del ${topic} ${asRoot()}`), silent);
+
+  const rotated = await terminal.rtmAlone(`secret rotate ${subscriber.token} --grace 0 ${asRoot()}`);
+  const options = `-b ${bus.url} -t ${subscriber.token}:${rotated.stdout.trim()}`;
+  assert.equal((await terminal.rtm(`sub list ${options}`)).status, 0);
+});
+
+test('secret rotate replaces only the secret of a given time', async () => {
+  const { token } = await client('rotated');
+  const { stdout } = await terminal.rtm(`token list --json ${asRoot()}`);
+  const { secret_at } = JSON.parse(stdout).find((each: { token: string }) => each.token === token);
+  const rotate = `secret rotate ${token} --secret-at ${secret_at} ${asRoot()}`;
+  assert.match((await terminal.rtm(rotate)).stdout, /^[\w-]{32}\n$/);
+  // A repeat, as after a lost answer, would end the secret that the client may use by now.
+  const repeat = await terminal.rtm(rotate);
+  assert.deepEqual([repeat.status, repeat.stdout], [2, '']);
+  assert.match(repeat.stderr, /^bad_client: the secret was replaced after that time/);
+});
+
+test('token limit replaces the topics that a client may use', async () => {
+  const { token, options } = await client('limited');
+  const limited = async () => {
+    const [line = ''] = (await terminal.rtm(`token list --json ${asRoot()}`)).stdout.split('\n');
+    const { publish, subscribe } = JSON.parse(line).find((each: { token: string }) => each.token === token);
+    return { publish, subscribe };
+  };
+  const limit = `token limit ${token} ${asRoot()}`;
+  assert.deepEqual(await terminal.rtmAlone(`${limit} --publish orders,shop_* --subscribe=`), silent);
+  assert.deepEqual(await limited(), { publish: ['orders', 'shop_*'], subscribe: [] });
+  assert.deepEqual(await terminal.rtm(`${limit} --publish - --subscribe orders`), silent);
+  assert.deepEqual(await limited(), { publish: [], subscribe: ['orders'] });
+  // A web process may know the former limits for a second.
+  const publish = `pub created beyond_limits https://shop.example.com/1 ${options}`;
+  await until(async () => /^forbidden: /.test((await terminal.rtm(publish)).stderr));
+  assert.deepEqual(await terminal.rtm(limit), silent);
+  assert.deepEqual(await limited(), { publish: undefined, subscribe: undefined });
+  assert.match((await terminal.rtm(`token limit nobody ${asRoot()}`)).stderr, /^client_not_found: /);
+});

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { test } from 'node:test';
+import { silent, terminal, write } from './shared_terminal.ts';
+
+test('verify says whether a delivery is genuine, and what is wrong', async () => {
+  const [key, body] = [Buffer.from('a key of the tests of rtm'), '[]'];
+  const headersAt = (seconds: number) => {
+    const signature = createHmac('sha256', key).update(`1.${seconds}.${body}`).digest('base64');
+    return `webhook-id: 1\nwebhook-timestamp: ${seconds}\nwebhook-signature: v1,${signature}\n`;
+  };
+  const now = Math.floor(Date.now() / 1000);
+  write('body', body);
+  write('new', headersAt(now));
+  write('old', headersAt(now - 1000));
+  const verify = (secret: Buffer, headers: string) =>
+    terminal.rtm(`verify --secret whsec_${secret.toString('base64')} --headers ${headers} --body body`);
+  assert.deepEqual(await verify(key, 'new'), { ...silent, stdout: 'the delivery is genuine\n' });
+  assert.match(
+    (await verify(key, 'old')).stderr,
+    /^not_genuine: the signature fits, but webhook-timestamp is/,
+  );
+  const line = `verify --secret whsec_${key.toString('base64')} --headers new --body -`;
+  assert.equal((await terminal.rtmAlone(line, { stdin: body })).stdout, 'the delivery is genuine\n');
+  const other = await verify(Buffer.from('another key of these tests'), 'new');
+  assert.match(other.stderr, /^not_genuine: no signature of the delivery fits/);
+  assert.equal(other.status, 2);
+  const prefixless = await terminal.rtm(`verify --secret ${'Zm9v'.repeat(8)} --headers new --body body`);
+  assert.match(
+    prefixless.stderr,
+    /fits the signing secret; a signing secret begins with whsec_ or whpk_, and this one does not\n$/,
+  );
+  const missing = await terminal.rtmAlone('verify --secret foo --headers missing --body body');
+  assert.match(missing.stderr, /^ENOENT: no such file or directory, open .*missing'\n$/);
+});

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { test } from 'node:test';
+import { selfSigned } from '../../../harness/http/certificates.ts';
+import { freePort, listenLocally } from '../../../harness/processes/ports.ts';
+import { until } from '../../../harness/until.ts';
+import { terminal } from './shared_terminal.ts';
+
+test('an error escapes what a terminal would obey, as another server may have answered it', async (t) => {
+  const web = createServer(
+    (_, response) => void response.writeHead(404).end('\x1b]0;mine\x07 \u202enot found'),
+  );
+  t.after(() => web.close());
+  const port = await listenLocally(web);
+  const { stderr, status } = await terminal.rtm(`topic list -b 127.0.0.1:${port} -t search`);
+  const said = 'http_404: the answer is 404, not from the bus: \\u001b]0;mine\\u0007 \\u202enot found\n';
+  assert.deepEqual({ stderr, status }, { stderr: said, status: 2 });
+});
+
+test('a person and a script are told once that the bus cannot be reached, before the error at the end', async (t) => {
+  const line = `topic list -b 127.0.0.1:${await freePort()} -t x`;
+  const script = terminal.rtmAlone(line);
+  const screen = terminal.rtmOnScreen(line);
+  t.after(() => screen.kill('SIGKILL'));
+  let text = '';
+  screen.stdout.setEncoding('utf8').on('data', (piece) => (text += piece));
+  await until(() =>
+    /^http:\S+ cannot be reached \(.*ECONNREFUSED.*\); trying again, for 10 s in all\r\n/.test(text),
+  );
+  const { stdout, stderr, status } = await script;
+  assert.match(
+    stderr,
+    /^http:\S+ cannot be reached \(.*ECONNREFUSED.*\); trying again, for 10 s in all\n\w+: .*ECONNREFUSED.*\n$/,
+  );
+  assert.deepEqual([stdout, status], ['', 2]);
+});
+
+test('a person who writes http where https is served is told so after a second', async (t) => {
+  const server = createTlsServer(selfSigned());
+  t.after(() => server.close());
+  const bus = `http://127.0.0.1:${await listenLocally(server)}`;
+  const listing = terminal.start(`topic list -b ${bus} -t x`.split(' '));
+  t.after(() => listing.kill('SIGKILL'));
+  let stderr = '';
+  listing.stderr.on('data', (text) => (stderr += text));
+  const told = `${bus} cannot be reached \\(https is served there: write https://.*\\); trying again, for 10 s in all\n`;
+  await until(() => new RegExp(`^${told}$`).test(stderr));
+});
