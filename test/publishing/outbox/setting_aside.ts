@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/crossing.ts';
+import { assertConsistent } from '../../../harness/scripts/invariants.ts';
+import { until } from '../../../harness/until.ts';
+import { Queue } from '../../../src/delivering/queue.ts';
+import { StorageUnavailable } from '../../../src/errors.ts';
+import type { Partition } from '../../../src/store/partition.ts';
+import { beforeScript, bus, LEASE_MS, outboxOf, outboxWith, SETTINGS } from './scene.ts';
+
+describe('an outbox', () => {
+  test('keeps what another partition cannot take yet, in order, while the others go on', async () => {
+    const [late, well] = [bus.token(1), bus.token(2)];
+    for (const token of [late, well]) await bus.subscribe(token, bus.topic);
+    const failing = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    await bus.publish('e1');
+    const [home, to] = bus.partitions.all as [Partition, Partition];
+    await assert.rejects(failing.flush(home, to), StorageUnavailable);
+    for (const event of ['e2', 'e3']) {
+      const { grants } = await new Queue(home, 'aux', SETTINGS).acquire(['w']);
+      const holder = { worker: 'w', lease: grants[0]?.lease ?? 0, leaseMs: LEASE_MS };
+      assert.equal(await failing.empty(home, holder, new AbortController().signal), 'ended');
+      await bus.publish(event);
+    }
+    assert.deepEqual(await bus.queued(well), ['e1', 'e2']);
+    assert.equal((await bus.entries(1)).length, 2);
+    await assertConsistent(home);
+    await bus.outbox.flush(home, to);
+    assert.deepEqual(await bus.queued(late), ['e1', 'e2', 'e3']);
+    await bus.runJobs();
+    for (const token of [late, well]) assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('is flushed only when entries are applied that a job has set aside meanwhile', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const failing = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    const [home, to] = bus.partitions.all as [Partition, Partition];
+    const interposed = beforeScript(home, 'read_outbox', async () => {
+      const { grants } = await new Queue(home, 'aux', SETTINGS).acquire(['w']);
+      const holder = { worker: 'w', lease: grants[0]?.lease ?? 0, leaseMs: LEASE_MS };
+      assert.equal(await failing.empty(home, holder, new AbortController().signal), 'ended');
+      assert.deepEqual([(await bus.entries()).length, (await bus.entries(1)).length], [0, 1]);
+    });
+    await bus.outbox.flush(interposed, to);
+    assert.deepEqual(await bus.queued(token), ['e1']);
+    await bus.runJobs();
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('is applied while the mark of another topic cannot be removed, because its home hangs', async () => {
+    const other = nameIn(bus.partitions, 2, 'gadgets');
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic, other);
+    const hanging = Promise.withResolvers<void>();
+    const asked: string[] = [];
+    const refresh = (_: Partition, topics: readonly string[]) => {
+      asked.push(...topics);
+      return hanging.promise;
+    };
+    const outbox = outboxOf({ confirmed: bus.partitions, marks: { refresh } });
+    const { redis, keys } = bus.partitions.ofSubscriber(token);
+    await redis.srem(keys.topic_subscribers(other), token);
+    await bus.publisher.publish({ topic: other, client: 'shop', events: ['f1'] });
+    await bus.runJobs(outbox);
+    assert.deepEqual(asked, [other]);
+    await bus.publish('e1');
+    await bus.runJobs(outbox);
+    assert.deepEqual(await bus.queued(token), ['e1']);
+    hanging.resolve();
+  });
+
+  test('sets entries aside again while earlier ones are set aside', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    const failing = outboxWith(() => Promise.reject(new Error('away')));
+    await bus.publish('e1');
+    await bus.runJobs(failing);
+    assert.equal((await bus.entries(1)).length, 1);
+    await bus.publish('e2');
+    const { redis, keys } = bus.homeOfTopic();
+    assert.equal(await redis.zcard(keys.jobs_scheduled('aux')), 1);
+    const { grants } = await new Queue(bus.homeOfTopic(), 'aux', SETTINGS).acquire(['w']);
+    const holder = { worker: 'w', lease: grants[0]?.lease ?? 0, leaseMs: LEASE_MS };
+    assert.equal(await bus.outbox.empty(bus.homeOfTopic(), holder, new AbortController().signal), 'ended');
+    assert.deepEqual(await bus.queued(token), []);
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+});
+
+test('the job of an outbox waits a moment for a master that hangs, and other jobs for it do not ask', async () => {
+  await bus.subscribe(bus.token(1), bus.topic);
+  await bus.publish('e1');
+  const home = bus.homeOfTopic();
+  const answer = Promise.withResolvers<never>();
+  let asked = 0;
+  const outbox = outboxWith(() => {
+    asked++;
+    return answer.promise;
+  });
+  await bus.runJobs(outbox);
+  const holder = { worker: 'w', lease: 1, leaseMs: LEASE_MS };
+  const empty = () => outbox.emptyAside(home, 1, holder, () => false);
+  await assert.rejects(empty(), { name: 'StorageUnavailable', why: 'partition 1 does not answer' });
+  assert.equal(asked, 1);
+  answer.reject(new StorageUnavailable(new Error('cut')));
+  await until(() => empty().catch(() => asked === 2), { what: 'it is asked again' });
+  await bus.runJobs();
+  assert.deepEqual(await bus.queued(bus.token(1)), ['e1']);
+});

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/crossing.ts';
+import { DEFAULTS } from '../../../harness/subscriptions.ts';
+import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
+import { StorageUnavailable } from '../../../src/errors.ts';
+import type { Partition } from '../../../src/store/partition.ts';
+import { Partitions } from '../../../src/store/partitions.ts';
+import { Subscriptions } from '../../../src/subscribing/subscription.ts';
+import { Topics } from '../../../src/subscribing/topic.ts';
+import { marksIn, TopicMarks } from '../../../src/subscribing/topic_marks.ts';
+import { beforeScript, bus, outboxWith } from './scene.ts';
+
+describe('a subscription to a topic that lives elsewhere', () => {
+  test('counts for the next event, and no longer when it has ended', async () => {
+    const [token, other] = [bus.token(1), bus.token(1, 'bob')];
+    await bus.subscribe(token, bus.topic);
+    await bus.subscribe(other, bus.topic);
+    await bus.publish('e1');
+    assert.equal(await bus.subscriptions.unsubscribe(token, bus.topic), 'ok');
+    assert.equal(await bus.subscriptions.unsubscribe(token, bus.topic), 'not_subscribed');
+    assert.equal(
+      await bus.subscriptions.unsubscribe(token, nameIn(bus.partitions, 2, 'none')),
+      'topic_not_found',
+    );
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1'], 'what was accepted before is delivered');
+    assert.deepEqual(await bus.queued(other), ['e1', 'e2']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('ends with the subscriber, and a topic without publisher with its last subscription', async () => {
+    await bus.subscribe(bus.token(1), bus.topic);
+    await bus.subscribe(bus.token(2), bus.topic, nameIn(bus.partitions, 3, 'gadgets'));
+    await bus.subscribe(bus.token(2), bus.topic);
+    assert.deepEqual(await bus.topics.names(), [bus.topic]);
+    await bus.subscriptions.remove(bus.token(1));
+    assert.deepEqual(await bus.topics.names(), [bus.topic]);
+    await bus.subscriptions.remove(bus.token(2));
+    assert.deepEqual(await bus.topics.names(), []);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('ends with the topic, which is then gone', async () => {
+    await bus.subscribe(bus.token(0), bus.topic);
+    await bus.subscribe(bus.token(1), bus.topic);
+    await bus.publish('e1');
+    assert.deepEqual(await bus.topics.remove(bus.topic), { outcome: 'ok', delayed: 0 });
+    assert.deepEqual(await bus.topics.names(), []);
+    assert.deepEqual(await bus.queued(bus.token(1)), ['e1'], 'what was accepted before is delivered');
+    assert.deepEqual(
+      (await bus.subscriptions.list()).map(({ topics }) => topics),
+      [[], []],
+    );
+    await bus.runJobs();
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('stays when it comes after its topic was deleted, although its partition learns of that later', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const away = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    const removing = new Topics(bus.partitions, away).remove(bus.topic, 'shop');
+    await assert.rejects(removing, StorageUnavailable);
+    assert.equal((await bus.topics.remove(bus.topic, 'shop')).outcome, 'topic_not_found');
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('stays also if the last earlier one ends before its partition learns of the deletion', async () => {
+    const [token, other] = [bus.token(1), bus.token(1, 'bob')];
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const away = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    const [home, ...others] = bus.partitions.all as [Partition, ...Partition[]];
+    const [first, ...rest] = others as [Partition, ...Partition[]];
+    const deleting = beforeScript(first, 'unsubscribe', () =>
+      assert.rejects(new Topics(bus.partitions, away).remove(bus.topic, 'shop'), StorageUnavailable),
+    );
+    const leaving = new Subscriptions(
+      new Partitions(home, deleting, ...rest),
+      DEFAULTS,
+      new DeadLetters(bus.partitions, DEFAULTS, () => {}),
+      bus.outbox,
+    );
+    assert.equal(await leaving.unsubscribe(token, bus.topic), 'ok');
+    await bus.subscribe(other, bus.topic);
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(other), ['e2']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('stays although the last one before it left while its topic was deleted', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    const away = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    // Whoever leaves has the outbox moved first. The deletion comes after that.
+    await assert.rejects(new Topics(bus.partitions, away).remove(bus.topic), StorageUnavailable);
+    const to = bus.partitions.ofSubscriber(token);
+    assert.equal(await to.run('unsubscribe', { token, topic: bus.topic, isForeign: true }), 'ok');
+    await new TopicMarks(bus.partitions).refresh(to, [bus.topic]);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('stays when it comes while the last one ends', async () => {
+    const [token, other] = [bus.token(1), bus.token(1, 'bob')];
+    for (let n = 0; n < 20; n++) {
+      await bus.subscribe(token, bus.topic);
+      await Promise.all([bus.subscriptions.remove(token), bus.subscribe(other, bus.topic)]);
+      await bus.publish(`e${n}`);
+      await bus.runJobs();
+      assert.deepEqual(await bus.queued(other), [`e${n}`]);
+      await bus.subscriptions.remove(other);
+    }
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('sets its mark anew, so that whoever found nobody before it cannot remove the mark', async () => {
+    const { redis: commands, keys } = bus.homeOfTopic();
+    const marks = new TopicMarks(bus.partitions);
+    const to = bus.partitions.all[1] as Partition;
+    const markOf = async () => marksIn(await commands.hget(keys.topic(bus.topic), 'elsewhere')).get(1);
+    await marks.reserve(to, [bus.topic], 100);
+    const before = await markOf();
+    assert.ok(before);
+    await bus.subscribe(bus.token(1), bus.topic);
+    const topics = [{ topic: bus.topic, markedUs: before.markedUs }];
+    assert.equal(await bus.homeOfTopic().run('unmark_topics', { partition: '1', topics }), 0);
+    const reserved = await markOf();
+    await marks.refresh(to, [bus.topic]);
+    assert.notEqual((await markOf())?.markedUs, reserved?.markedUs);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('is refused if there would be too many topics', async () => {
+    const subscriptions = new Subscriptions(
+      bus.partitions,
+      { ...DEFAULTS, maxTopics: 1 },
+      new DeadLetters(bus.partitions, DEFAULTS, () => {}),
+      bus.outbox,
+    );
+    const wanted = { callback: 'https://a.example/', uuid: 'u' };
+    const [one, two] = [nameIn(bus.partitions, 0, 'one'), nameIn(bus.partitions, 0, 'two')];
+    const other = nameIn(bus.partitions, 2, 'other');
+    assert.equal(await subscriptions.subscribe(bus.token(1), { ...wanted, topics: [one] }), 'ok');
+    assert.equal(
+      await subscriptions.subscribe(bus.token(1), { ...wanted, topics: [other, two] }),
+      'too_many_topics',
+    );
+    assert.deepEqual(await bus.topics.names(), [one]);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+});
