@@ -47,11 +47,11 @@ local function end_joins(call, client, patterns_of)
 end
 
 -- Stores which topics a client may publish to and subscribe to. `entries` has the topic patterns for `publish` and for
--- `subscribe`; a missing entry permits all topics. What the client may no longer do ends or pauses:
+-- `subscribe`; a missing entry permits all topics. Ends or pauses what the new patterns forbid:
 --   - A subscription ends if the client may not subscribe to the topic.
 --   - A trigger pauses if the client may not publish to its topic.
---   - A join ends if the client may not subscribe to one of its sources, or not publish to one of its topics.
--- A topic that the client owns stays its own, so that no other client can take the name. Returns the tokens of the
+--   - A join ends if it reads a topic to which the client may not subscribe, or publishes to one that is forbidden.
+-- The client keeps the topics that it owns, so that no other client can take their names. Returns the tokens of the
 -- ended joins. The caller then deletes the batches and dead letters of these joins.
 function limits.set(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}

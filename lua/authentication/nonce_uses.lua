@@ -26,14 +26,14 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, 8 KiB at most. Redis
 -- reserves extra memory for a growing string, so the set takes up to 20 KB.
 local MAX_COUNT = 65535
--- A nonce's bit set grows by this number of bits at a time, so a nonce that is used only a few times takes little
--- memory. A count beyond the next step is refused. Example: if the set has 512 bits, a count from 512 to 1023 makes it
--- grow to 1024 bits, and a count of 1024 is refused.
+-- The bit set grows by this number of bits at a time, so a nonce that is used only a few times takes little memory. A
+-- count that needs more than one step is refused. Example: a set of 512 bits grows to 1024 bits for a count from 512 to
+-- 1023, and a count of 1024 is refused.
 local STEP = 512
 
--- A nonce of a client is refused when the client's quota is used up. Returns three values about the last such refusal:
--- its time (ms), and the hour and the text of the key that signed the nonce. Returns nothing if no refusal is stored,
--- and only the time if an older release stored it.
+-- Returns three values about the last nonce use that was refused because the client's quota was used up: the time of
+-- the refusal (ms), and the key that signed the nonce, as its hour and its text. Returns nothing if no refusal is
+-- stored, and only the time if an older release stored it.
 local function last_refusal(call, client)
   local text = redis.call('GET', call.keys.nonces_refused(client)) or ''
   local at_ms, hour, key = text:match('^(%d+) (%d+) (.*)$')
@@ -46,16 +46,16 @@ local function store_refusal(call, use, kept_ms)
   redis.call('SET', call.keys.nonces_refused(use.client), text, 'PX', kept_ms)
 end
 
--- Adds STEP bits to the bit set of a nonce, which takes one step out of the client's quota. Returns nothing if the set
--- has grown. Otherwise returns why the use is refused: `too_many_nonces`, `old` or `replaced` (see above).
+-- Makes the bit set of a nonce larger by STEP bits. This takes one step of the client's quota. Returns nothing if the
+-- set has grown. Otherwise returns why the use is refused: `too_many_nonces`, `old` or `replaced` (see above).
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused_at_ms, hour, key = last_refusal(call, use.client)
   if refused_at_ms and refused_at_ms > call.now_ms then
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
-    -- Redis's clock was set back. Somebody may have recorded the refused request, to send it again. Replacing all keys
-    -- makes the nonce of that request invalid. If its key is no longer in use, all keys have been replaced since.
-    -- Without a `key` (an older release stored the refusal) all keys are replaced to be safe.
+    -- Redis's clock was set back, so the refusal is forgotten. Without it, a recorded copy of the refused request could
+    -- be accepted. To make its nonce invalid, all keys are replaced, unless its key has been replaced since. Without a
+    -- `key` (an older release stored the refusal), all keys are replaced to be safe.
     if not key or redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'

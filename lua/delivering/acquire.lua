@@ -78,11 +78,11 @@ local function serve(call, given, worker, held, lease)
   return true
 end
 
--- Returns the field `acks` of the reply. It has three numbers for each finished job:
+-- Returns the field `acks` of the reply: three numbers for each finished job.
 --   - held: 1 if the worker still held the job, otherwise 0
 --   - events: the number of events in the batch, or 0 if the worker did not hold the job
---   - gone: 1 if the worker did not hold the job and its batch no longer exists, otherwise 0. A worker that repeats a
---     call whose reply was lost learns from `gone` that the first call deleted the batch
+--   - gone: 1 if the worker did not hold the job, and the batch is deleted. If the reply of a call was lost, the worker
+--     repeats the call, and learns from `gone` that the first call deleted the batch
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do
@@ -112,8 +112,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.store(call, given)
   local ready_jobs = choice.is_exhausted and 0 or lanes.count_ready(call, q, args.kind, choice.waiting_by_share)
-  -- If finished deliveries have made jobs instant, and this call has left some of them, other workers are woken. A
-  -- `quarantine` leaves all of them, because it takes only jobs of batches that may have killed workers.
+  -- Finished deliveries may have made jobs instant (any worker may take them). If this call has not taken all of them,
+  -- it wakes other workers. A `quarantine` takes none: it takes only batches that may have killed workers.
   if became_instant and (ready_jobs > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.reply_items[1] = cmsgpack.pack({ ready_jobs, call.now_ms, acks, subscribers, given.list })
   return given.reply_items

@@ -16,14 +16,13 @@ local MAX_PASSED_OVER = 500
 -- Number of items that are read from the start of a batch's list: the header and up to ten events.
 choosing.START = batches.HEADER + 10
 
--- Creates the working state of a script call that chooses jobs for `workers` idle workers. A share is the part of the
--- workers that one kind of subscribers, such as all slow ones, may use together. Some fields of the state:
---   popped            instant jobs (jobs that any worker may take), taken from their list. Up to `workers` are taken at
---                     a time
+-- Creates the state of a script call that chooses jobs for `workers` idle workers. Some fields:
+--   popped            instant jobs (any worker may take them), taken from their list, at most `workers` at a time
 --   position          the position in `popped` of the job that was tried last
---   waiting_by_share  for each share, how many jobs wait because all of its workers are in use
+--   waiting_by_share  for each share, how many jobs wait for a worker of it. A share is the part of the workers that
+--                     one kind of subscribers, such as all slow ones, may use together
 --   is_exhausted      true as soon as no job is left to try
---   may_have_history  false if it is certain that the batch of the tried job has no history of failed attempts
+--   may_have_history  false if the batch of the tried job has certainly no history of failed attempts
 function choosing.begin(call, q, workers, kind)
   local waiting = q == 'main' and lanes.share_jobs(call) or {}
   return {
@@ -77,8 +76,8 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- A quarantine is a process that delivers only batches that may have killed workers. If `bid` is such a batch, makes
--- its job wait for a quarantine and returns true, unless a quarantine is choosing. Otherwise returns false.
+-- A batch that may have killed workers is delivered only by a quarantine, a process of its own. If `bid` is such a
+-- batch and the worker is no quarantine, makes the job wait for one, and returns true. Otherwise returns false.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end

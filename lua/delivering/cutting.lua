@@ -25,8 +25,8 @@ local MAX_ATTEMPTED_BYTES = 33554432
 -- Redis for 45 ms.
 local LONG_BYTES = 2097152
 
--- Returns the bytes of memory that a batch takes in Redis: up to a third more than the bytes of its events. If `start`,
--- the first items of the batch's list, has all items, returns 0 without asking Redis: there is no long read to avoid.
+-- Returns how many bytes of memory a batch takes in Redis: up to a third more than the bytes of its events. Returns 0
+-- if `start` has the whole batch (it has fewer than START items), because nothing is left to read.
 local function size_of(call, bid, start)
   if #start < choosing.START then return 0 end
   return redis.call('MEMORY', 'USAGE', call.keys.batch(bid), 'SAMPLES', 0)
@@ -36,17 +36,17 @@ function cutting.is_long(call, bid, start)
   return size_of(call, bid, start) > LONG_BYTES
 end
 
--- Returns the maximum events and bytes of one delivery of this batch. Once attempted (`start[3]`, the number of
--- attempts, is not 0), a batch is sent again with the same events, even if the subscriber has lowered its limits. Then
--- only MAX_ATTEMPTED_BYTES limits it.
+-- Returns the maximum events and bytes of one delivery of a batch. A later attempt sends the same events as the first,
+-- even if the subscriber has lowered its limits since, so only MAX_ATTEMPTED_BYTES limits it. `start[3]` is the number
+-- of earlier attempts.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
 -- Reads the items of a batch's list, about EVENTS_PER_READ at a time, until the list ends or the items exceed `limits`.
--- `start` has the first items, which were read before. Returns the items, and true if they are known to exceed the
--- limits. If the second value is false, the caller must check the bytes, because the items read last were not measured.
+-- `start` has the first items, which were read before. Returns the items, and true if they certainly exceed the limits.
+-- After false, they may still have too many bytes, because the bytes of the last read are not counted.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -75,15 +75,14 @@ end
 
 -- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
 --   list    the items of the batch's list that were read, the header first
---   last    the position in the batch's list of the last event of the delivery
---   count   how many items were added to the reply. Each has one event or several (pieces.lua). 0 if the batch is long,
---           and the worker reads the events itself
+--   last    the position in `list` of the last event that is delivered
+--   count   the number of items added to the reply; each has one or several events (pieces.lua). 0 for a long batch,
+--           whose events the worker reads itself
 --   is_cut  true if the delivery does not have all events of the batch
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
-  -- So as not to block Redis, this script reads about LONG_BYTES of a batch at most. The worker itself reads the events
-  -- of a longer batch that fits into one delivery. Of one that does not fit, only the first LONG_BYTES are delivered
-  -- now.
+  -- So as not to block Redis, this script reads about LONG_BYTES of a batch at most. If a longer batch fits into one
+  -- delivery, the worker reads its events itself. If not, the first LONG_BYTES are split off and delivered now.
   local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
   if size > LONG_BYTES then
     local length = redis.call('LLEN', call.keys.batch(bid))
@@ -104,16 +103,16 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- A new batch with the first events of `bid` needs a score in the subscriber's index: below that of `bid`, but above
--- those of batches that were split off `bid` before. Returns the score of `bid` minus the number of events that stay in
--- `bid`. Example: `bid` has the score 9000 and 250 events. If 100 are split off, 150 stay, and the new batch gets 8850.
--- If 100 more are split off, 50 stay, and that batch gets 8950.
+-- Returns the score in the subscriber's index for a new batch with the first events of `bid`. It must be below the
+-- score of `bid`, but above those of batches that were split off `bid` before. So it is the score of `bid` minus the
+-- number of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events. If 100 are split off, 150 stay,
+-- and the new batch gets 8850. If 100 more are split off, 50 stay, and that batch gets 8950.
 local function score_of_part(index, bid, created_ms, events_left)
   local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
-  -- The new batch may get the same score as an older one. This does no harm: order matters only to `ordered`
-  -- subscribers, and of these only the oldest batch is split.
+  -- If an older batch has a score just below that of `bid`, the new batch gets the same score, so their order is open.
+  -- Order matters only to `ordered` subscribers. They have no older batch here: only their oldest batch is delivered.
   return string.format('%d', math.min(first, score - 1))
 end
 

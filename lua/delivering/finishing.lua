@@ -16,14 +16,14 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local finishing = {}
 
--- Makes the table that collects the changes for the finished jobs. A batch is finished when it was accepted, or when
--- its subscriber has left. Some fields:
+-- Makes the table that collects what must be written to Redis for the finished jobs. A batch is finished when it was
+-- accepted, or when its subscriber has left. Some fields:
 --   lists        the Redis keys of the finished batches
 --   attempts     the Redis keys of their histories of failed attempts
 --   accepted     for each subscriber: its finished batches, and the sums of their events and health points
 --   undelivered  records for the delivery log about batches that were not sent, because their subscriber had left;
 --                false if there are none
---   closed       for each finished batch: the time (ms) at which it was closed to new events
+--   closed       for each finished batch: the time (ms) at which it stopped taking new events
 local function collection(args, closed)
   return {
     workers = {}, tokens = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, accepted = {}, closed = closed,
@@ -78,9 +78,9 @@ local function finish(call, q, each, delivers_to, lease_of, collected)
   return events
 end
 
--- Updates a subscriber that has accepted batches; `sum` has their UIDs and sums. `may_have_notice` is false if none of
--- them carried a drop notice. Returns a true value if the subscriber was limited to one job at a time until now, for
--- example because it was failing or new.
+-- Updates a subscriber that has accepted batches. `sum` has the UIDs of these batches, and the sums of their events and
+-- health points. `may_have_notice` is false if none of them carried a drop notice. Returns a true value if the
+-- subscriber could have only one job at a time until now, for example because it was failing or new.
 local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -98,7 +98,8 @@ local function end_retries(call, token, sum)
 end
 
 -- Deletes the lists of the finished batches, and the histories of their failed attempts. Returns true if one of these
--- batches may have carried a drop notice. Histories and notices are rare, so one EXISTS asks for all of them first.
+-- batches may have carried a drop notice. Most calls find no history and no notice, so one EXISTS command looks first
+-- whether there is any.
 local function delete_lists(call, collected)
   local rare, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -112,10 +113,9 @@ local function delete_lists(call, collected)
   return true
 end
 
--- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended: two for each of
--- these, so that 4 deliveries at a time become 8, then 16. If the subscriber was limited to one job at a time until now
--- (`recovered`), makes as many ready as it may have in flight. Never makes more ready: workers would only put them
--- back.
+-- Makes waiting jobs of a subscriber ready for workers, after `ended` of its deliveries have ended. Each ended delivery
+-- makes two jobs ready, so that 4 deliveries at a time become 8, then 16. If the subscriber could have only one at a
+-- time until now (`recovered`), as many become ready as it may have in flight. Workers would put more of them back.
 local function go_on(call, token, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(token)) == 0 then return end
   local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(token), 'max_in_flight', 'max_bytes'))

@@ -24,13 +24,13 @@ local DELIVERY_FIELDS = include('store/delivery_fields')
 local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
--- Makes the table that collects the grants of one script call. A grant is a job that is given to a worker. Fields:
+-- Makes the table that collects the grants of one script call. Fields:
 --   uids         the generator of UIDs (uids.lua) for batches that are split off larger ones
 --   choice       the state of choosing.lua
 --   reader       the state of lane_entry.lua
 --   list         the grants
---   reply_items  the items of the reply. `acquire` fills in the first one, which describes all grants, at the end. The
---                others are the job and the events of each grant
+--   reply_items  the items of the reply: the job and the events of each grant. At the end, `acquire` fills in the first
+--                item, which describes all grants
 --   events       the number of events in the reply
 --   bytes        the size of these events
 --   unleased     the grants that still need a lease
@@ -109,8 +109,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker the job that it already holds. A worker that has received its job asks for no other, so the reply
--- with the job was lost. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker the job that it already holds. The reply that gave it this job was lost, because otherwise it would
+-- not ask for another. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)
@@ -133,8 +133,8 @@ function grants.take_back(call, given, worker)
   redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
   given.token_of[worker] = nil
   lanes.leave(call, worker)
-  -- `lanes.leave` does not find a delivery that this script call has begun, because it is not stored yet. But its
-  -- worker may already count in a share, the part of the workers that one kind of subscribers may use together.
+  -- `lanes.leave` ends only stored deliveries. If this call has just begun the delivery, the worker may still count in
+  -- a share, the part of the workers that one kind of subscribers may use together.
   lanes.leave_shares(call, { worker })
 end
 
@@ -152,9 +152,9 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the new leases, which workers have a job, and to which subscribers they deliver. Returns the part of the reply
--- about the subscribers: token, list of the values of DELIVERY_FIELDS, token, … Subscribers that have left are not in
--- it.
+-- Stores three things: the new leases, the workers that have a job now, and the subscriber to which each delivers.
+-- Returns the part of the reply about the subscribers: token, list of the values of DELIVERY_FIELDS, token, …
+-- Subscribers that have left are not in it.
 function grants.store(call, given)
   if #given.list == 0 then return {} end
   local keys, unleased = call.keys, given.unleased

@@ -58,18 +58,17 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
-  -- While this job was the trial job, all other jobs of the subscriber waited, even that of its oldest batch, which
-  -- must run first. That job becomes ready now.
+  -- Only the job of the oldest batch may run. It waited while this job was the trial job, and becomes ready now.
   if was_trial_job then waiting.make_instant(call, lane.token, 1) end
   return false
 end
 
 -- A share is the part of the workers that one kind of subscribers, such as all slow ones, may use together. If the
 -- share has a free worker, or a quarantine asks (see `has_room`), counts `worker` in the share and returns true.
--- Otherwise returns false, and the job waits:
---   - If the subscriber has deliveries in flight, the job waits until one of them ends.
---   - If not, the job becomes the trial job, and waits in a list of the share for a free worker. The subscriber's other
---     jobs wait for it, so the list has at most one job of each subscriber.
+-- Otherwise returns false. Then where the job waits depends on the subscriber:
+--   - If it has deliveries in flight, the job waits until one of them ends.
+--   - If not, the job becomes its trial job, and waits in a list until the share has a free worker. The subscriber's
+--     other jobs wait until the trial job runs, so the list has at most one job of each subscriber.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -84,8 +83,8 @@ local function enter_share(call, reader, lane, share, worker, job)
 end
 
 -- Returns true if a subscriber that has deliveries in flight may have another one. A quarantine, which is a process
--- that delivers only batches that may have killed workers, may always begin a delivery. If it had to wait, an ordinary
--- worker would get the job next, pass it to the quarantine again, and so on.
+-- that delivers only batches that may have killed workers, may always begin a delivery. Otherwise an ordinary worker
+-- would get the waiting job later, and make it wait for the quarantine again, without end.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
@@ -112,7 +111,7 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- If a subscriber that uses a share (a failing, slow or new one, or a join) has a trial job, its other jobs wait.
+  -- While a failing, slow or new subscriber, or a join, has a trial job, its other jobs wait.
   if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

@@ -20,9 +20,8 @@ local lanes = {}
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
--- Maximum bytes of all deliveries in flight to one subscriber. Each counts with the subscriber's max_bytes, however
--- small it is. A worker process holds each body twice: 24 deliveries of 16 MiB took 670 MB, and not every process has
--- so much memory.
+-- Maximum bytes of all deliveries in flight to one subscriber. Each counts as the subscriber's max_bytes, even if it is
+-- smaller. This bounds the memory of a worker process, which holds each body twice: 24 of 16 MiB took 670 MB.
 local MAX_BYTES = 67108864
 local PART_KEPT_OF_SLOW = 1 / 4
 
@@ -37,7 +36,7 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many subscribers hold exactly one worker of the share `slow`. `share_room` needs this number to decide
+-- Returns how many subscribers have exactly one worker in the share `slow`. `share_room` needs this number to decide
 -- whether another subscriber may begin its first delivery. It is computed once in a script call; after that,
 -- `enter_share` (lane_entry.lua) adds each subscriber whose first delivery begins.
 local function single_workers(call)
@@ -48,9 +47,9 @@ local function single_workers(call)
     if token then
       counts[token] = (counts[token] or 0) + 1
     else
-      -- `lanes_held` tells to which subscriber a worker delivers, but is written only at the end of a script call. So a
-      -- worker that got its delivery in this call has no entry yet. It counts as the only one of its subscriber. If it
-      -- is not, the result is too high, and `share_room` permits too few workers, which is safe.
+      -- The worker got its delivery in this script call, which stores only at its end to whom it delivers. So it counts
+      -- as the only worker of its subscriber. If it is not, the result is too high. This is safe, because `share_room`
+      -- then permits too few workers, and never too many.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -63,10 +62,10 @@ end
 -- Returns how many more workers a share may use; 0 or less means none. `holds_some` is true if the subscriber that
 -- wants a worker already has deliveries in flight.
 --
--- In the share `slow`, the last quarter (`kept`) is for first deliveries, to subscribers that have none in flight.
+-- The last quarter (`kept`) of the share `slow` is for first deliveries, to subscribers that have none in flight.
 -- Otherwise these would wait for subscribers that hang. Example: of 64 workers, the share `slow` has 32. First
--- deliveries may use all of them, further deliveries 24. Late deliveries (late.lua) enter the share even if it is full.
--- Then a first delivery may exceed the share, as long as fewer than 8 subscribers hold exactly one worker.
+-- deliveries may use all of them, further deliveries 24. Late deliveries (late.lua) may fill the share, and more. Even
+-- then, a first delivery may begin while fewer than 8 subscribers have exactly one worker in the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -87,10 +86,10 @@ function lanes.width(call, own_limit, max_bytes, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
--- Returns how many deliveries a subscriber may have in flight, including the one that a spare worker begins: a quarter
--- of the workers that no other subscriber uses, but at least 1. Spare workers help while all regular workers of a
--- thread are busy with long jobs. Without this limit, a few subscribers that hang could use up the spare workers too.
--- `in_flight` is the number of the subscriber's deliveries in flight. `entered` counts the deliveries to all
+-- Returns a limit: a spare worker, which helps while all regular workers of a thread are busy with long jobs, may begin
+-- a delivery only if the subscriber has fewer deliveries in flight. The limit is a quarter of the workers that do not
+-- deliver to other subscribers, but at least 1. Without it, a few subscribers that hang could use up the spare workers
+-- too. `in_flight` is the number of the subscriber's deliveries in flight. `entered` counts the deliveries to all
 -- subscribers that this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
@@ -102,7 +101,7 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns, for each share, how many jobs wait because it is full. The table is empty if no job waits.
+-- Returns, for each share, how many jobs wait because the share is full. The table is empty if no job waits.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -123,8 +122,8 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker whose delivery is late in the share `slow`, even if the share is full. Does nothing if the worker
--- already counts in a share.
+-- Counts a worker whose delivery is late in the share `slow`, even if the share is full, because the delivery already
+-- runs. Does nothing if the worker already counts in a share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -136,7 +135,7 @@ end
 -- subscribers. Returns how many of `workers` were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually no worker is in a share. One EXISTS command finds this out, and saves an SREM for each share.
+  -- Usually all shares are empty. One EXISTS command finds this out, and saves an SREM for each share.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
@@ -172,8 +171,8 @@ function lanes.leave_all(call, workers, tokens)
   return ended
 end
 
--- Ends the delivery of one worker, as `leave_all` does. The caller decides about its job and its batch. Returns the
--- token of its subscriber, or nothing if the worker had no delivery in flight.
+-- Ends the delivery of one worker, as `leave_all` does for several. The caller decides what becomes of its job and its
+-- batch. Returns the token of its subscriber, or nothing if the worker had no delivery in flight.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.subscribers_of(call, { worker })))
 end

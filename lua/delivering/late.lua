@@ -27,8 +27,8 @@ end
 -- Stores that the subscribers of late deliveries are slow. The workers of these deliveries enter the share `slow`,
 -- unless they are in another share already, so that slow subscribers together cannot use too many workers.
 function late.notice(call, slow_ms)
-  -- The number of a lease is a time (µs), and new leases are given right after a search. So if the newest number is in
-  -- this interval of LOOK_EVERY_US, the search of the interval has been made already.
+  -- Each interval of LOOK_EVERY_US needs one search. A call that gives leases searches first, and the number of a lease
+  -- is the time (µs) at which it was given. So if the newest lease is from this interval, the search has been made.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_deliveries(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

@@ -20,20 +20,20 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Returns by how much (µs) the next lease number must be ahead of Redis's clock: 0 unless the clock was set back.
--- `newest_us` is how far the newest number is ahead now.
+-- Returns by how much (µs) the numbers of new leases, which are times, must be ahead of Redis's clock: 0 unless the
+-- clock was set back. `newest_us` is by how much the newest number is ahead now.
 local function ahead_now(call, newest_us)
   if newest_us <= 0 then return 0 end
   local before_us = tonumber(redis.call('GET', call.keys.leases_ahead()))
   if not before_us then return newest_us > MAX_AHEAD_US and newest_us or 0 end
-  -- The newest number was ahead by `before_us` when it was drawn, and is ahead by `newest_us` now. With the mean of the
-  -- two, the numbers grow at half the pace of the clock, so that the clock catches up. If the clock was set back again,
-  -- the mean would give a time before the newest number, so the result is at least `newest_us`.
+  -- The newest number was ahead by `before_us` when it was given, and is ahead by `newest_us` now. The next one is
+  -- ahead by the mean of the two. So the numbers grow at half the pace of the clock, which catches up with them. If the
+  -- clock was set back again, the mean is less than `newest_us`, and the next number would be below the newest one.
   return math.max(newest_us, math.floor((newest_us + before_us) / 2))
 end
 
--- Returns the time (µs) by which leases are numbered: that of Redis's clock or, if the clock was set back, a later one,
--- so that the numbers still grow.
+-- Returns the time (µs) that numbers new leases. Usually it is the time of Redis's clock. If the clock was set back, it
+-- is a later time, so that the numbers still grow.
 function leases.now(call)
   call.leases_ahead = call.leases_ahead or ahead_now(call, leases.last(call) - call.now_us)
   return call.now_us + call.leases_ahead
@@ -75,9 +75,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Takes a job from its worker: removes it from the worker's pending list, and the worker's lease from the table
--- `lease_of` (a result of `leases.of`). The caller deletes the lease in Redis. Returns false if the worker does not
--- hold the job: its lease has expired, another worker has the job, or the same call was made before.
+-- Takes a job from its worker: removes the job from the worker's pending list in Redis, and the worker's lease from the
+-- table `lease_of` (a result of `leases.of`). The caller must still delete the lease in Redis. Returns false if the
+-- worker does not hold the job: its lease has expired, another worker has the job, or the same call was made before.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end

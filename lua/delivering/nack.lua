@@ -18,18 +18,18 @@ local pausing = include('subscribing/pausing')
 local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 
--- A callback that answers 410 (Gone) wants no more deliveries. The 410 is an ordinary failure if the subscriber has
--- subscribed again since the delivery began, because it may have another callback now. Returns true if its
--- `subscribed_at` is still the one from the start of the delivery (`gone`).
+-- Returns true if an answer 410 (Gone) means that the subscriber wants no more deliveries. `gone` is the
+-- `subscribed_at` of the subscriber when the delivery began. If it has changed, the subscriber has subscribed again,
+-- perhaps with another callback, so the 410 is an ordinary failure.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))
   return callback and (subscribed_at or '0') == gone
 end
 
--- Stores a failed attempt and what it costs the subscriber. acquire counted the attempt when it began. It is subtracted
--- again if the failure pauses the subscriber (`pauses`), or if neither the batch nor the subscriber is at fault
--- (`is_uncounted`).
+-- Stores a failed attempt and what it costs the subscriber. The script `acquire` has already counted the attempt. The
+-- count is taken back if the failure pauses the subscriber (`pauses`), or if neither the batch nor the subscriber is at
+-- fault (`is_uncounted`).
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then

@@ -36,9 +36,9 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns the bytes that the events of `slice`, from position `first` on, take in the body of a delivery. Each counts
--- with the comma or bracket after it. `slice` is a part of a list of events. If all of its events are measured, the
--- result is kept in `slice.bytes` for the next subscribers.
+-- Returns how many bytes the events of `slice`, from position `first` on, take in the body of a delivery, with the
+-- comma or bracket after each. `slice` is a part of a list of events. Several subscribers may get the same slice, so
+-- the bytes of all its events are kept in `slice.bytes`.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -47,10 +47,10 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if publish need not count the bytes of the new events (`slice`, from position `first` on), because they
--- are small: `max_events` of them have at most an eighth of the default max_bytes. With the defaults, these are events
--- of up to 1,309 bytes. Returns false if the subscriber has set its own max_bytes, because its events are always
--- counted.
+-- Returns true if the new events (`slice`, from position `first` on) are so small that publish need not count their
+-- bytes: `max_events` events of their average size have at most an eighth of the default max_bytes. With the defaults,
+-- these are events of up to 1,309 bytes. If the subscriber has set its own max_bytes, events are always counted, so the
+-- result is false.
 function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   if max_bytes then return false end
   local count = slice.last - first + 1
@@ -58,24 +58,24 @@ function open_batches.needs_no_count(max_events, max_bytes, slice, first)
 end
 
 -- Returns the value of a new batch in the hash `batches:room`: its UID, followed by its room, the number of bytes that
--- still fit into it. Also returns the room. `bytes` is the size of the batch's events, each with the comma or `]` after
--- it. The `[` before them takes one more byte.
+-- still fit into it. Also returns the room as a number. `bytes` is the size of the batch's events, each with the comma
+-- or `]` after it. The 1 is for the `[` before them.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if publish must read the hash `batches:room`, because the bytes of the new events (`slice`) may have to
--- be counted. Returns false if the events are small (`needs_no_count`) and the subscriber has the default limits.
--- `entry` is the entry of the open batch in `batches:open`. It is longer than a UID if the subscriber has limits of its
--- own.
+-- The hash `batches:room` has the bytes that still fit into open batches. Publish need not read it if the new events
+-- (`slice`) are small and the subscriber has the default limits. Returns true if publish must read it. `entry` is the
+-- entry of the open batch in `batches:open`. It is longer than a UID if the subscriber has limits of its own.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end
 
--- Subtracts the bytes of new events from the room of open batches, and returns the room that is left, by token. For
--- each batch, `tokens` has its subscriber, `entries` its entry in `batches:open`, and `slices` its new events. A batch
--- that has got only small events has no stored room, and is not in the result.
+-- The room of an open batch is the number of bytes that still fit into it. Subtracts the bytes of new events from it,
+-- and returns the room that is left, by token. `tokens`, `entries` and `slices` have one item for each batch: its
+-- subscriber, its entry in `batches:open`, and its new events. A batch that has got only small events has no stored
+-- room, and is not in the result.
 function open_batches.take_room(call, tokens, entries, slices)
   if #tokens == 0 then return {} end
   local rooms, values = {}, {}

@@ -17,9 +17,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- After a failure, no delivery to the subscriber begins before `throttled_until`. Permits one now, and makes `job` the
--- trial job, the one that runs next. If another trial job is scheduled for later, that one becomes a waiting job. If
--- another trial job can begin already, it stays the trial job instead.
+-- After a failure, no delivery to the subscriber begins before `throttled_until`. Sets this time to now, and makes
+-- `job` the trial job: the one that runs next. An earlier trial job becomes a waiting job if it is scheduled for later.
+-- Otherwise it stays the trial job, and `job` does not become one.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -33,10 +33,10 @@ end
 -- Stores the effects of accepted batches on their subscriber:
 --   - `events` are added to the subscriber's number of sent events, and `heal` to its health points, which are 100 at
 --     most.
---   - If the last of their deliveries took longer than `slow_ms`, the subscriber becomes slow. Otherwise it stops being
---     slow, unless another delivery to it is late.
+--   - If the last delivery took longer than `slow_ms` (`took_ms`), the subscriber becomes slow. Otherwise it is no
+--     longer slow, unless another delivery to it is late.
 --   - The subscriber no longer counts as failing.
--- Returns whether the subscriber still exists, and a true value if it was limited to one job at a time until now, for
+-- Returns whether the subscriber still exists, and a true value if it could have only one job at a time until now, for
 -- example because it was failing or new.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)

@@ -19,10 +19,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes the waiting jobs of a subscriber that have waited longest instant (any worker may take them), at most `max`.
--- They go behind all other instant jobs, so that subscribers take turns. Of an `ordered` subscriber, makes only the job
--- of the oldest batch instant, whatever `max` is. Does nothing if the subscriber is paused, or has a trial job
--- (`probe`), which must run before its other jobs. Returns true if a job became instant.
+-- Makes up to `max` waiting jobs of a subscriber instant (any worker may take them), the longest waiting first. They go
+-- behind all other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, makes only the job of
+-- its oldest batch instant, whatever `max` is. Does nothing if the subscriber is paused, or has a trial job (`probe`),
+-- which must run before its other jobs. Returns true if a job became instant.
 function waiting.make_instant(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

@@ -19,9 +19,9 @@ local WORK_OF = { sum = 30, event = 0.5, byte = 0.0015 }
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the table in which one script call adds up, for each subscriber, what it drops. If the previous call stopped
--- in the middle of a large batch, `args.begun_bid` is this batch, and `args.begun_at` is how many items of its list
--- that call has handled.
+-- Creates the table in which one script call adds up, for each subscriber, what it drops. Several calls may count one
+-- large batch. If the previous call has begun one, `args.begun_bid` is this batch, and `args.begun_at` is the number of
+-- items of its list that were handled.
 function drop_sums.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
@@ -66,12 +66,12 @@ local function count_events(sums, items, first, counts)
 end
 
 -- Counts the events of a batch by topic. `items` are the first HEADER + EVENTS_PER_READ items of its list. Returns the
--- counts and the length of the list. Returns nothing if the script call reaches its maximum work first; the next call
--- then goes on after the first `begun_at` items.
+-- counts and the length of the list. If the script call reaches its maximum work before the end of the list, returns
+-- nothing, and the next call goes on after `begun_at` items.
 --
--- Between two calls, `acquire` may remove items from the list. Some events are then counted twice or not at all. This
--- is accepted, because a count that began anew after each removal might never end. It begins anew only if the list has
--- become shorter than `begun_at`.
+-- Between two calls, `acquire` may remove items from the list, so that some events are counted twice or not at all. The
+-- count goes on nevertheless: if it began anew after each removal, it might never end. It begins anew only if the list
+-- has become shorter than `begun_at`.
 local function count_topics(sums, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == sums.args.begun_bid and redis.call('LLEN', list) >= sums.args.begun_at then
@@ -94,7 +94,7 @@ local function count_topics(sums, bid, list, items)
 end
 
 -- Adds a batch (`is_queued`) or dead letter to the sums of its subscriber, before it is dropped. Returns one of these:
---   false               the batch is large, and only a part of its events is counted so far. The caller must keep it
+--   false               not all events of the batch are counted yet, because it is large. The caller must keep it
 --   true                the list of the batch is gone, so there is nothing to count
 --   true, token, about  all events are counted, so the caller must delete the batch. `token` is its subscriber. `about`
 --                       describes the batch for the delivery log
@@ -132,8 +132,8 @@ local function as_list(counts)
 end
 
 -- Adds what was dropped to the drop notices, which tell subscribers what they miss. Returns a list of what each
--- subscriber lost. Also returns the large batch of which this call has counted only a part, for the next call to go on
--- with; its `bid` is nil if there is none.
+-- subscriber lost, and a table with which the next call goes on: the large batch of which this call has counted only a
+-- part (`bid`; nil if there is none), the number of items handled, and the counts.
 function drop_sums.finish(call, sums)
   for _, sum in ipairs(sums.list) do
     notify(call, sum)

@@ -36,8 +36,8 @@ function drops.collection(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
 
--- Adds a batch to the collection. `about` describes the batch for the delivery log. If the list of the batch is gone,
--- from which `token` and `about` are read, both are nil.
+-- Adds a batch to the collection. `about` describes the batch for the delivery log. `token` and `about` are nil if the
+-- batch's list is gone; then only its job and its index entries are left to remove.
 function drops.add(call, collection, bid, token, about)
   local job = jobs.delivery_of(bid)
   collection.dropped[bid], collection.dropped[job] = true, true
@@ -54,12 +54,11 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Corrects the lane of a subscriber (which of its jobs run, and which wait) after some of its batches were dropped.
--- Removes their jobs from the waiting jobs. Deletes the field `probe` if it names a dropped job, because no other job
--- of the subscriber may run before that one.
---
--- Usually a waiting job becomes ready when another job of the subscriber ends. A dropped job never ends. So for each
--- dropped job that was not waiting itself, one waiting job becomes ready here.
+-- Corrects which jobs of a subscriber run, and which wait, after some of its batches were dropped:
+--   - Removes their jobs from the waiting jobs.
+--   - Deletes the field `probe` if it names a dropped job. Otherwise the subscriber's other jobs would never run.
+--   - Makes a waiting job ready for each dropped job that was not waiting. Usually this happens when a job ends, but a
+--     dropped job never ends.
 function drops.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end

@@ -12,9 +12,9 @@ local batches = include('delivering/batches')
 -- bytes were measured.
 local OVERHEAD_BYTES = 400
 
--- Returns the number of batches (or dead letters) in a subscriber's index, and an estimate of their bytes from
--- `samples` of them. `gauge` is the hash with the number of events of each subscriber. `list_of` returns the key of a
--- batch's list of events.
+-- Returns the number of batches (or dead letters) in a subscriber's index, and an estimate of their bytes. For the
+-- estimate, `samples` of them are measured, and multiplied up to all events of the subscriber, whose number the hash
+-- `gauge` has. `list_of` returns the key of a batch's list of events.
 local function estimate(index, gauge, list_of, token, samples)
   local count, bytes, events = redis.call('ZCARD', index), 0, 0
   if count == 0 then return 0, 0 end

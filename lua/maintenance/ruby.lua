@@ -35,18 +35,17 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a UID for a new batch, whose events a Ruby process stored under the UID `bid` of another batch.
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
 -- Makes a batch of events that a Ruby web process stored after the takeover. The process means to append them to the
--- open batch `bid` of this bus, which is at `batch:{bid}`. But it uses the key of the Ruby layout, `batches:{bid}`, so
--- they form a list of their own, without a header.
+-- open batch `bid` of this bus, at `batch:{bid}`. But it writes to `batches:{bid}`, the key of the Ruby layout, and so
+-- makes a second list, without a header.
 --
--- The new batch gets a header, a new UID, and the subscriber of the batch or dead letter `bid` of this bus. Returns the
--- UID, the subscriber's token and the time of creation. If neither the batch nor the dead letter exists any more,
--- returns nothing.
+-- The list gets a header, a new UID, and the subscriber of the batch or dead letter `bid` of this bus. Returns the UID,
+-- the subscriber's token and the time of creation. If neither the batch nor the dead letter exists any more, returns
+-- nothing.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
@@ -68,8 +67,8 @@ function ruby.adopt(call, bid)
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- A Ruby web process that still runs appends events to the batches in this set. The adopted batch is removed from
-    -- the set, so the process opens another batch.
+    -- A Ruby web process that still runs appends events to the batches in this set. The batch leaves the set, so that
+    -- the process opens another one.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)

@@ -39,17 +39,17 @@ local function has_no_header(batch)
   return type(first) == 'string' and first:sub(1, 1) == '{'
 end
 
--- Returns the subscriber whose index has the batch, or nothing. If a batch has no header, nothing else names its
--- subscriber.
+-- Finds the subscriber of a batch that has no header to name it: the one whose index has the batch. Returns its token,
+-- or nothing.
 local function find_owner(call, bid)
   for _, token in ipairs(redis.call('SMEMBERS', call.keys.subscribers())) do
     if redis.call('ZSCORE', call.keys.batches_queued(token), bid) then return token end
   end
 end
 
--- Repairs a batch whose header is missing or damaged: puts a new header before all items. A batch that had no header is
--- whole again, and stays in the queue. A damaged header stays among the events, so the batch becomes a dead letter. If
--- the subscriber is not known, the batch is only reported as a finding.
+-- Repairs a batch whose header is missing or damaged: puts a new header before all items. If the header was missing,
+-- the batch is whole again, and stays in the queue. If it was damaged, its items now stand among the events, so the
+-- batch becomes a dead letter. If the subscriber is not known, only reports the batch.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -139,13 +139,14 @@ end
 
 function check.batches_queued(call, bid, found, token)
   local batch = call.keys.batch(bid)
-  -- The entry of a batch without a header stays: nothing else names the subscriber, and `set_apart` needs to know it.
+  -- If the batch has no header, its entry stays in the index, because `set_apart` finds the subscriber by it.
   if owner_of(batch) == token or has_no_header(batch) then return end
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Checks a UID in the set `batches:current:{token}`. It stays in two cases: a Ruby process has stored the batch, or
--- `batches:open` names it as the subscriber's open batch, and it was never attempted. Otherwise it is removed.
+-- Checks a UID in the set `batches:current:{token}`, and removes it unless one of these holds:
+--   - A Ruby process has stored the batch.
+--   - The batch is open (`batches:open` names it), and was never attempted.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -153,9 +154,9 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the open batch of a subscriber in four cases: it belongs to another subscriber, it was attempted, its UID is
--- missing from the set `batches:current:{token}`, or its entry in `batches:open` does not match the subscriber's
--- max_events and max_bytes.
+-- The hash `batches:open` says which batch takes a subscriber's new events. Closes this batch if it belongs to another
+-- subscriber or was attempted, if its UID is missing from the set `batches:current:{token}`, or if its entry does not
+-- match the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -163,8 +164,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- The UID must also be in the set `batches:current:{token}`, where a Ruby Routemaster would look for it. It may be
-  -- missing if this bus has taken over the Redis of a Ruby Routemaster (opening.lua says why).
+  -- A Ruby Routemaster would look for the UID in the set `batches:current:{token}`. After a takeover, the UID may be
+  -- missing there (opening.lua says why), so the set is not checked.
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   open_batches.close_open(call, token, bid)
@@ -172,8 +173,8 @@ function check.batches_open(call, token, found)
   findings.add(found, 'entry_without_batch', bid)
 end
 
--- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists. The finding goes into the
--- log, so it names the batch and not the token, which may be a credential.
+-- Removes the entry of a subscriber in `batches:room` if the subscriber no longer exists. What the sweep finds goes
+-- into the log. So the finding names the batch and not the token, which may be a credential.
 function check.batches_room(call, token, found)
   local room = redis.call('HGET', call.keys.batches_room(), token)
   if not room or exists(call.keys.subscriber(token)) then return end

@@ -45,9 +45,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes copies of a job from a list, so that a single one is left in all lists. `copies_found` is the number of
--- copies in the lists before this one, and `times` the number in this one. If an earlier list has the job, removes all
--- copies from this list, otherwise all but one. Returns the number of copies found so far.
+-- Removes surplus copies of a job from one list. The caller goes through all lists; only the first one that has the job
+-- keeps a copy. `copies_found` is the number of copies in the lists visited before, and `times` the number in this one.
+-- Returns the sum of both.
 local function trim(list, job, times, copies_found)
   if times > 0 and (copies_found > 0 or times > 1) then
     redis.call('LREM', list, copies_found > 0 and 0 or times - 1, job)
@@ -61,8 +61,8 @@ local function keep_one(call, q, suspect, holders)
   local job, copies_found = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if copies_found > 0 then
-      -- Several workers hold this job. The first one in this loop keeps it. The others lose the job and their leases,
-      -- so the bus refuses their acks and nacks of it.
+      -- Several workers hold this job. The first one keeps it. The others lose the job and their leases, so that their
+      -- acks and nacks are refused.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -80,8 +80,8 @@ local function keep_one(call, q, suspect, holders)
   return copies_found
 end
 
--- Removes the job of a batch that no longer exists from the index, the scheduled jobs and the waiting jobs. The lists
--- from which acquire takes jobs are not searched, because acquire deletes a job without a batch.
+-- Removes the job of a batch that no longer exists from the index, the scheduled jobs and the waiting jobs. It may stay
+-- in a list from which workers take jobs: acquire deletes it there.
 local function forget(call, q, suspect, found)
   local keys, job, lane_token = call.keys, suspect.job, suspect.lane_token
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)
@@ -89,9 +89,9 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Puts a lost job where workers find it: usually into the list of instant jobs. But workers of the Ruby Routemaster
--- take jobs from this list too, and would lose a delivery job. While such workers run, it goes to a list that only this
--- bus reads: that of jobs which wait for a worker of the share `slow` (lanes.lua).
+-- Puts a lost job where workers find it. Usually this is the list of instant jobs. But workers of the Ruby Routemaster
+-- take jobs from this list too, and would lose a delivery job. While such workers run, a delivery job goes to the list
+-- of jobs that wait for the share `slow` (lanes.lua), which only this bus reads.
 local function put_back(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

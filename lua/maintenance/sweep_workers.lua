@@ -30,7 +30,7 @@ local function leave_lane(call, worker)
   return token ~= nil
 end
 
--- Enters a worker in the lane of the subscriber to which it delivers the batch `bid`, if it is missing there. Does
+-- Adds a worker to the lane of the subscriber to which it delivers the batch `bid`, if the lane lacks the worker. Does
 -- nothing if the worker no longer holds the job of this batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
@@ -39,8 +39,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker without a lease, such as one of the Ruby Routemaster, is not entered in the lane. The end of its delivery
-  -- would not remove it, so it would count there for ever.
+  -- A worker without a lease, such as one of the Ruby Routemaster, would stay in the lane for ever, because it does not
+  -- leave the lane when its delivery ends.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

@@ -23,8 +23,8 @@ function counters.subject(series)
 end
 
 -- Adds the counts of removed topics and subscribers to the totals, and deletes these counts and the histories. Does the
--- same in `counters_reported`, the counts that the metric service has, so that it does not get the totals a second
--- time. Returns how many counts were added to totals.
+-- same in `counters_reported`, which has what the metric service already got. Otherwise the totals would seem to have
+-- grown, and the service would get these counts a second time. Returns how many counts were added to totals.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -59,9 +59,9 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- All events of this script call count as accepted at one time, `call.accepted_us`, at which their deadlines and ages
--- begin. Another partition accepted the events of an outbox entry earlier, so the time is set back to that of the
--- earliest entry. `number` is the time (µs) at which an entry was added, or a later time (outboxes.lua).
+-- Sets back the time at which the events of this script call count as accepted, if another partition added the entry
+-- with this `number` before. All events of a call have the same time, at which their deadlines and ages begin, so it is
+-- that of the earliest entry. `number` is the time (µs) at which the entry was added, or a later one (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)
@@ -95,8 +95,8 @@ return function(call, args)
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
-    -- A call may name the same partition twice, with the same entries. This happens when a process empties the same
-    -- outbox from two places at once (src/publishing/outbox.ts). The second time, the entries are ignored.
+    -- A call may name the same partition twice, with the same entries, if a process empties the same outbox from two
+    -- places at once (src/publishing/outbox.ts). `last` makes `apply` ignore them the second time.
     last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
   end

@@ -11,13 +11,13 @@ local outboxes = include('publishing/outboxes')
 local intake = {}
 
 -- Creates the working state of a script call that accepts events. It is passed on as `intake_state`. `args` has the
--- limits. A limit may be missing if the script does not use it; without `max_outbox_bytes`, outboxes have no limit. The
--- fields of the state:
+-- limits. A limit may be missing if the script does not use it; without `max_outbox_bytes`, outboxes have no limit. A
+-- run is the events of publications to one topic that follow each other directly. The fields of the state:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
 --   run_topic     the topic of the latest publication
---   current_run   the current run: the events of the latest publications in a row to this topic, as one slice; or nil
+--   current_run   the run that may still grow, as one slice; nil if there is none
 --   tokens        a list of the subscribers that get events
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
@@ -105,7 +105,7 @@ local function judge_key(call, intake_state, publication)
 end
 
 -- Ends the current run: gives its events to the topic's subscribers, and to other partitions that have subscribers of
--- the topic. Subscribers that had no events in this script call before share one list of events, because a copy for
+-- the topic. Subscribers that had no events in this script call before share one list, because copying the events for
 -- each would take long. Any other subscriber gets a list of its own.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
@@ -189,8 +189,8 @@ function intake.judge_all(call, intake_state, client, names)
   end
 end
 
--- Accepts a publication that `judge` did not refuse. If its topic has no publisher, the client becomes the publisher.
--- Returns the topic.
+-- Accepts a publication that `judge` has permitted: makes the client the publisher of the topic if the topic has none,
+-- and notes the idempotency key. The caller adds the events. Returns the topic.
 function intake.accept(call, intake_state, publication)
   local topic = intake.topic(call, intake_state, publication.topic)
   if is_free(topic) then claim(call, topic, publication.client) end

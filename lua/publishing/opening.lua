@@ -15,9 +15,9 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens. If a subscriber's events need more batches than the call may still open,
--- they go into one long batch, which acquire delivers in parts (cutting.lua). Opening a batch takes Redis 13 µs: 10,000
--- events for a subscriber with max_events 1 blocked Redis for 130 ms.
+-- Maximum batches that one script call opens, because opening one takes Redis 13 µs: 10,000 events for a subscriber
+-- with max_events 1 blocked Redis for 130 ms. If a subscriber's events need more batches than the call may still open,
+-- they go into one long batch, which acquire splits later (cutting.lua).
 local MAX_OPENED = 300
 
 -- Creates the state in which one script call opens batches. Their UIDs begin with the 16 characters of `uid_seed`.
@@ -59,8 +59,8 @@ local function write_batch(call, writes, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open batch of its subscriber, so that the subscriber's next events go into it. If the bytes of
--- its events fill the batch already, does nothing and returns false.
+-- Makes a new batch the open batch of its subscriber, which takes the subscriber's next events. Returns true. But if
+-- the bytes of the batch's first events fill it already, changes nothing and returns false.
 local function leave_open(call, writes, bid, token, max_events, max_bytes, slice, first)
   if not open_batches.needs_no_count(max_events, max_bytes, slice, first) then
     local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(slice, first))
@@ -68,9 +68,9 @@ local function leave_open(call, writes, bid, token, max_events, max_bytes, slice
     writes.rooms[#writes.rooms + 1] = token
     writes.rooms[#writes.rooms + 1] = value
   end
-  -- A Ruby Routemaster looks for its open batches in the set `batches:current:{token}`. After a takeover, the batch is
-  -- not added to this set. Otherwise a Ruby process that still runs would find it there, and append events under
-  -- another key, the one of the Ruby layout, where they are not part of the batch.
+  -- A Ruby Routemaster looks for open batches in the set `batches:current:{token}`. A Ruby process that still runs
+  -- after a takeover would append events under a key of the Ruby layout, where they would not be part of the batch. So
+  -- the batch is not added to the set after a takeover.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   writes.entries[#writes.entries + 1] = token
   writes.entries[#writes.entries + 1] = open_batches.entry(bid, max_events, max_bytes)

@@ -30,14 +30,14 @@ local many = include('store/many')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Entries that a partition did not apply in time are sent to it again after this time.
+-- Entries that were set aside for a partition are sent to it after this time.
 local ASK_AGAIN_MS = 1000
--- Maximum lead of the last entry's number over Redis's clock. Numbers are times (µs), but the entries of one script
--- call get consecutive numbers, so a small lead is normal. A larger lead means that the clock was set back, or that
+-- By how much (µs) the last entry's number, which is a time, may be later than Redis's clock. A little is normal,
+-- because the entries of one script call get consecutive numbers. More means that the clock was set back, or that
 -- another machine added the last entry before a failover.
 local MAX_AHEAD_US = 100 * 1000
--- After the clock was set back, the next entry's number is higher by this than the last number (µs) that Redis knows. A
--- failover may have lost later entries, but less than a minute of writes. So no number is used twice.
+-- If the last number is too far ahead of the clock, the next one is higher by this (µs). A failover may have lost
+-- entries with numbers in between, but less than a minute of them. So no number is used twice.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -57,7 +57,8 @@ local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Deletes the job that `job_for` returns. Its list must be empty. Returns false if the worker does not hold the job.
+-- Deletes the job that empties a list of outbox entries (see `job_for`). The list must be empty. Returns false if the
+-- worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.take_job_and_lease(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -70,17 +71,17 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads three values about the outbox, once in a script call: `last`, the number of its last entry (a time in µs);
--- `bytes`, the bytes of all entries; and `ahead`, the µs by which new numbers must be ahead of Redis's clock. `ahead`
--- is 0 unless the clock was ever set back.
+-- Reads three values about the outbox, once in a script call: the number of its `last` entry, the `bytes` of all
+-- entries, and the time `ahead` (µs) by which numbers are later than Redis's clock. `ahead` is 0 unless the clock was
+-- ever set back.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))
   outgoing.last, outgoing.bytes, outgoing.ahead = tonumber(last) or 0, tonumber(bytes) or 0, tonumber(ahead) or 0
 end
 
--- Adds a piece of work to the collection `outgoing`. `partitions` has the numbers of the partitions that must do it,
--- separated by commas.
+-- Adds an entry to the collection `outgoing`, which `store` writes. `partitions` has the numbers of the partitions that
+-- must apply the entry, separated by commas. The head of this file explains `kind` and `about`.
 function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
@@ -92,8 +93,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number before that of the first new entry. Numbers are times (µs). If the clock was set back, numbers are
--- ahead of the clock from now on, by the µs that the field `ahead` stores.
+-- Returns the number after which those of the new entries begin. Numbers are times (µs). If the clock was set back, the
+-- numbers are from now on later than the clock by the field `ahead`.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end
@@ -120,15 +121,15 @@ function outboxes.store(call, outgoing)
   calls.try(call, jobs.put, 'aux', job_for())
 end
 
--- Stores the number of the `end` entry (it ends all subscriptions to a topic) that was just added to the outbox.
--- `may_end_subscriptions` finds out with this number whether such entries still wait.
+-- An entry `end` ends all subscriptions to a topic. Stores the number of such an entry that was just added to the
+-- outbox. `may_end_subscriptions` compares it with the entries that still wait.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- Returns true if `partition` may not have applied all outbox entries of the kind `end` yet, which end all
--- subscriptions to a topic. They would also end a subscription that is made in `partition` now.
+-- Returns true if an entry `end` may still wait for `partition`. It could also end a subscription that is made there
+-- now, because it ends all subscriptions to its topic.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
@@ -145,8 +146,8 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more may wait to be sent to one of the partitions in `marks`. Adds up the list
--- `outbox:{partition}` and all of the list `outbox`, although some of its entries may be for other partitions.
+-- Returns true if `max_bytes` or more may wait for one of the partitions in `marks`. Entries wait in the list
+-- `outbox:{partition}`, or in the list `outbox` for all partitions, whose bytes are all counted.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

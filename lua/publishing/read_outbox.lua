@@ -21,15 +21,16 @@ local outboxes = include('publishing/outboxes')
 -- megabytes, and all that a script reads is in Redis's memory at once.
 local READ_AT_ONCE = 8
 
--- Returns the list of outbox entries to read, and the hash and the field that have the sum of their bytes.
+-- Returns three names: the list to read, which is `outbox` or the entries set aside for `partition`, and the hash and
+-- the field that have the sum of the list's bytes.
 local function places(keys, partition)
   if partition then return keys.outbox_aside(partition), keys.outboxes_bytes(), partition end
   return keys.outbox(), keys.outboxes_sent(), 'bytes'
 end
 
--- Removes the entries that the previous call returned, unless they are gone already. For each partition in `late`,
--- which has not applied them in time, they are first copied to a list of its own. Returns the bytes of the entries that
--- are left.
+-- Removes the entries that the previous call returned, if they are still there. The partitions in `late` have not
+-- applied these entries in time, so each gets a copy of its entries in a list of its own. Returns the bytes that are
+-- left.
 local function remove_first(call, args, list, hash, field)
   local entry = args.last and redis.call('LINDEX', list, args.count - 1)
   if not entry or outboxes.number_of(entry) ~= args.last then return tonumber(redis.call('HGET', hash, field)) or 0 end
@@ -63,8 +64,8 @@ return function(call, args)
   local entries = next_entries(args, list, left)
   if #entries == 0 then
     if partition then
-      -- Nothing is set aside for this partition any more. Without its field here, new entries for it are sent from the
-      -- list `outbox` again.
+      -- While the field exists, new entries for this partition are set aside. Now none is set aside any more, so new
+      -- entries are sent from the list `outbox` again.
       redis.call('HDEL', hash, field)
     elseif left ~= 0 then
       -- The list is empty, but the stored sum of its bytes is not 0: Redis was killed and kept only the first writes of

@@ -11,8 +11,8 @@ local opening = include('publishing/opening')
 local outboxes = include('publishing/outboxes')
 local storing = {}
 
--- Appends as many events to an open batch as fit. Returns how many, and the new length of the batch's list. If this
--- length is 0, the list no longer exists, and nothing was appended, whatever the first value says.
+-- Appends as many events to an open batch as fit. Returns how many, and the new length of the batch's list. The length
+-- 0 means that the list no longer exists. Then nothing was appended, and the first value has no meaning.
 local function fill(batch, max, list, first, last)
   -- An open batch can always take one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
@@ -26,8 +26,8 @@ local function fill(batch, max, list, first, last)
 end
 
 -- Subtracts the bytes of new events from the bytes that still fit into each open batch. Returns the bytes that are
--- left, by subscriber. Leaves out subscribers without an open batch, and those whose open batch has only small events:
--- the bytes of small events are not counted, because a batch that is full of them is far below its maximum of bytes.
+-- left, by subscriber. Leaves out subscribers without an open batch, and those whose open batch has only small events.
+-- Small events are not counted, because a batch that is full of them is far below its maximum of bytes.
 local function take_room(call, intake_state, entries)
   local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(intake_state.tokens) do
@@ -40,8 +40,8 @@ local function take_room(call, intake_state, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
--- A join takes the time at which a batch was created as the time of its events. Returns true if the open batch belongs
--- to a join, and was created after another partition had accepted these events. They must not go into it.
+-- Returns true if the open batch of a join was created after another partition had accepted the new events. They must
+-- not go into it, because a join takes the creation time of a batch as the time of all its events.
 local function is_too_young(call, token, entry)
   if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
@@ -49,8 +49,9 @@ local function is_too_young(call, token, entry)
 end
 
 -- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. `entry` is the
--- open batch's entry in `batches:open`, or false. `room` is how many bytes the open batch has left if it takes all the
--- events, or nil if its bytes are not counted. If `room` is negative, all events go into new batches.
+-- open batch's entry in `batches:open`; false if there is none. `room` is how many bytes would be left in the open
+-- batch after all these events. If it is negative, all of them go into new batches. It is nil if the bytes of the batch
+-- are not counted.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
@@ -88,15 +89,14 @@ end
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition.
 --
 -- If an error happens at one subscriber (a key has the wrong type, for example), the other subscribers still get their
--- events. The error is kept in `call.failure`, so that the script can go on and remove the events from where they
--- waited (an outbox, delayed events). If they stayed there, the next call would give them to the other subscribers
--- again.
+-- events. The error is kept in `call.failure`. So the script goes on, and removes the events from where they waited (an
+-- outbox, delayed events). Otherwise the next call would give them to the other subscribers again.
 --
--- If Redis's ACL forbids a command, the error is thrown at the end of this function. The events then keep waiting, and
--- the caller repeats the script when the ACL permits the command.
+-- If Redis's ACL forbids a command, the error is thrown at the end of this function. Then the events stay where they
+-- waited, and the caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
-  -- A script that fails keeps what it has written. So the open batches are read before the outbox is written: if this
+  -- The open batches are read before the outbox is written. A script that fails keeps what it has written. So if this
   -- read failed later, each repetition of the script would append the same entries to the outbox again.
   local entries = #intake_state.tokens > 0 and many.get_fields(call.keys.batches_open(), intake_state.tokens)
   for _, topic in ipairs(intake_state.accepted) do

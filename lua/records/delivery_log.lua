@@ -42,8 +42,8 @@ local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number of a log's records as `deliveries:logs` stores it: rounded down to whole UNITs, so that it seldom
--- changes. Returns nil for an empty log, which `deliveries:logs` does not have.
+-- Returns the number of a log's records as `deliveries:logs` has it: rounded down to whole UNITs, so that it seldom
+-- changes. Returns nil for an empty log, which has no entry there.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -77,8 +77,8 @@ function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end
 
--- Stores the number of records in a log. `counted` is the number that was stored before. Returns the new total of all
--- logs.
+-- Stores how many records a log has, rounded down (see `counted`). `records` is the exact number, and `counted` what
+-- was stored before. Returns the new total of all logs.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -89,8 +89,8 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log, and corrects its stored number in `deliveries:logs`, which was
--- `counted`. Returns the new total of all logs.
+-- Removes the oldest records of a log, `removed` of them, and corrects the number of its records in `deliveries:logs`.
+-- `counted` is what was stored there before. Returns the new total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
@@ -98,8 +98,8 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or until
--- MAX_REMOVED records are removed. `total` adds up the stored numbers, each rounded down to whole UNITs. `uncounted` is
--- how many records this can leave out at most.
+-- MAX_REMOVED records are removed. `total` is a little too low, because the number of each log is rounded down to whole
+-- UNITs. `uncounted` is the most by which it can be too low.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -113,9 +113,8 @@ local function shrink(call, total, max)
   end
 end
 
--- Shortens a log of fewer than UNIT records. `shrink` never shortens such a log, because its stored number is rounded
--- down to 0. The log keeps an equal part of `max`, the maximum of all logs together, but at least its newest record.
--- Returns the number of records that are left.
+-- Shortens a log of fewer than UNIT records, which `shrink` takes for empty. Such a log keeps an equal part of `max`,
+-- the maximum of all logs together, but at least its newest record. Returns the number of records that are left.
 local function cut_to_part(call, list, records, max)
   if records >= UNIT then return records end
   local part = math.max(1, math.floor(max / redis.call('ZCARD', call.keys.deliveries_logs())))
@@ -139,16 +138,15 @@ function delivery_log.append(call, ending, token, entries, max)
   cut_to_part(call, list, redis.call('LLEN', list) / 2, max)
 end
 
--- Notes in a trail that this script call wrote to the logs of the subscribers `tokens`. A trail lists, in order of
--- time, whose logs were written. There is one for accepted batches (`ending` is 'taken') and one for dropped ones.
+-- Notes in a trail that this script call wrote to the logs of the subscribers `tokens`. A trail lists such writes in
+-- order of time. `ending` names the trail: `taken` for accepted batches, `dropped` for dropped ones.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = many.command('RPUSH', trail, entries)
-  -- Each entry stands for at least one record, and only about `max` records are kept, so listings need only the newest
-  -- `max` entries. Older ones are deleted only when there are more than LUMP of them, so that few script calls need to
-  -- do it.
+  -- Each entry of the trail stands for at least one record, and only about `max` records are kept. So listings need
+  -- only the newest `max` entries. Older ones are deleted LUMP at a time, so that few script calls need to do it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
@@ -188,8 +186,8 @@ function delivery_log.failures(call, bid)
 end
 
 -- Completes the record of a batch that ends now: puts the time of its end (µs) in front, and the time at which it was
--- closed (`closed_ms`; 0 if there is none). If a script call makes several records, each gets a time 1 µs later than
--- the one before. Making a record takes longer than that, so the next call begins after all of these times.
+-- closed (`closed_ms`; 0 if there is none). Each record of a script call ends 1 µs after the one before. Making a
+-- record takes longer than that, so the records of the next call are later than all of these.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
@@ -214,9 +212,9 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns the time (ms, as text) at which a batch that is about to be dropped was closed to new events: now if it is
--- still open, and false if it was never open, because its first events filled it. What is read from Redis is kept in
--- `records` for the next batch.
+-- Returns the time (ms, as text) at which a batch that is about to be dropped was closed to new events. This is now if
+-- the batch is open. Returns false if its first events filled it, so that it was never open. `records` keeps what is
+-- read from Redis, for the next batch.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

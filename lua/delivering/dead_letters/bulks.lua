@@ -35,18 +35,18 @@ end
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
-  -- If another program has overwritten the index of a subscriber's letters, it is read as empty, so that the operation
-  -- goes on with the next subscriber. Without `args.token`, the only index has all letters. If that is overwritten, the
-  -- operation cannot go on, so the error is thrown.
+  -- Another program may have overwritten the index. With `args.token`, it has the letters of one subscriber. It counts
+  -- as empty then, so that the operation goes on with the next subscriber. Without `args.token`, it has all letters, so
+  -- the operation cannot go on, and the error is thrown.
   local function read(...)
     if not args.token then return redis.call('ZRANGEBYSCORE', ...) end
     local reply = calls.read('ZRANGEBYSCORE', ...)
     return reply.err and {} or reply
   end
   local found = {}
-  -- Other letters may have died in the same millisecond (`at_ms`) as the last one that was looked at (`at_id`), so
-  -- those that follow it come first. They are read without a limit, because they are few: Redis runs only a few script
-  -- calls in a millisecond, and each makes some 300 dead letters at most.
+  -- The last call stopped at the letter `at_id`, which died at `at_ms`. The letters of the same millisecond with a
+  -- larger id come next. They are read without a limit, because they are few: Redis runs only a few script calls in a
+  -- millisecond, and each makes some 300 dead letters at most.
   for _, bid in ipairs(record.at_ms and read(index, record.at_ms, record.at_ms) or {}) do
     if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -61,8 +61,8 @@ end
 -- Looks at the next dead letters of a bulk operation (a retry or purge), which goes through the letters of one
 -- subscriber after another. Returns three values:
 --   bids   the UIDs of the letters that match the filter of the operation
---   state  `going`: this subscriber has more letters; `next`: another subscriber follows; `over`: it was the last
---   last   the last letter that was looked at, if `state` is `going`
+--   state  `going` if this subscriber has more letters, `next` if another subscriber follows, `over` if none follows
+--   last   if `state` is `going`: the letter after which the next call continues
 function bulks.walk(call, args, record)
   local keys = call.keys
   local letters, follow = next_letters(call, args, record)
@@ -98,14 +98,14 @@ function bulks.readable(call, bids, retries)
   return readable
 end
 
--- Stores the progress of a bulk operation after a script call has handled some of its dead letters. `counts` has new
--- values for fields of `record`. With `last`, the next call continues after this letter, without it with the next
--- subscriber. A script must make all its other changes before this one: if it failed half-way, the next call would skip
+-- Stores the progress of a bulk operation after a script call has handled some of its dead letters. The next call
+-- continues after the letter `last` or, if this is nil, with the next subscriber. `counts` has new values for fields of
+-- `record`. A script must make all its other changes first. Otherwise, if it failed half-way, the next call would skip
 -- letters that were not handled.
 function bulks.proceed(call, args, record, state, last, counts)
   local key, values = call.keys.bulk(args.owner), {}
-  -- `at_ms` and `at_id` name the letter after which the next call continues. Without `last`, that call begins with
-  -- another subscriber, at the earliest time that the filter permits. The empty `at_id` comes before every UID.
+  -- The next call continues after the letter `at_id`, which died at `at_ms`. If it begins with another subscriber, it
+  -- continues at the earliest time that the filter permits, and `at_id` is empty, which comes before every UID.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
   if not last then counts.queue = state == 'over' and 0 or args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end
@@ -113,7 +113,8 @@ function bulks.proceed(call, args, record, state, last, counts)
   redis.call('HSET', key, unpack(values))
 end
 
--- Stores the progress after a script call has looked at `looked` dead letters, and retried or purged `done` of them.
+-- Stores the progress after a script call has looked at `looked` dead letters, the last one `last`, and retried or
+-- purged `done` of them. The others are counted as left alone (`left`).
 function bulks.note_handled(call, args, record, state, last, looked, done)
   local counts = { done = record.done + done, left = record.left + looked - done }
   if state == 'over' then counts.state, counts.ended_ms = 'ended', call.now_ms end

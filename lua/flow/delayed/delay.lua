@@ -49,9 +49,9 @@ local function due_of(call, event)
   return due_ms, string.format('%d', due_ms)
 end
 
--- Splits the events of a publication. Returns the texts of the events that are due, and a list of those that must wait.
+-- Separates the events of a publication. Returns the texts of the events to publish now, and a list of those to delay.
 -- The list has `bytes` (the memory that its events will take) and `last` (the event that is due last). If an event is
--- due too far in the future, returns nil, nil and its index.
+-- due more than `max_delay_ms` from now, returns nil, nil and its index.
 local function part(call, publication, max_delay_ms)
   local due_events, to_delay = {}, { bytes = 0 }
   for i, event in ipairs(publication.events) do
@@ -85,9 +85,9 @@ end
 -- Checks a publication's delayed events (`to_delay`). Returns nothing if they may be stored. Otherwise returns the
 -- reason for the refusal and, if a single event is the reason, the index of this event.
 --
--- A client may repeat a publication that is stored already, for example because the reply was lost. The answer must
--- then be `already_delayed`, even if the client has no room for more delayed events. In this case only the event that
--- is due last is looked up, because the earlier ones may have been published since.
+-- If a publication is stored already, its repetition must get `already_delayed`, even if the client has no room for
+-- more delayed events. So ids are compared even without room, but only that of the event that is due last: the earlier
+-- ones may have been published since, and then do not count.
 local function judge_delay(call, args, delay_state, publication, totals, to_delay)
   local full = delayed.judge_room(totals.events + #to_delay, totals.bytes + to_delay.bytes, args)
   local repeated = find_repeated(call, delay_state, publication.topic, full and { to_delay.last } or to_delay)

@@ -30,12 +30,11 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Creates the table with which a script call reads the delayed events of a topic. Throws if a key that publishing needs
--- has the wrong type; if the script failed later, events of other topics would have to wait. Each event has an entry in
--- a sorted set and a text in a hash, but the text is missing if Redis was killed while the event was stored. Some
--- fields of the table:
+-- Creates the state in which a script call reads the delayed events of a topic. Throws if a key that publishing needs
+-- has the wrong type. Otherwise the script would fail later, and hold up events of other topics. Some fields:
 --   intake_topic   the topic as the intake has it (intake.lua)
---   taken_entries  the entries that the call takes, with or without a text
+--   taken_entries  the entries that the call takes from the sorted set. If Redis was killed while an event was stored,
+--                  its entry has no text in the hash
 --   ids            the ids of the events of these entries
 --   late_ms        how late each event with a text is
 --   held_bytes     the memory that the events with a text took while they were delayed
@@ -54,8 +53,8 @@ local function begin_topic(call, intake_topic)
   return topic
 end
 
--- Reads the next topic in a client's `unread`. If no event of the topic is due, `delayed:topics` has a wrong time for
--- it, which is corrected. If the topic cannot be read, removes it from `delayed:topics`; the sweep repairs it later.
+-- Reads the next topic in the client's list `unread`. If no event of the topic is due, corrects its time in
+-- `delayed:topics`. If the topic cannot be read, removes it from there; the sweep repairs it later.
 local function read_next(call, client)
   local intake_topic = client.unread[client.next].intake_topic
   client.next = client.next + 1
@@ -84,12 +83,12 @@ function due_topics.earliest(list)
 end
 
 -- Finds the topic of a client that has the earliest due event, and stores it in `client.first` (nil if no event is
--- due). Stores in `client.until_ms` the time up to which the events of this topic come before those of the client's
--- other topics. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms`
+-- due). Until the time `client.until_ms`, no other topic of the client has an event, so events may be taken from
+-- `first` alone. Example: topic A has events at 10, 20 and 40, and topic B has one at 30. `first` is A, and `until_ms`
 -- is 30.
 --
 -- A client can have a thousand topics, so as few as possible are read. They are sorted by the times of their first
--- events, and are read until the next topic's time is not before the earliest event found.
+-- events. Reading stops when the earliest event found is not later than the first event of the next topic.
 function due_topics.find_first(call, client)
   while true do
     local first, next_ms = due_topics.earliest(client.topics)
@@ -105,9 +104,10 @@ function due_topics.find_first(call, client)
 end
 
 -- Returns the clients whose topics have due events, the client with the earliest event first. Also returns true if
--- there may be more due topics than this script call looks at. Postpones a topic if its events must go to another
--- partition, for which too many bytes wait already (a full outbox). Removes from `delayed:topics` each topic that has
--- no publisher or cannot be read; the sweep repairs it later.
+-- there may be more due topics than this script call looks at. Changes `delayed:topics`:
+--   - A topic is postponed if its events must go to another partition, for which too many bytes wait already (a full
+--     outbox).
+--   - A topic that has no publisher or cannot be read is removed; the sweep repairs it later.
 function due_topics.clients(call, intake_state)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

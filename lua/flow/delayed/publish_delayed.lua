@@ -52,11 +52,11 @@ local function count_work(progress, client, work)
 end
 
 -- Counts the work for a topic and its subscribers, before the first event of the topic is taken. Returns false, and
--- counts nothing, if this work would exceed the budget of the call.
+-- counts nothing, if the call would need more than its budget (µs of Redis).
 --
--- The first topic of a call is always accepted. If its work is more than half of the budget, the budget becomes twice
--- this work, to leave room for its events. Example: a topic with 1,000 subscribers costs 12 + 1,000 × 12 = 12,012 µs,
--- so the budget becomes 24,024 µs.
+-- The first topic of a call is always accepted. If it costs more than half of the budget, the budget becomes twice its
+-- cost, to leave room for its events. Example: a topic with 1,000 subscribers costs 12 + 1,000 × 12 = 12,012 µs, so the
+-- budget becomes 24,024 µs.
 local function begin_work(progress, client, topic)
   if topic.is_begun then return true end
   local work = WORK_OF.topic + topic.subscribers * WORK_OF.subscriber
@@ -71,9 +71,9 @@ local function begin_work(progress, client, topic)
   return true
 end
 
--- Takes events from the topic `client.first` up to the time `until_ms`, or until the client has used its part of the
--- call's budget of work. Returns false if the script call must end: the budget is spent, or too little of it is left
--- for this topic.
+-- Takes events that are due until `until_ms` from the topic `client.first`. Stops earlier when the client has used its
+-- part of the call's budget. Returns false if the script call must end: the budget is spent, or too little of it is
+-- left to begin this topic.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(progress, client, topic) then return false end
@@ -90,9 +90,9 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client with the earliest due event, and a time (ms), now at the latest. Up to this time the caller may
--- take events of the client's topic `first`, because no other topic comes before. Leaves out clients that have used
--- their part of the budget of work; when all have used it, each gets another part. Returns nothing if no event is due.
+-- Returns the client with the earliest due event, and a time (ms), now at the latest. Until this time, events may be
+-- taken from the client's topic `first`, because no other topic has earlier ones. Clients that have used their part of
+-- the budget are left out; when all have, each gets another part. Returns nothing if no event is due.
 local function next_client(progress, clients)
   local part = progress.max_work / progress.clients
   for _ = 1, 2 do

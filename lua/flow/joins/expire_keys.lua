@@ -23,11 +23,10 @@ local LOOK_AGAIN_MS = 250
 -- `counted_until` reads the times of at most this number of batches. 300 take Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
--- Returns the time (ms) up to which the join has counted all events that the bus accepted:
---   - now, if the queue of the join is empty, otherwise the time of the oldest batch in it
---   - `moved_until_ms` at most, because later events of other partitions may not be in the queue yet
--- With other partitions, events arrive late, so the oldest batch may be anywhere in the queue, and the times of all
--- batches are read. If they are more than MAX_LOOKED, returns 0.
+-- Returns a time (ms): all events that the bus accepted before it are counted by the join. It is the time of the oldest
+-- batch in the join's queue, or now if the queue is empty. With other partitions, events arrive late. So the time is at
+-- most `moved_until_ms`, and the oldest batch may be anywhere in the queue, so that the times of all batches are read.
+-- Returns 0 if the queue then has more than MAX_LOOKED batches.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
   local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1

@@ -71,9 +71,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key, and publishes an event if the key is then complete. If a change of the join's
--- rules has made the key complete before, first publishes an event for the events counted so far. If this reaches the
--- script call's maximum of copies (events for one subscriber), returns false, and the new event is not counted.
+-- Counts one event for its join key, and publishes the join's event if the key is then complete. After a change of the
+-- join's rules, the key may be complete already. Then it is published first. If the script call reaches its maximum of
+-- copies (events for one subscriber) by that, returns false, and the new event is not counted.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)

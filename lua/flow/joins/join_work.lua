@@ -23,7 +23,7 @@ local HASH_LENGTH = 28
 --   claimed_by_other  the topic belongs to another client
 --   no_room           the topic was deleted, and the bus has its maximum of topics
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
---   outbox_full       too many bytes wait already to be sent to the topic's partition; the join must wait
+--   outbox_full       too many bytes wait already to be sent to another partition; the join must wait
 -- If the topic lives in another partition, `home` is its number. Then only `replaced` and `outbox_full` are checked
 -- here, and that partition checks the rest.
 local function refusal(call, intake_state, args, topic, home)
@@ -38,9 +38,9 @@ end
 
 -- Returns a table about an outlet, a topic to which the join publishes. Some fields:
 --   texts    the events to publish
---   copies   how many copies (events for one subscriber) one event costs: 1 for each subscriber in this partition, and
---            1 more for the event itself
---   home     the number of the topic's partition, if it is not this one
+--   copies   what one event adds to the script call's number of copies: 1 for each subscriber in this partition, and 1
+--            for the event itself
+--   home     the number of the topic's partition; nil if it is this one
 --   refusal  why the join may not publish to the topic; nil if it may
 local function outlet(call, intake_state, args, topic, type, home)
   return {
@@ -49,8 +49,9 @@ local function outlet(call, intake_state, args, topic, type, home)
   }
 end
 
--- Returns the text with which the event ids of this script call begin: a hash of the token of the join, the time of its
--- creation, and how many events it has published. So ids do not repeat, even if a join is removed and made again.
+-- Returns the text with which the ids of the events of this script call begin: a hash of the join's token, the time
+-- (ms) at which the join was created, and the number of events that it published before. So no id comes twice, even if
+-- a join is removed and made again.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
@@ -73,7 +74,8 @@ function join_work.begin(call, args)
   }
 end
 
--- True if the outlet `to` (a topic to which the join publishes, or nil) takes no events now, because an outbox is full.
+-- True if the outlet `to` (a topic to which the join publishes, or nil) takes no events now, because too many bytes
+-- wait for another partition.
 function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end
@@ -90,8 +92,8 @@ local function json(text)
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event about the join key `key` to the outlet `to`, a topic to which the join publishes. `rest` is empty, or a
--- comma and further members of the event's data, as JSON.
+-- Adds an event about the join key `key` to those that `store` publishes to the topic of `to`. `rest` is further JSON
+-- in the event's data: empty, or a comma and members.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = work.id_stem .. string.format('%04x', work.published)
@@ -138,8 +140,8 @@ local function take(call, work, to)
     return outboxes.add(work.intake_state.outgoing, to.home, 'publish', to.topic, about)
   end
   local publication = { topic = to.topic, client = work.args.client }
-  -- A join may publish to two topics, and both were checked when the script call began. If the call has since created
-  -- one of them, the maximum of topics may be reached. So the other one is checked again.
+  -- A join may publish to two topics. Both were checked when the script call began, but creating the first may reach
+  -- the maximum of topics. So each is checked again.
   to.refusal = intake.judge(call, work.intake_state, publication)
   if to.refusal then return end
   intake.add_texts(call, work.intake_state, intake.accept(call, work.intake_state, publication), to.texts)
@@ -148,9 +150,9 @@ end
 -- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
 -- what was published, by topic.
 --
--- The order matters, because a Redis that is killed may keep only the first writes. The field `published` comes first:
--- the ids of events are made from this count, and if it were lost, a later event could get the id of a stored one. The
--- records of join keys come after the events: if they are lost, events are published twice, but none is missing.
+-- The order matters, because a Redis that is killed may keep only the first writes. The field `published` comes first.
+-- Event ids are made from this count: if it were lost, a later event could get the id of a stored one. The records of
+-- join keys come after the events. If the records are lost, events are published twice, but none is missing.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

@@ -49,8 +49,8 @@ function joins.close_outlets(call, token)
   end
 end
 
--- Deletes the keys and entries that a join has in addition to those of every subscriber. The caller deletes the others,
--- such as the hash.
+-- A join is stored as a subscriber, with keys and entries of its own. Deletes only the latter. The caller deletes what
+-- every subscriber has, such as the hash.
 function joins.forget(call, token)
   local keys, name, client = call.keys, join_tokens.read(token)
   joins.close_outlets(call, token)

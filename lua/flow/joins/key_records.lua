@@ -72,7 +72,7 @@ function key_records.deduct(record, sources)
   local deducted_ids = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- Number of the events whose ids are missing, the oldest ones: a record keeps at most MAX_IDS ids.
+    -- Number of the oldest events, whose ids are no longer in the record (see `forget_id`).
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and deducted_ids or kept

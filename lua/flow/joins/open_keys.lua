@@ -15,10 +15,10 @@ local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). Some fields:
 --   counts   for each source topic, how many of its events a join key needs
---   added_at for each source topic that was added to an existing join: when it was added (µs, as text). Counts of this
---            topic from before that time are ignored
---   touched  the join keys whose record must be written
---   moved    the join keys whose entry in the sorted set `since` must be written or removed
+--   added_at for each source topic that was added after the join was made: when it was added (µs, as text). Earlier
+--            counts of this topic are ignored
+--   touched  the join keys whose record this call must write
+--   moved    the join keys whose entry in the sorted set `since` this call must write or remove
 function open_keys.begin(call, token, counts, added_at)
   local since = call.keys.open_keys_since(token)
   return {
@@ -73,8 +73,7 @@ function open_keys.take_complete(call, state, key, record, sources)
   return ids
 end
 
--- Stores in the sorted set `since` when each join key was opened, and removes closed keys from it. If a completed key
--- stays open, because events are left, it counts as opened at its completion.
+-- Writes the entries of `moved` join keys in the sorted set `since`: when each key was opened. Removes closed keys.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -119,8 +118,9 @@ function open_keys.store(state)
   many.command('HDEL', state.hash, removed)
 end
 
--- Stores in `joins:expiring` when the oldest open join key of a join expires, or removes the join from there if no key
--- is open. If that time has passed already, and `retry_ms` is given, the join is looked at again after `retry_ms`.
+-- Stores in `joins:expiring` when the oldest open join key of a join expires: `within_ms` after it was opened. If
+-- `retry_ms` is given and this time has passed, stores the time `retry_ms` from now instead. If no key is open, removes
+-- the join from `joins:expiring`.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

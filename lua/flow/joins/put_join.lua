@@ -63,8 +63,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- If the topic is an outlet that this join has had so far, this call takes it away. So the search does not go on
-      -- from there.
+      -- This join publishes to the topic only until this call, which replaces its outlets. So the search does not
+      -- follow it.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -78,8 +78,8 @@ local function judge_outlets(call, args, intake_state)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. A join of another client needs no check here: if its
-    -- client owns the topic, `judge_all` below refuses the topic or, in another partition, claim_topics does.
+    -- Two joins of one client must not publish to the same topic. A topic of another client's join is refused later, if
+    -- that client owns it: by `judge_all` below or, in another partition, by claim_topics.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, intake_state, args.client, args.outlets_here)
@@ -102,8 +102,8 @@ local function judge(call, args, intake_state)
   if topics.have_no_room(call, args.sources_here, intake_state.max_topics) then return 'no_room' end
 end
 
--- Returns, as JSON, when (µs) each source was added to the join. Sources that the join has had since it was made are
--- left out.
+-- Returns, as JSON, when (µs) each source was added to the join. Sources that the join got when it was made, and has
+-- kept since, are left out.
 local function added_at(call, args, subscriber)
   local rules, text = unpack(redis.call('HMGET', subscriber, 'join', 'added_at'))
   if not rules then return '{}' end

@@ -36,8 +36,8 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
 end
 
--- Returns the topic of a trigger. Throws if a key that firing needs has the wrong type; the caller then leaves the
--- trigger out. Otherwise fire_triggers would fail, and other triggers would wait.
+-- Returns the topic of a trigger. Throws if a key that firing needs has the wrong type, so that the caller leaves the
+-- trigger out. Otherwise fire_triggers would fail at this trigger, and the others would wait.
 local function read_topic(call, intake_state, name)
   redis.call('SCARD', call.keys.topic_subscribers(name))
   return intake.topic(call, intake_state, name)
