@@ -36,9 +36,9 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many subscribers have exactly one worker in the share `slow`. `share_room` needs this number to decide
--- whether another subscriber may begin its first delivery. It is computed once in a script call; after that,
--- `enter_share` (lane_entry.lua) adds each subscriber whose first delivery begins.
+-- Returns how many subscribers hold exactly one worker of the share `slow` (the workers for slow and new subscribers).
+-- By this number, `share_room` decides whether another subscriber may begin its first delivery. It is computed once in
+-- a script call; after that, `enter_share` (lane_entry.lua) adds each subscriber whose first delivery begins.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, counts = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}

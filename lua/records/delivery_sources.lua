@@ -17,11 +17,12 @@ local delivery_sources = {}
 -- log fetches only MIN_CHUNK entries. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- In a listing, ids descend, so the id `x-` comes just before `x`. A page that begins after `x-` begins with `x`.
+-- Appended to an id, this makes the id just before it in a listing, where ids descend. A page after `x-` begins with
+-- `x`.
 local JUST_BEFORE = '-'
 
--- Returns the bounds of a listing as the highest and the lowest score in an index. Scores are times, in ms if `scale`
--- is 1 and in µs if it is 1000.
+-- Returns the bounds of a listing as the highest and the lowest score, for an index whose scores are times in ms
+-- (`scale` is 1) or in µs (`scale` is 1000).
 local function score_range(bounds, scale)
   local form = scale == 1 and '%.3f' or '%.0f'
   local upper = bounds.until_ms < math.huge and '(' .. form:format(bounds.until_ms * scale) or '+inf'
@@ -29,14 +30,14 @@ local function score_range(bounds, scale)
   return { upper = upper, lower = form:format(bounds.since_ms * scale) }
 end
 
--- Creates the working state of one listing. Some fields:
+-- Creates the working state of one listing, which searches indexes (sorted sets) and delivery logs. Some fields:
 --   state       the state of the batches to list; nil for any state
 --   reason      why the dead letters to list have died; nil for any reason
---   max_looked  maximum batches that the listing looks at, wanted or not. If it reaches this maximum, its last entry is
+--   max_looked  maximum batches that the listing looks at, wanted or not. Then it stops, and its last entry is
 --               `{ place, id, stopped = true }`: the next page begins after this place and id
 --   looked      how many batches it has looked at
 --   sources     how many indexes and logs it has searched
---   skipped     a key of one dead letter that is not listed, because another program has written this key
+--   skipped     the key of a dead letter that is not listed, because another program has written this key
 function delivery_sources.begin(call, bounds, wanted, max_looked)
   return {
     call = call, bounds = bounds, state = wanted.state, reason = wanted.reason, max_looked = max_looked, looked = 0,
@@ -91,16 +92,16 @@ local function read_index(source)
   end
 end
 
--- Returns a source of a listing (merging.lua): the entries of the sorted set `index` within the listing's bounds.
--- Returns nothing if there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. The function
--- `read` returns the entry for an id, or nothing if it must not be listed. All sources share the function `open`,
--- because a closure for each would make a listing of 5,000 subscribers a fifth slower.
+-- A listing merges several sources (merging.lua). Returns the source with the entries of the sorted set `index`, or
+-- nothing if it has none within the listing's bounds. Scores are times, in ms if `scale` is 1 and in µs if it is 1000.
+-- The function `read` returns the entry for an id, or nothing if it must not be listed.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local range = listing.ranges[scale]
   local first =
     redis.call('ZRANGE', index, range.upper, range.lower, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   if not first then return end
+  -- `open` is shared: a closure for each source would make a listing of 5,000 subscribers a fifth slower.
   return { place = first / scale, open = read_index, listing = listing, index = index, scale = scale, read = read }
 end
 
@@ -152,8 +153,8 @@ function delivery_sources.backwards(list, length)
 end
 
 -- Finds, by a binary search, the newest record of a log at or before the time `place` (ms). Returns its position and
--- its time, or nothing if all records are newer. The search begins at the part of the log (`listing.part`, from 0 to 1)
--- where it ended in the previous log, because logs of subscribers of the same topics are similar.
+-- its time, or nothing if all records are newer. Logs of subscribers of the same topics are similar, so the search
+-- begins where it ended in the previous log: at `listing.part`, from 0 (the oldest record) to 1 (the newest).
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -190,9 +191,9 @@ local function read_log(source)
   end
 end
 
--- Returns a source of a listing (merging.lua): the records of a delivery log within the listing's bounds. If `newest`
--- (ms) is given, newer records are left out. Returns nothing if no record is left. Only the time of the newest record
--- is read now. The records are read if the page gets that far, because a bus can have thousands of logs.
+-- A listing merges several sources (merging.lua). Returns the source with the records of one delivery log, or nothing
+-- if it has none within the listing's bounds. If `newest` (ms) is given, newer records are left out. Only the time of
+-- the newest record is read now. A bus can have thousands of logs, so the records are read when the page gets that far.
 function delivery_sources.log(listing, ending, token, newest)
   local list, position, place = delivery_log.list_of(listing.call, ending, token), nil, nil
   listing.sources = listing.sources + 1

@@ -13,15 +13,15 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- An id that is smaller than any other. Entries of the same time are listed by descending id, so a page that begins
--- after this id has only entries of earlier times.
+-- An id that comes before all real ids. Entries of the same time are listed by descending id, so after this id only
+-- entries of earlier times follow.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the writes before the time `place` (ms), the newest first. A write is a table about one
--- earlier script call that appended records to logs:
---   place   the time of that call (ms)
---   tokens  the subscribers to whose logs the call wrote
--- The oldest write in the trail is left out: old entries are deleted, so some of its subscribers may be missing.
+-- Returns an iterator over the script calls that appended records to logs before the time `place` (ms), the newest
+-- first. It returns a table for each call:
+--   place   the time of the call (ms)
+--   tokens  the subscribers to whose logs the call wrote, one for each entry of the call in the trail
+-- The oldest call in the trail is left out, because some of its entries may have been deleted.
 local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(
     call.keys.deliveries_trail(ending), delivery_log.trail_position(call, ending, place)
@@ -52,9 +52,8 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that one script call has appended to logs, the newest last. `written` is what the trail has about
--- this call: its time in ms (`place`), and the subscribers to whose logs it wrote (`tokens`). Leaves out records that
--- are gone, or outside the bounds of the listing.
+-- Returns the records that an earlier script call has appended to logs, the newest last. `written` is the table that
+-- `read_writes` returned for this call. Leaves out records that are gone, or outside the bounds of the listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do
@@ -108,8 +107,8 @@ local function read_trail(reader)
 end
 
 -- Returns a source of a listing (merging.lua): the records of all batches with this `ending` ('taken' or 'dropped').
--- The time of its newest record is known only when it is opened. So its `place` is infinity, and the listing opens it
--- first.
+-- The listing opens the source with the newest entry first. The time of this source's newest entry is not known before
+-- it is opened, so its `place` is infinity.
 function delivery_trail.source(listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, listing = listing, ending = ending, logs = {} }

@@ -72,9 +72,9 @@ local function pop(heap)
   return entry
 end
 
--- Returns an iterator over the entries of all sources, newest first. `places` are the times of the sources' newest
--- entries, and `at_place` has the sources of each time. The times are sorted instead of the sources, because sorting
--- sources, which are tables, takes Lua ten times as long.
+-- Merges sources: returns an iterator over all their entries, newest first. `places` has the times of the sources'
+-- newest entries, sorted, and `at_place` the sources of each time. A source gets into the heap when its time comes.
+-- Sorting the sources themselves, which are tables, takes Lua ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do

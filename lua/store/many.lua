@@ -8,9 +8,9 @@ local many = {}
 -- are never separated.
 many.MAX_VALUES = 4000
 
--- A value that makes Redis store a hash as a table, because it has more than 64 bytes. Otherwise Redis stores up to
--- 512 short fields as a list, and a look-up among 500 takes 3 µs instead of 0.1 µs. The hash stays a table, even
--- without the value, until it is empty or Redis restarts.
+-- Redis stores a hash of up to 512 short values as a list, and a look-up among 500 fields takes 3 µs. A value of more
+-- than 64 bytes, such as this one, makes Redis store it as a hash table (0.1 µs). It stays one, even without the value,
+-- until it is empty or Redis restarts.
 many.LONG_VALUE = ('-'):rep(65)
 
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
@@ -39,7 +39,7 @@ end
 function many.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- Redis stores a small hash as a list, which is slow to search. A long value makes it a table, and is removed again
+  -- A long value makes Redis store the hash as a table, which is quick to search (see LONG_VALUE). It is removed again
   -- below. A new hash that gets a single field may stay a list.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', many.LONG_VALUE) end

@@ -45,9 +45,9 @@ local function try_failed(call, token)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers deliver to a subscriber at once, even if they had to wait because of a failure. Makes its trial job
--- (field `probe`), for which its other jobs wait after a failure, and up to `max` waiting jobs due now. If there are no
--- such jobs, makes the delivery of the oldest failed batch due now.
+-- Ends the wait of a subscriber after failures, so that workers deliver to it at once. Its trial job (field `probe`),
+-- for which its other jobs wait, becomes due now, and so do up to `max` waiting jobs. If there are no such jobs, the
+-- delivery of the oldest failed batch becomes due now.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

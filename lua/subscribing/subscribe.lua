@@ -60,8 +60,8 @@ end
 -- Applies new settings to the open batch, the one that takes the subscriber's new events:
 --   timeout     the batch is due after this time from now, unless it was due earlier
 --   max_events  the batch is closed if it has this many events already
---   max_bytes   a changed value closes the batch, because its bytes may be unknown: while max_bytes is the default, the
---               bytes of small events are not counted
+--   max_bytes   a changed value closes the batch. While max_bytes was the default, the bytes of small events were not
+--               counted, so the bus may not know how many bytes the batch has
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -54,11 +54,11 @@ local function end_elsewhere(call, topic, marks)
 end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. Returns the number of deleted delayed events,
--- and the other partitions that must still end subscriptions to the topic (elsewhere.lua). The name of the topic stays,
--- without a publisher, until these partitions have done so, and while joins read the topic.
+-- and the other partitions, which must still end their subscriptions to the topic (elsewhere.lua). The name of the
+-- topic stays, without a publisher, until they have done so and no join reads the topic.
 --
--- The topic's hash names these partitions. It is deleted only after the outbox entry for them is stored, so that if
--- Redis is killed in between, a repeated removal still finds the partitions.
+-- The topic's hash has the list of these partitions. So the hash is deleted only after the outbox entry for them is
+-- stored: if Redis is killed in between, a repeated removal still finds them.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))

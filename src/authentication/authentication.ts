@@ -67,8 +67,8 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whatever its role. `roles`, which may make the API call, are only named in
-   * the error unauthenticated. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
+   * Resolves with the caller of a request. Does not check its role: `roles`, which may make the API call, are only
+   * named in the error unauthenticated. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
    * StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
@@ -145,8 +145,8 @@ export class Authentication {
       this.#reportAgainAtMs = clock.monotonicMs() + leftMs;
       log.warn(line, 'too many failures from an address; refused with 429, and not logged');
     }
-    // Even if its address has failed too often, a `stale` request gets a new challenge: its secret is right, and only
-    // the nonce or its count (`nc`) is not valid any more.
+    // A `stale` request is not refused here, so that it gets a new challenge: its secret is right, and only the nonce
+    // or its count (`nc`) is not valid any more.
     if (!stale) throw tooManyFailures(leftMs);
   }
 

@@ -77,11 +77,12 @@ export class Clients {
   }
 
   /**
-   * Registers a client without a secret, or changes a client. A repeat is harmless. Ends subscriptions and joins
-   * that the scopes do not permit, and pauses such triggers. `ended` has the tokens of the ended joins.
+   * Makes a client without a secret, or changes a client. A repeat is harmless. Subscriptions and joins that the scopes
+   * do not permit end, and such triggers are paused. `ended` has the tokens of the ended joins.
    * - With a name, makes the client, or gives an existing one this name and these scopes. If the client has a secret,
    *   changes nothing and returns `has_secret`.
-   * - Without a name, only the scopes of an existing client change. Returns `client_not_found` if there is none.
+   * - Without a name, only the scopes of an existing client change; it may have a secret. Returns `client_not_found` if
+   *   there is none.
    */
   async register(
     name: string | undefined,
@@ -182,12 +183,12 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // These reads are not in a MULTI, because a full Redis refuses a MULTI even for reads. So the client can change
-    // between two reads, and their order matters.
-    // - The present secret is read before the former one. So a secret that becomes the former one between the two reads
-    //   is found.
-    // - The name is read last, and a client without a name is not found. If it were read first and the client then
-    //   removed, there would be a name without digests: a client without a secret, whose token alone is accepted.
+    // A full Redis refuses a MULTI even for reads, so these reads are not in one. The client can change between two
+    // reads, and their order matters.
+    // - The present secret is read before the former one. A secret that becomes the former one between the two reads is
+    //   then found twice, and not missed.
+    // - The name is read last, and a client without a name is not found. If the name were read first, a client that is
+    //   removed after that would look like a client without a secret, whose token alone is accepted.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

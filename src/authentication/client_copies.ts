@@ -26,7 +26,8 @@ export function registerIn(
   partition: Partition,
   { token, name, scopes }: Pick<KnownClient, 'token' | 'scopes'> & { name: string | undefined },
 ): Promise<Reply<'register_client'>> {
-  // An empty name may be a real one that another program has written. So `keepsName` tells the script to keep the name.
+  // `keepsName` tells the script to leave the client's name as it is. An empty `name` could not say so, because another
+  // program may have stored an empty name.
   const named = { name: name ?? '', keepsName: name === undefined };
   return partition.run('register_client', { token, ...named, scopes: scopeList(scopes) });
 }
@@ -60,8 +61,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   };
-  // Removes copies of clients that the control partition lacks. These clients have been removed: a new one would be in
-  // the control partition first.
+  // Removes copies of clients that are not in the control partition. Such a client was removed. It cannot be new,
+  // because a new client is stored there first.
   const removeOthers = async (tokens: string[]) => {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });

@@ -28,7 +28,7 @@ export class ClientDirectory {
     return this.#entries.get(token)?.client;
   }
 
-  /** Resolves with the client as it was within the last second. Throws the errors of `Clients.find`. */
+  /** Resolves with the client, as Redis had it at most a second ago. Throws the errors of `Clients.find`. */
   find(token: string): Promise<Client | undefined> {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;
   }
@@ -47,7 +47,7 @@ export class ClientDirectory {
   }
 
   #look(token: string): Entry {
-    // The age of an entry counts from the request to Redis, since the client may be removed before the reply arrives.
+    // The age of an entry counts from the request to Redis, because the reply may be outdated when it arrives.
     const entry: Entry = { lookup: this.#clients.find(token) };
     this.#entries.set(token, entry);
     const forget = () => {

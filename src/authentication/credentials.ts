@@ -9,7 +9,7 @@ export type SecretCheck = (digests: Digests) => boolean;
 
 const KEY_USERS = ['root', 'viewer'] as const;
 
-/** Holder of the root or viewer key. The user name is the key itself with Basic, and `user` with Digest. */
+/** Holder of the root or viewer key. With Digest, the user name is `user`; with Basic, it is the key itself. */
 interface KeyHolder {
   user: (typeof KEY_USERS)[number];
   keyDigest: string;

@@ -21,7 +21,7 @@ const MIN_REFRESH_MS = 100;
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /** True once this process knows that another key has replaced this one, whose nonces are then refused as old. */
+  /** True once this process knows that another key has replaced this one. Its nonces are then refused as old. */
   replaced: boolean;
 }
 
@@ -54,8 +54,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key for new nonces. Returns undefined if `load` must be called first: if it never was, if the last
-   * `load` is one to two hours old, or after a reconnection to Redis, because the key may have changed.
+   * Returns the key for new nonces. Returns undefined if `load` must be called first: at the start, after a
+   * reconnection to Redis, which may have another key, or if the key of the present hour is not known.
    */
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
@@ -97,8 +97,8 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A key that Redis has lost counts as replaced, so its nonces are no longer accepted. Redis has also forgotten
-    // which of them were used, and somebody could send a recorded request again.
+    // A known key that Redis lacks counts as replaced, so that its nonces are refused. Redis must have lost data, and
+    // with it which nonces were used: if they were accepted, somebody could send a recorded request again.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

@@ -106,10 +106,10 @@ export class PublicNames {
 
   /**
    * Resolves with the token that has this public name, or with undefined.
-   * - The public name of a client with a secret is its token, by which the client is looked up.
-   * - A client without a secret is searched among `tokens`. Its token is not accepted as a name: otherwise viewers
-   *   could find out such tokens by guessing.
-   * - The public name of a join contains that of its client. Only the client is searched, so the join need not exist.
+   * - If a client has a secret, its public name is its token, and the client is looked up.
+   * - Otherwise the name hides the token, and is compared with the names of all `tokens`. The token itself is not
+   *   accepted as a name: otherwise viewers could find out such tokens by guessing.
+   * - The public name of a join contains that of its client, and only the client is searched. The join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

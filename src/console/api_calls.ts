@@ -88,8 +88,9 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // Root and clients have the same links, whose query can have `client` or `subscriber`. The API refuses both from
-    // clients. So a parameter that names the calling client itself is left out: it says nothing new.
+    // Root and clients get the same links, whose query may have `client` or `subscriber`. The API refuses these
+    // parameters from a client. If one names the calling client itself, it is left out, because the call is about this
+    // client anyway.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(

@@ -22,7 +22,7 @@ export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?:
   return attempt.status ?? html`<span class="none">${outcomeOf(attempt, join)}</span>`;
 }
 
-/** Ends the JSON of a batch whose events were cut off (see `ending` in api_calls.ts). */
+/** Takes the place of the events that the console cuts off from a long batch (see `ending` in api_calls.ts). */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
 /**

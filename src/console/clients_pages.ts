@@ -128,9 +128,9 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // The form has the time of the secret that it replaces: `secret_at`. If a person reloads the page with the new
-        // secret, the browser sends the form again. The API refuses it, because that secret was replaced already. A
-        // second replacement would end it at once, although the client may still use it.
+        // If a person reloads the page with the new secret, the browser sends the form again. A second replacement
+        // would end the old secret at once, although the client may still use it. So the form has `secret_at`, the time
+        // of the secret to replace, and the API refuses the form if that secret was replaced already.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';

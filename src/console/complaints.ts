@@ -25,7 +25,7 @@ export interface State {
   memory: Memory;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
-  /** `fewest` is the smallest number of replicas that a Redis has. A Redis with fewer than `min` refuses publishes. */
+  /** `fewest`: replicas of the Redis that has fewest. Publishes to a Redis with fewer than `min` are refused. */
   replicas?: { fewest: number; min: number };
   /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;

@@ -54,7 +54,7 @@ ${this.#typed(name)[0] ?? value}</textarea>`;
     const named = this.#refusal?.error.members.field;
     if (!this.#refusal || named === undefined) return undefined;
     const [wrong = ''] = String(named).split('.');
-    // An error may name a member of the JSON in a text area, and not a field of the form. Then the text area is marked.
+    // If the form has no field of this name, the error is about a member of the JSON in the text area, which is marked.
     const isInside = isTextArea && !Object.hasOwn(this.#refusal.fields, wrong);
     if (wrong !== name && !isInside) return undefined;
     this.#isMarked = true;

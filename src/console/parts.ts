@@ -150,7 +150,7 @@ export function folded(call: PageCall, summary: string, options: FormOptions, wa
 <div class="card">${warning !== undefined && html`<p>${warning}</p>`}${form(call, options)}</div></details>`;
 }
 
-/** Returns a hidden form with a warning, for changes that cannot be undone. */
+/** Returns a folded form (see `folded`) with a warning, for changes that cannot be undone. */
 export function confirmed(call: PageCall, summary: string, warning: string, options: FormOptions): Html {
   return folded(call, summary, { isDangerous: true, ...options }, warning);
 }

@@ -49,8 +49,8 @@ export function plots(history: HistoryReport, path: string): Html {
 }
 
 /**
- * A page has two parts: `plots`, and `now`, which is the rest. A refresh asks for one of them by the query parameter
- * `part`; any other request gets both. True if the answer to this query must contain the part `what`.
+ * True if the answer must contain the part `what` of a page: its `plots`, or all the rest (`now`). A refresh names one
+ * part in the query parameter `part`; any other request gets both.
  */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;

@@ -64,9 +64,9 @@ function pageAt(pages: readonly Route[], path: string) {
 }
 
 /**
- * Returns `path` if it is the path of a page, and otherwise that of the nearest page above it:
- * `/console/topics/widgets` for `/console/topics/widgets/publish`. A login returns to the path in the address bar.
- * After a refused form this is the path to which the form was sent, where there is no page.
+ * Returns the path to which a login returns: `path`, the path in the address bar, or that of the nearest page above it.
+ * After a refused form there is no page at `path`, where the form was sent: `/console/topics/widgets` is returned for
+ * `/console/topics/widgets/publish`.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

@@ -33,20 +33,20 @@ export interface Ruled<Listed, Whole> {
   title: string;
   example: object;
   columns(nowMs: number): Column<Listed>[];
-  /** Returns the part of an entry that `columns` needs, to save memory. If absent, it gets whole entries. */
+  /** Returns the part of an entry that `columns` needs, to save memory. Without it, `columns` gets whole entries. */
   keep?: (entry: never) => Listed;
   /** Query parameters of the API call that reads one trigger or join, besides `client`. */
   query?: Record<string, string>;
   /** Returns the fields of a trigger or join that a form may change. */
   rulesOf(one: Whole): object;
   /**
-   * Returns the part of a trigger's or join's page that an open page refreshes every two seconds. `acts` are the forms
-   * in this part.
+   * Returns the part of the page of a trigger or join that the browser fetches again every two seconds. `acts` are
+   * forms to show in it.
    */
   shown(one: Whole, acts: Content, nowMs: number): Content;
   /**
-   * Returns the forms in `shown`, such as one that pauses a trigger. `own` has hidden fields that name the trigger or
-   * join.
+   * Returns the forms for `shown`, such as one that pauses a trigger. Each must contain `own`: hidden fields that name
+   * the trigger or join.
    */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
   warning(one: Whole): string;
@@ -60,8 +60,8 @@ export function pathOf(what: What, name: string, client: string | null | undefin
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
 
 /**
- * Tells the audit the name and the owner of a trigger or join. Returns the query that names the owner to the API. Only
- * root needs this query. ApiCalls leaves it out for a client, from whom the API would refuse it.
+ * Tells the audit the name and the owner of a trigger or join. Returns the query by which root names the owner to the
+ * API. If the caller is a client, ApiCalls leaves this query out.
  */
 export function auditedOwner({ body, about }: AnyFormCall, name: string): { client: string } {
   const client = String(body.client ?? '');

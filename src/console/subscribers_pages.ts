@@ -71,8 +71,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * A subscriber without failures whose oldest event is younger than this `keeps up`. A forecast of when such a short
- * queue is empty would mean nothing.
+ * If a subscriber has no failures, and its oldest event is younger than this, the page shows `keeps up`. A forecast of
+ * when such a short queue is empty would mean nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;

@@ -74,7 +74,7 @@ function readSubscriber(values: SubscriberValues): Subscriber {
   };
 }
 
-/** Reads an acquired job. `buffers` goes on with the job as Redis stores it, and the pieces of its batch. */
+/** Reads an acquired job. The next items of `buffers` are the job, as Redis stores it, and the pieces of its batch. */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,
   buffers: Iterator<Buffer>,

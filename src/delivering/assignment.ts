@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * If Redis fails during a job, the job runs again after a second. A periodic job is not queued again before it has run,
- * so a longer delay would hold it up.
+ * A job during which Redis failed runs again after a second. A longer delay would hold up a periodic job, which is not
+ * queued anew until it has run.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -29,8 +29,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a report of the outcome to Redis has failed. The same call can assign the worker's next job. Perhaps
-   * only its reply was lost, so the worker must ask Redis for that job.
+   * True after the call that reports the outcome to Redis has failed. This call can also give the worker its next job.
+   * Perhaps only the reply was lost, so the worker must ask Redis whether it holds a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -51,8 +51,8 @@ export class Assignment {
     const { log } = this.#parts;
     const settlement = await this.#handle();
     this.#running = false;
-    // `#lost` means that a heartbeat found the lease gone. Usually another worker may then run the job, so this outcome
-    // is not reported. But if the handler has stored the outcome itself (`settled`), this has ended the lease.
+    // If a heartbeat found the lease gone (`#lost`), another worker may run the job, so this outcome is not reported.
+    // This does not hold if the handler has stored the outcome itself (`settled`), which ends the lease.
     if (this.#lost && settlement.end !== 'settled') return this.#warnOfLostLease();
     const backoff = new Backoff();
     // The report is repeated until Redis takes it. Otherwise a delivered batch would be delivered again.
@@ -143,8 +143,8 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds that the batch is gone, the first ack has probably deleted it, and only its reply was
-    // lost. Then `removed` is 0, so the number of events comes from the batch itself.
+    // A repeated ack that finds no batch (`isGone`) removes 0 events. The first ack has probably deleted the batch, and
+    // only its reply was lost. So the number of events comes from the batch in memory.
     const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
@@ -154,9 +154,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // Each dead letter must be counted once. If the worker does not hold the job, an earlier call has made the dead
-    // letter. If a reply was lost before (`inDoubt`), this was probably this worker's own call, which nobody has
-    // counted yet. Otherwise it was a call of another worker, which counts the letter itself.
+    // Each dead letter must be counted once, by the worker whose call made it. If this worker does not hold the job, an
+    // earlier call made the letter. After a lost reply (`inDoubt`), that was probably this worker's own call, so it
+    // counts now. Otherwise another worker made the call and counts.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -38,9 +38,8 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // The argument must not be a Buffer. For a string that Ruby packed as binary, `decode` returns a part of its
-    // argument. If this part is a plain Uint8Array, `asJson` makes text of it. But JSON.stringify would turn a Buffer
-    // into a list of bytes before it calls `asJson`.
+    // A string that Ruby packed as binary is decoded to bytes of the same class as the argument. `asJson` makes text of
+    // a Uint8Array. It would not see a Buffer, which JSON.stringify first turns into a list of numbers.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

@@ -27,8 +27,8 @@ const ASK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * The same time if there are several partitions. It is shorter, because a worker process has only one quarantine
- * process at a time, and its other partitions may wait for this one to end.
+ * Takes the place of IDLE_MS if there are several partitions. It is shorter, because a worker process has only one
+ * quarantine process at a time, and suspects of other partitions may wait for this one to end.
  */
 const IDLE_WITH_OTHERS_MS = 5000;
 
@@ -156,8 +156,9 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let heldBid: string | undefined; ; ) {
       try {
-        // Once the batch is found, it is not looked up again. If an earlier `condemn` took it from the dead worker, and
-        // only the reply was lost, another look-up would find nothing, and the dead letter would not be noted.
+        // The batch is not looked up again when `condemn` is repeated. If only a reply was lost, the first `condemn`
+        // took the batch from the dead worker: another look-up would find nothing, and the dead letter would not be
+        // noted.
         heldBid ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, heldBid }));
       } catch (error) {

@@ -43,8 +43,8 @@ export class Queue {
   }
 
   /**
-   * Adds a job that a worker can take at once. Returns false if the queue already has the job, except if a dead worker
-   * holds it: the job then becomes ready for another worker, and the result is true.
+   * Adds a job that a worker can take at once. If a dead worker holds the job, it becomes ready for another worker.
+   * Returns false if the queue has the job otherwise.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -55,11 +55,11 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. A worker
-   * that already holds a job gets this job again, because the reply that assigned it was lost.
+   * Deletes the `finished` jobs and their batches. Then assigns at most one ready job to each of `workers`. If a worker
+   * holds a job already, the reply that assigned it was lost, so the worker gets this job again.
    *
-   * If the ACL of Redis forbids a command, the script stops half-way. Jobs may then be in no list until the next sweep.
-   * Further calls with `workers` throw StorageForbidden until all commands are permitted (`runPermitted`).
+   * If the ACL of Redis forbids a command, the script stops half-way, and jobs may be in no list until the next sweep.
+   * From then on, calls with `workers` throw StorageForbidden until all commands are permitted (`runPermitted`).
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -142,8 +142,9 @@ export class Queue {
 }
 
 /**
- * Returns the arguments of the script `acquire` for a finished job. `job`, the job as Redis stores it, is left out if
- * the script can make it from the id of the batch. This saves 7 % of a worker's CPU if each batch has one event.
+ * The script `acquire` also takes finished jobs; this returns its arguments for one. `job`, the job as Redis stores it,
+ * is left out if the script can make it from the id of the batch. This saves 7 % of a worker's CPU if each batch has
+ * one event.
  */
 function finishedArguments({
   grant,

@@ -45,8 +45,8 @@ export interface Retry extends Penalty {
   /** The failed attempt. Absent if no request was sent. */
   attempt?: FailedAttempt;
   /**
-   * Set if the callback answered 410, which pauses the subscriber. The value is its `subscribedAt` when the delivery
-   * began. If it has another one by now, it has subscribed again, and is not paused.
+   * Set if the callback answered 410, which pauses the subscriber. The value is the `subscribedAt` of the subscriber
+   * when the delivery began. If that has changed by now, the subscriber has subscribed again, and is not paused.
    */
   gone?: string;
   onPaused?: () => void;

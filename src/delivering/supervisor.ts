@@ -20,7 +20,7 @@ export class Supervisor {
 
   /**
    * `file` is the program of the threads. `takenOverAtMs` is when the bus took over Redis from a Ruby Routemaster, or
-   * undefined if it did not. The age of batches that were created before is counted from then.
+   * undefined if it did not. Older batches count as created at that time.
    */
   constructor(file: URL, config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.#file = file;

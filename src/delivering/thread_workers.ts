@@ -23,14 +23,14 @@ const WORKERS_PER_SPARE = 3;
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * The same for an idle regular worker, if the bus has several partitions. A thread has workers for each partition, so
- * asking at each tick would cost many commands. Three ticks can be as long as a lease, so a worker that asked only then
- * could count as dead.
+ * An idle regular worker asks for a job once in this many ticks, if the bus has several partitions. A thread has
+ * workers for each partition, so asking at each tick would cost many commands. With three, a worker could count as
+ * dead, because three ticks can be as long as a lease.
  */
 const TICKS_PER_ASK_IF_PARTITIONED = 2;
 /**
- * Minimum workers of a thread for a partition. A subscriber that hangs may keep one worker busy, and with fewer than
- * four workers it would block more than a quarter of them.
+ * Minimum workers of a thread for a partition. A subscriber that hangs may keep one worker busy; of four workers, this
+ * is only a quarter.
  */
 const MIN_WORKERS = 4;
 
@@ -64,8 +64,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Spare workers take jobs only during a standstill, which has just begun. A job that became ready before may
-      // still wait, so a spare worker is woken to look for it.
+      // A standstill has just begun, in which spare workers take jobs. Jobs that became ready before have woken none of
+      // them, so one is woken here.
       this.#spare.wake();
     });
     this.#regular = new Workers(

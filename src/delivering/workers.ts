@@ -11,8 +11,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers, at the start and whenever it changes. */
   onIdle?: (idle: number) => void;
   /**
-   * Says whether workers may ask for a job as soon as one may be ready. Spare workers may do so only while all regular
-   * workers are busy. At the start, at ticks (`tickMs`) and after errors, all workers ask nevertheless.
+   * Says whether workers may ask for a job when one seems to be ready. Spare workers may do so only while all regular
+   * workers are busy. At the start, at ticks (`tickMs`) and after errors, all workers ask without this check.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -57,8 +57,8 @@ export class Workers {
   /** An estimate of how many jobs are ready in Redis. In the next script call, this many idle workers ask for a job. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call: as a sign of life, or because a call has
-   * failed. In the failed call, Redis may have assigned jobs to them, which they get again if they ask again.
+   * True if all idle workers must ask for a job in the next script call: at a tick, as a sign of life, or after a
+   * failed call. In the failed call, Redis may have assigned jobs to them; they get these jobs by asking again.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -78,7 +78,7 @@ export class Workers {
     this.#loop = this.#run();
   }
 
-  /** Makes an idle worker ask for a job. If all workers of this object are busy, other threads are woken. */
+  /** Called when a job may be ready. An idle worker asks for it; if all workers are busy, `wakeOthers` is called. */
   wake(): void {
     this.#readyJobs ||= 1;
     if (this.#idle.size === 0) this.#parts.wakeOthers?.();
@@ -166,7 +166,7 @@ export class Workers {
   #ended(assignment: Assignment): void {
     const { worker } = assignment.grant;
     if (assignment.inDoubt) this.#askAll();
-    // With the reply to this job's outcome, Redis may have sent the worker's next job. Then the worker is not idle.
+    // The call that reported the outcome may have brought the worker its next job. Then the worker is not idle.
     if (this.#held.get(worker) !== assignment) return;
     this.#held.delete(worker);
     // If all workers were busy until now, nobody called `wake` when a job became ready. So this worker asks Redis for a

@@ -10,8 +10,8 @@ const MAX_REQUESTS = 1000;
 const MAX_HELD_BYTES = 128 * 1024 * 1024;
 /**
  * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). Otherwise one connection
- * could bring 115 MB a second, and Node would collect garbage for half of its time. No valid publish becomes slower,
- * because the bus parses only half as much, 16 MiB a second.
+ * could bring 115 MB a second, and Node would collect garbage for half of its time. This slows down no valid publish,
+ * because parsing is slower anyway: 16 MiB a second.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
@@ -31,8 +31,8 @@ const NOTHING: Readonly<Holding> = { requests: 0, bytes: 0 };
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
- * further requests at once. So that one client does not take all, a client gets another request only if room for as
- * many as it already has stays free. The same holds for bytes.
+ * further requests at once. A client that has n requests gets another one only if places for n more stay free, so that
+ * one client does not take all. The same holds for bytes.
  */
 export class Admission {
   readonly #maxRequests: number;

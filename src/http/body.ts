@@ -61,7 +61,8 @@ export function readBytes(
   });
   request.on('end', () => resolve(chunks.take()));
   request.on('close', () => {
-    // After a complete body, rejecting would change nothing, and making an error is slow (it collects a stack trace).
+    // After a complete body, the promise is resolved already. No error is made then, because that is slow (it collects
+    // a stack trace).
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
   return promise;

@@ -76,8 +76,8 @@ export class CallLimits {
       if (left === 0) this.#underWay.delete(client);
       else this.#underWay.set(client, left);
     };
-    // Listens to the socket too: if the connection closes while the response waits for earlier responses, Node emits no
-    // `close` on it.
+    // Listens to the socket too, because Node emits no `close` on a response that still waits for earlier responses
+    // when the connection closes.
     const closed = () => {
       response.off('close', closed);
       socket.off('close', closed);
@@ -99,7 +99,9 @@ export class CallLimits {
     return (reads ? this.#reading : this.#changing).run(client, work);
   }
 
-  /** Counts the length of an answer against the rate of the IP address, as `admit` has counted its request. */
+  /**
+   * Counts the length of an answer on a public route against the rate of the IP address. `admit` counts the request.
+   */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }

@@ -160,8 +160,8 @@ export class Calls {
 }
 
 /**
- * Returns the name under which Admission and the work budget count a caller: the token of a client, or nothing for root
- * and all viewers. The sender of a login form is unknown until the form is read, so all these senders share one name.
+ * Returns the name under which Admission and the work budget count a caller: the token of a client, or the empty text
+ * for root and all viewers. The sender of a login form is unknown until it is read; all these senders are `:login`.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   if (caller === undefined) return ':login';

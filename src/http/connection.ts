@@ -7,8 +7,8 @@ import type { WorkBudget } from './work_budget.ts';
 /** Maximum requests of one connection that are handled at the same time. */
 const MAX_DUE = 4;
 /**
- * Parsing SLICE_BYTES of a chunked body takes 0.01 ms with large chunks, and up to 1.2 ms with chunks of one byte. If
- * it takes longer than this, its chunks are tiny, and WorkBudget lets other work run before the next bytes are parsed.
+ * If parsing SLICE_BYTES of a chunked body takes longer than this, its chunks are tiny, and WorkBudget lets other work
+ * run before the next bytes are parsed. Large chunks take 0.01 ms, and chunks of one byte up to 1.2 ms.
  */
 const LONG_PARSING_MS = 0.1;
 /**
@@ -24,8 +24,8 @@ const MAX_UNSLICED_CHUNKS = 2000;
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
 /**
- * WorkBudget divides its time equally among names. All connections parse tiny chunks under this one name, so a client
- * that opens many connections gets no larger share of the time.
+ * WorkBudget divides its time equally among owners of work. Parsing the tiny chunks of all connections has this one
+ * owner, so a client that opens many connections gets no larger share of the time.
  */
 const TINY_CHUNKS = ':tiny_chunks';
 
@@ -86,8 +86,8 @@ export class Connection {
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait.
    *
-   * Adding a `data` listener makes Node's parser stop reading the socket, so `push('')` starts the next read. Otherwise
-   * the rest of a half-arrived body might never be read.
+   * Because of the `data` listener, Node's parser stops reading the socket, perhaps in the middle of a body. `push('')`
+   * starts the next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -126,14 +126,13 @@ export class Connection {
   }
 
   /**
-   * Stops handling the socket, after a CONNECT or Upgrade request. Removes and returns the bytes that have not been
-   * parsed. Otherwise a later `#parse` could give them to the parser, which may serve another connection by then,
-   * because Node reuses parsers.
+   * Stops handling the socket, after a CONNECT or Upgrade request. Returns the bytes that have not been parsed, and
+   * forgets them: a later `#parse` must not give them to the parser, which Node may have reused for another connection.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // If the caller was slow to read answers, Node has marked the socket as paused, and would resume it later. Bytes
-    // that come before anybody else listens to the socket would then be lost.
+    // If the caller was slow to read answers, Node has marked the socket as paused, and would resume it later, perhaps
+    // before anybody else listens to it. Bytes that come then would be lost. So the mark is removed.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -144,10 +143,11 @@ export class Connection {
 
   /**
    * Watches a chunked body for tiny chunks, which take long to parse. From now on, the parser gets SLICE_BYTES at a
-   * time: if it takes long for them, the chunks are tiny.
+   * time. If a slice takes it long, the chunks are tiny.
    *
-   * The bytes that came with the headers are still parsed whole, so the chunks in them are counted. MAX_UNSLICED_CHUNKS
-   * look like an attack, which may use several connections: then all connections are read in slices.
+   * The bytes that came with the headers are still parsed whole, so the chunks in them are counted. If they are
+   * MAX_UNSLICED_CHUNKS, this looks like an attack, perhaps over several connections: then all connections are read in
+   * slices.
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {
@@ -191,8 +191,8 @@ export class Connection {
   }
 
   /**
-   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Does nothing to a detached
-   * socket: if it were paused, the Connection that takes it over would not resume it.
+   * Pauses the socket if bytes must wait (see `#mustWait`), and resumes it otherwise. Leaves a detached socket alone:
+   * the Connection that takes it over after an Upgrade request would not resume it.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;
@@ -203,12 +203,11 @@ export class Connection {
   /**
    * True if the parser must not get bytes now:
    *
-   * - while a request waits for earlier ones, or tiny chunks wait for their turn in WorkBudget;
-   * - while nobody reads the body that has arrived;
-   * - while the caller does not read its answers: Node's server has then paused the socket, and throws if it gets
-   *   bytes;
-   * - when the connection is closed: Node has then given its parser to another connection, so the bytes could become a
-   *   request with the credentials of another caller.
+   * - A request waits for earlier ones, or tiny chunks wait for their turn in WorkBudget.
+   * - Nobody reads the body that has arrived.
+   * - The connection is closed. Node may use its parser for another connection, and the bytes could become a request
+   *   with the credentials of another caller.
+   * - The caller does not read its answers. Node's server has then paused the socket, and throws if it gets bytes.
    */
   get #mustWait(): boolean {
     const { destroyed, _paused } = this.#socket;

@@ -43,8 +43,8 @@ export function refuseUnreadable(error: ParserError, socket: HttpSocket): void {
 }
 
 /**
- * Calls `act` when the responses to all complete requests have been sent. Never calls it if one of these responses ends
- * the connection.
+ * Calls `act` when the responses to all complete requests have been sent; at once if they are. Never calls it if one of
+ * these responses ends the connection.
  */
 export function afterAnswers(socket: HttpSocket, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;
@@ -74,13 +74,13 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
 }
 
 /**
- * True if a request line is right except for its method. The whole line is checked, because the parser reports a wrong
- * method even for bytes that are no HTTP. A line that came in several chunks is not recognized, because `rawPacket` has
+ * True if a request is HTTP with an unknown method. The parser reports a wrong method even for bytes that are no HTTP,
+ * so the whole request line is checked. A line that came in several chunks is not recognized, because `rawPacket` has
  * only the last chunk.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
-  // The parser knows the methods of RTSP, such as DESCRIBE, and refuses them only when it comes to `HTTP` in the
-  // request line (at `bytesParsed`), with HPE_INVALID_CONSTANT. So this error, too, can mean an unknown method.
+  // The usual error for an unknown method is HPE_INVALID_METHOD. But the parser accepts methods of RTSP, such as
+  // DESCRIBE, until it comes to `HTTP` in the request line (at `bytesParsed`): then the error is HPE_INVALID_CONSTANT.
   if (!rawPacket || (code !== 'HPE_INVALID_METHOD' && code !== 'HPE_INVALID_CONSTANT')) return false;
   const text = rawPacket.toString('latin1');
   const begin = bytesParsed > 0 ? text.lastIndexOf('\n', bytesParsed - 1) + 1 : 0;

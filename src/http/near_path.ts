@@ -26,8 +26,8 @@ function compared(parts: readonly string[], given: readonly string[]): { mistake
 function mistakesInPart(given: string, part: string): number {
   if (part.startsWith(':')) return 0;
   const mistakes = mistakesIn(given, part);
-  // A caller may write `subscription` in a path that has `subscriber`, because some paths exist with both words. This
-  // counts as one mistake, although many letters differ.
+  // Some paths begin with `subscriber`, others with `subscription`. A caller who takes the wrong word has made one
+  // mistake, although many letters differ.
   const renamed = given.replace(/^subscription/i, 'subscriber');
   return mistakes < Number.POSITIVE_INFINITY || renamed === given ? mistakes : 1 + mistakesIn(renamed, part);
 }

@@ -17,7 +17,7 @@ const SLOW_BODY_MS = 250;
  * So PACE never slows down a shorter body.
  */
 const PACED_BYTES = 64 * 1024;
-/** Minimum pause after each PACED_BYTES. Without this pause, one turn of the event loop reads up to 2 MiB, in 10 ms. */
+/** Minimum pause after each PACED_BYTES. Otherwise one turn of the event loop would read up to 2 MiB, in 10 ms. */
 const MIN_PAUSE_MS = 1;
 
 interface Room {
@@ -37,11 +37,11 @@ interface Room {
 export class Reservation {
   readonly client: string;
   /**
-   * Bytes reserved for the body: the announced ones, or the arrived ones if those are more. For a slow body,
-   * `giveAhead` reduces them to the arrived ones.
+   * Bytes of memory reserved for the body: its announced length, or more if more has arrived. If the body is slow,
+   * `giveAhead` reduces them to the bytes that have arrived.
    */
   heldBytes = 0;
-  /** When the body last grew by 64 KiB or, before it has, when its reading began. */
+  /** When the last 64 KiB of the body were complete; at first, when its reading began. Shows whether it stalls. */
   progressMs = clock.monotonicMs();
   readonly #room: Room;
   readonly #beganMs = this.progressMs;

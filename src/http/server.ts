@@ -107,10 +107,10 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // A request with an Upgrade header is parsed again without it, because the bus serves no other protocol. Without
-    // this listener, Node 24 would ignore the header, but drop the bytes that came behind the request in the same read.
+    // The bus serves no other protocol, so a request with an Upgrade header is parsed again without it. Without this
+    // listener, Node 24 would ignore the header too, but drop the bytes that came behind the request in the same read.
     // If these bytes began another request, the rest of that request would be parsed as a request of its own (request
-    // smuggling). Also, a malformed body would get no answer.
+    // smuggling).
     this.#server.on('upgrade', (request: IncomingMessage, socket: HttpSocket, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -181,8 +181,8 @@ export class HttpServer {
   }
 
   /**
-   * Closes each connection that was already idle when this method was called before, and has received no byte since. A
-   * connection that has received a byte stays open, because the byte may be the start of a request.
+   * Closes each connection that was idle at the last call of this method, and is idle still. A connection that has
+   * received a byte in between stays open, because the byte may be the start of a request.
    */
   #closeIdle(): void {
     for (const socket of this.#open) {

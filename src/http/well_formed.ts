@@ -23,10 +23,10 @@ const MAX_HEADERS = 100;
 
 /**
  * Checks the headers of a request. Throws a BusError:
- * - if `Host` is missing in HTTP/1.1, a header of SINGLE is doubled, or there are too many headers;
- * - for any transfer coding but chunked;
- * - if a page of another site made a browser send the request. If `isLinkable` is true, as for pages of the console and
- *   public routes, a link that a person followed is permitted.
+ * - if `Host` is missing in HTTP/1.1, a header of SINGLE comes twice, or there are too many headers;
+ * - if there is another transfer coding than chunked;
+ * - if a page of another site made a browser send the request. With `isLinkable` (pages of the console, public routes),
+ *   a person may follow a link there.
  */
 export function checkHeaders(request: IncomingMessage, isLinkable = false): void {
   const { headers, rawHeaders, httpVersion } = request;

@@ -29,8 +29,8 @@ type Drops = Omit<DropNotice, 'topics'>;
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * Where the next script call goes on counting a large batch. Before a batch is dropped, its events are counted by
- * topic, so that its subscriber can be told what it misses. For a large batch this takes several calls.
+ * The arguments with which the next script call goes on counting a large batch. Before a batch is dropped, its events
+ * are counted by topic, so that its subscriber can be told what it misses. For a large batch this takes several calls.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'orders' | 'deliveryLog'>;
 
@@ -125,8 +125,8 @@ export class Autodrop {
         deliveryLog: this.#limits.deliveryLog,
       });
       begun = rest;
-      // A spent order (`isSpent`) is done, even if fewer were dropped than it says: nothing more can be dropped for it,
-      // for example because workers are delivering all batches that are left.
+      // For a spent order (`isSpent`) nothing more can be dropped, for example because workers are delivering all
+      // batches that are left. It leaves the plan as if an infinite number of batches had been dropped.
       const dropped = orders.map(({ deleted, isSpent }) => (isSpent ? Number.POSITIVE_INFINITY : deleted));
       plan = withoutDropped(plan, dropped);
       yield* drops;
@@ -135,8 +135,8 @@ export class Autodrop {
 
   /**
    * Returns what this partition must drop, so that all partitions in its Redis together free `freeBytes`. With the
-   * policy `fair`, these are its orders in a plan for all of them; with `oldest`, a part in proportion to what it
-   * holds.
+   * policy `fair`, takes its orders from one plan for all partitions. With `oldest`, its part is in proportion to what
+   * it holds.
    */
   #plan({ holdings, own }: Shortage, freeBytes: number): DropOrder[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));

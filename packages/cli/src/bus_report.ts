@@ -140,7 +140,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // The bus still shows delivery counters of subscribers that have left. A subscriber with nothing else gets no line.
+  // The delivery counters also have subscribers that have left. Their lines are removed.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

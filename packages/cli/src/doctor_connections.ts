@@ -93,8 +93,8 @@ class Connection {
     try {
       const [socket]: Socket[] = await once(this.#request, 'socket', { signal });
       this.socket = socket;
-      // If the connection goes through a proxy, its TLS handshake is already over when Node hands out the socket.
-      // Waiting for the event `secureConnect` would then never end.
+      // Behind a proxy, the TLS handshake is over before Node hands out the socket (`getPeerFinished`). The event
+      // `secureConnect` would then never come.
       if (socket instanceof TLSSocket && !socket.getPeerFinished())
         await once(socket, 'secureConnect', { signal });
       else if (socket?.connecting) await once(socket, 'connect', { signal });

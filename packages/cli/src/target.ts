@@ -25,8 +25,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
   const [name = '', ...rest] = given.split(':');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // A secret of `.rtmrc` or of the environment is used only with the token beside it. Otherwise the secret of one
-  // client could be sent with the token of another, perhaps to another bus.
+  // A secret in `.rtmrc` belongs to the token beside it, and ROUTEMASTER_SECRET to ROUTEMASTER_TOKEN. With another
+  // token it is not used: it could be sent to another bus.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };

@@ -50,7 +50,7 @@ export class Digest implements Credentials {
     );
   }
 
-  /** If a newer challenge was kept since the request was sent, ignores the one in `header`. */
+  /** If `refused` lacks the nonce of the kept challenge, this is newer than `header`, and is kept. */
   renew(header: string | null, refused: string | undefined): boolean {
     const latest = this.#challenge;
     if (latest && !refused?.includes(`nonce="${latest.nonce}"`)) return true;

@@ -23,15 +23,15 @@ export const MAX_TIMEOUT_MS = 540_000;
 /**
  * What is known about a call that ends because of its time limit or its signal:
  * - `mayBeDone`: true if the bus may have done what the call asks for, such as storing an event.
- * - `lastFailure`: the last failed attempt at the call, if there is one. For an event that is not sent yet, because
- *   another request for its topic is running, it is the last failure of that request.
+ * - `lastFailure`: the error of the last failed attempt at the call, if there is one. If an event still waits for an
+ *   earlier request for its topic, it is the last error of that request.
  */
 export interface Progress {
   readonly mayBeDone: boolean;
   readonly lastFailure: Error | undefined;
 }
 
-/** Ends a call with the error that `errorFor` makes from what is known about the call. */
+/** Ends a call. `errorFor` gets the Progress of the call, and returns the error with which the call ends. */
 type End = (errorFor: (progress: Progress) => unknown) => void;
 
 /**

@@ -40,9 +40,10 @@ export class PublishAllError extends RoutemasterError {
 }
 
 /**
- * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. If an
- * event fails, reads at most one more, waits until all that were read are stored or refused, and throws a
- * PublishAllError. If `events` throws, waits too, and throws the same error, unless an event has failed.
+ * Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored.
+ * Otherwise waits until all events that were read are stored or refused, and then throws:
+ * - a PublishAllError if an event failed. At most one more event is read after the failure.
+ * - the error that `events` threw, if no event failed.
  */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,

@@ -66,7 +66,7 @@ export class Publisher {
   }
 
   #admit(): void {
-    // This check saves the start of the loop, which is slow if many of the first members of the Set were removed.
+    // The loop checks this too, but its start is slow if many of the first members of the Set were removed.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -129,8 +129,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // One aborted signal can end 100,000 publishes, with a call of this function for each. If every call converted
-    // waiting events to JSON, the time would be quadratic. So `#startSoon` converts them once, after the last call.
+    // An ended publish leaves room for waiting events, which are converted to JSON. One aborted signal can end 100,000
+    // publishes. If each call of this function converted, the time would be quadratic. So `#startSoon` converts once.
     this.#startSoon();
     return progress;
   };

@@ -80,9 +80,10 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 
   /**
    * Publishes each event of `events`, with a time limit of `timeoutMs` for each. Keeps at most 4,000 events in memory
-   * at a time. Resolves with the number of events when all are stored. If an event fails, reads at most one more, waits
-   * until all that were read are stored or refused, and rejects with a PublishAllError. If `events` throws, waits too,
-   * and rejects with the same error, unless an event has failed.
+   * at a time. Resolves with the number of events when all are stored. Otherwise waits until all events that were read
+   * are stored or refused, and then rejects:
+   * - with a PublishAllError if an event failed. At most one more event is read after the failure.
+   * - with the error that `events` threw, if no event failed.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

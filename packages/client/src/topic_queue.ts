@@ -57,8 +57,8 @@ export class TopicQueue {
   }
 
   /**
-   * Removes an event that its caller has given up, unless it is being sent. Returns what the caller should know:
-   * whether the bus may have stored the event, and the last failed attempt (see Progress).
+   * Called when the caller of `publish` gives up waiting. Removes the event, unless it is being sent. Returns whether
+   * the bus may have stored the event, and the last failure of the request under way (see Progress).
    */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;

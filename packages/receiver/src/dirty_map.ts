@@ -8,11 +8,11 @@ import type { Handler } from './receiver.ts';
  * handled.
  */
 export interface DirtyStore {
-  /** Marks URLs as dirty, even if they are dirty already. `times` has the time of each URL's newest event. */
-  mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Marks URLs as dirty. A dirty one gets a new mark. `times` has the time of each URL's newest event. */
+  mark(times: ReadonlyMap<string, number>): Promise<void>;
+  /** Returns up to `limit` dirty URLs, each with its mark. */
   some(limit: number): Promise<[url: string, mark: number][]>;
-  /** Removes a URL, unless it has been marked again since `some` returned this `mark`. */
+  /** Removes a URL that was handled. Does nothing if it has another mark than `mark`, which `some` returned. */
   clean(url: string, mark: number): Promise<void>;
   count(): Promise<number>;
 }

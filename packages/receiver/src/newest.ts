@@ -11,9 +11,9 @@ export interface NewestStore {
 }
 
 /**
- * Returns a handler that ignores outdated events. Of each URL in a delivery, it passes only the newest event on to
- * `handler`, and not even this one if an event as new was handled before. If `handler` fails for an event, the event is
- * passed on again when the bus repeats the delivery.
+ * Returns a handler that ignores outdated events. Of the events for one URL in a delivery, only the newest goes to
+ * `handler`, and only if it is newer than all events for the URL that were handled before. If `handler` fails for an
+ * event, the event is passed on again when the bus repeats the delivery.
  */
 export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
   return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {

@@ -51,11 +51,11 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk operation, which at first only counts the dead letters that match the filter. Returns false if an
-   * operation of this owner is running. One that is in any other state is replaced.
+   * Begins a bulk operation. At first it only counts the dead letters that match the filter. An owner has one operation
+   * at a time: returns false if it is running, and replaces it if it is in any other state.
    *
-   * If the operation cannot begin in one partition, cancels it in all, so that it does not treat only a part of the
-   * dead letters.
+   * If the operation cannot begin in one partition, it is cancelled in all, so that it does not treat only a part of
+   * the dead letters.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
@@ -89,7 +89,7 @@ export class Bulks {
     return state && { ...parts.reduce(together), state };
   }
 
-  /** Returns the parts of the newest bulk operation of an owner, one for each of its partitions. */
+  /** Returns the newest bulk operation of an owner: its parts, one for each partition in which it began. */
   async #parts(owner: string): Promise<Bulk[]> {
     const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
     const parts = records.flatMap((record) => readBulk(record) ?? []);
@@ -144,9 +144,9 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 }
 
 /**
- * Returns the state of a bulk operation, which has a part in each partition: the first of BULK_STATES that a part has.
- * There is one exception: if a part is cancelled and none is running, the operation is `cancelled`. Parts in other
- * states may be in partitions that the cancellation did not reach.
+ * Returns the state of a bulk operation, which has a part in each partition: the first of BULK_STATES in which a part
+ * is. But a cancellation may not reach all partitions. So if a part is cancelled and none is running, the operation is
+ * `cancelled`, whatever the state of the other parts.
  */
 function bulkState(parts: readonly Bulk[]): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);

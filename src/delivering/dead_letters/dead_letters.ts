@@ -57,9 +57,9 @@ export class DeadLetters {
     for (const partition of this.#partitions.holding(client)) {
       const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));
       const isOwn = client !== undefined && token !== null && ownerOf(token) === client;
-      // The script deletes a letter only if it belongs to the given subscriber; without one (root asks), it deletes any
-      // letter. If the letter is of the client or of one of its joins (`isOwn`), its own subscriber is given. Otherwise
-      // the client is given: the letter does not belong to it, and stays.
+      // The script deletes the letter only if it belongs to the given subscriber, or if none is given (root asks). A
+      // client may delete its own letters and those of its joins (`isOwn`): then the letter's subscriber is given. For
+      // any other letter the client is given, so that the letter stays.
       if ((await this.#purge(partition, isOwn ? token : client, [id])) === 1) return true;
     }
     return false;

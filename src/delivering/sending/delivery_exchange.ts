@@ -134,8 +134,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange. If the outcome is not decided yet, it is the refusal that has arrived or, without one,
-   * `outcome`.
+   * Ends the exchange; later calls do nothing. If the outcome is not decided yet, it is the refusal, if one has
+   * arrived, and otherwise `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;

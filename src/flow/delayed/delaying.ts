@@ -80,8 +80,8 @@ export class Delaying {
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const publication = group[index] as TimedPublication;
       const { topic } = publication;
-      // If all events were delayed or refused, there is nothing to count yet. `subscribers` is then 0 even if the topic
-      // has subscribers, so it must not be noted.
+      // If all events of the publication were delayed or refused, nothing was published. The script then says 0
+      // `subscribers`, even if the topic has some, so `copies` must not note this number.
       if (events === 0) continue;
       const atOnce = publication.events.filter((event) => isDue(event, nowMs)).map(textOf);
       onlooker.note({ ...publication, events: atOnce });

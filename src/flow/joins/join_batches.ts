@@ -156,8 +156,8 @@ export class JoinBatches {
   }
 
   /**
-   * If the join publishes to a topic in another partition, makes the client of the join the publisher of this topic.
-   * Returns the reason for a refusal, or undefined. The script `join_events` does this in the join's own partition.
+   * A join may publish only to a topic whose publisher is its client. If the topic is in another partition, makes the
+   * client its publisher, and returns the reason if this is refused. Otherwise the script `join_events` does it.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

@@ -19,8 +19,8 @@ import {
 /** Maximum joins whose expired join keys are closed in one call of the function that `joinExpiry` returns. */
 const MAX_JOINS = 100;
 /**
- * Such a call reads up to this many joins with expired join keys, and chooses up to MAX_JOINS of them. If it read only
- * MAX_JOINS, they could all be joins of one client, and other clients would wait.
+ * Up to this many joins with expired join keys are read, and up to MAX_JOINS of them are chosen. If only MAX_JOINS were
+ * read, they could all be joins of one client, and other clients would wait.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
@@ -74,9 +74,9 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Waits until all events that other partitions have accepted for the join are in its queue. Without this wait, a join
- * key could expire although an accepted event completes it. Returns when the wait began (ms): the script closes only
- * join keys that had expired by then. Returns undefined if the bus has only one partition.
+ * Waits until all events that other partitions have accepted for the join are in its queue, because one of them may
+ * complete a join key that has expired meanwhile. Returns when the wait began (ms): the script closes only join keys
+ * that had expired by then. Returns undefined if the bus has only one partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
@@ -102,8 +102,8 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   if (on_expiry) await guard.check(partition);
   const movedUntilMs = await moveWhatIsAccepted(parts, join);
   const isFull = on_expiry && (await areFullElsewhere(join, [on_expiry.topic], settings, partitions));
-  // Events about expired keys may go to a topic in another partition, and pass through the outbox there. The script
-  // cannot see whether that outbox is full. If it is, a limit of 0 bytes keeps the script from closing keys.
+  // Events about expired keys may go to a topic in another partition, and from the outbox of that partition to others.
+  // The script cannot see whether that outbox is full. If it is, a limit of 0 bytes keeps the script from closing keys.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const reply = await partition.runPermitted('expire_keys', {
     ...joinArguments(join, limits, partitions),

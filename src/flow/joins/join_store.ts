@@ -26,10 +26,7 @@ export type JoinLimits = Pick<
 export interface Join {
   token: string;
   rules: JoinRules;
-  /**
-   * When the rules were stored, in µs by the clock of Redis. Scripts get it from the caller, and do nothing if the
-   * rules have been replaced since.
-   */
+  /** When the rules were stored, in µs by the clock of Redis. A script that gets an older version does nothing. */
   version: string;
   /**
    * Batches with a score of at most this number in the join's queue are left over from a removed join of the same name,
@@ -109,9 +106,9 @@ export async function claimTopics(
 }
 
 /**
- * True if one of these topics is in another partition than the join, and its events would have to pass through a full
- * outbox there. (The scripts check the outbox in the join's own partition.) A partition that does not answer counts as
- * having room: until it answers, the events wait in the join's own outbox.
+ * True if one of these topics is in another partition than the join, and its events pass through a full outbox of that
+ * partition. (The scripts check the outbox of the join's own partition.) A partition that does not answer counts as
+ * having room: until it answers, the events wait in the outbox of the join's partition.
  */
 export async function areFullElsewhere(
   { token }: Join,

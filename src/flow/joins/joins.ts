@@ -31,8 +31,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. If it is refused, `outcome` is the reason, and the join stays as it was. But if another
-   * call caused the refusal at the last moment, the client may already own topics in other partitions.
+   * Creates or changes a join. If it is refused, `outcome` is the reason, and the join stays as it was. But the client
+   * may already be the publisher of topics to which the join should publish, if another call caused the refusal at the
+   * last moment.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);
@@ -71,8 +72,8 @@ export class Joins {
    *
    * - First checks whether the join would be refused, without changing anything.
    * - Then makes source topics in other partitions pass on their events to the partition of the join.
-   * - Last makes the client the publisher of topics to which the join publishes. It is the last step, because a refusal
-   *   would not undo it.
+   * - Last makes the client the publisher of topics to which the join publishes. This is not undone if the join is
+   *   refused after all, so it comes last.
    */
   async #prepare(
     partition: Partition,

@@ -36,8 +36,8 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object of the last call, kept because the next call probably needs the same. It finds times up to eight
-   * years before or after `year`. It takes and returns local times, written as if they were UTC.
+   * The croner object of the last call, and the `year` around which it finds times: up to eight years before or after.
+   * The next call probably needs it again. It takes and returns local times, written as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -106,8 +106,9 @@ export class CronTimes implements Times {
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // When the clocks go back from 3:00 to 2:00, it is 2:50 before the change, and 2:10 after it. So an earlier moment
-    // may have a later local time. To miss none, the search goes backward in local time from a day after `beforeMs`.
+    // When the clocks go back from 3:00 to 2:00, the moment 2:50 before the change is earlier than 2:10 after it. So an
+    // earlier due time may have a later local time. To miss none, the search in local time begins a day after
+    // `beforeMs`.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -139,23 +140,23 @@ export class CronTimes implements Times {
   }
 
   /**
-   * croner searched from `fromMs`, forward or backward, as if the zone always had the offset `offsetMs`, and found
-   * `atMs`. This may be wrong because the clocks change. Returns undefined if `atMs` is right, and otherwise a time
-   * between `fromMs` and `atMs` at which the zone has another offset.
+   * Checks a result of croner. It searched from `fromMs`, forward or backward, as if the zone always had the offset
+   * `offsetMs`, and found `atMs`. If the clocks change in between, `atMs` may be wrong: then returns a time between the
+   * two at which the zone has another offset. Returns undefined if `atMs` is right.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;
     const [earliest, latest] = [Math.min(fromMs, atMs), Math.max(fromMs, atMs)];
     const checked = [
-      // If the clocks go back within a day of `fromMs`, local times occur a second time, and croner misses them.
-      // Example: in Berlin, the clocks go back from 3:00 to 2:00 on 25 October 2026. At 2:45 before the change, the
-      // expression `0,30 2 25 10 *` is due in 15 minutes, at the second 2:00, but croner returns 2:00 in 2027.
+      // If the clocks go back within a day of `fromMs`, an hour occurs twice, and croner misses the second time.
+      // Example: in Berlin, it is twice 2:00 on 25 October 2026. At the first 2:45, the expression `0,30 2 25 10 *` is
+      // due in 15 minutes, at the second 2:00, but croner returns 2:00 in 2027.
       fromMs + dayMs,
-      // If the clocks go back within a day of `atMs`, the local time that croner found may occur twice. The moment
-      // nearer to `fromMs` is wanted, and `atMs` may be the other one. The offset a day nearer to `fromMs` shows this.
+      // If the clocks go back within a day of `atMs`, its local time may occur twice. The moment nearer to `fromMs` is
+      // wanted. `atMs` is the other one if the zone has another offset a day nearer to `fromMs`.
       atMs - dayMs,
-      // If the zone has another offset at `atMs`, the local time at `atMs` is not the one that croner found for the
-      // cron expression.
+      // If the zone has another offset than `offsetMs` at `atMs`, the local time at `atMs` does not match the
+      // expression.
       atMs,
     ];
     return checked

@@ -53,9 +53,8 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * The publish rates of clients, which the control partition stores. Undefined if `partition` is the control
-   * partition, where the script itself counts the events against the rates. In another partition, this process counts
-   * them after they are published.
+   * The publish rates of clients, which only the control partition stores. If `partition` is another one, this process
+   * counts the published events against them. In the control partition the script does so, and this is undefined.
    */
   ratesElsewhere?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -142,7 +141,7 @@ export class DueTriggers {
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
       // An error of one trigger must not stop the others. This trigger stays due (`nextAt` is `dueAt`), because another
-      // worker may be able to compute its times: it may know the time zone, for example.
+      // worker may be able to compute its times, for example if it knows the time zone.
       this.#tell(trigger, error);
       return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
     }

@@ -8,16 +8,16 @@ import type { TriggerName } from './stored_trigger.ts';
 
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
- * arrives later is refused: another call may have moved it meanwhile, and its client may have deleted it since.
- * `bringToTopic` adds twice the time that its first two calls take, so that slow partitions get more time.
+ * arrives later is refused: another call may have moved it before, and its client may have deleted it. On slow
+ * partitions the time is longer: `bringToTopic` adds twice the time that its first two calls take.
  */
 const MAX_AGE_MS = 1000;
 
 /**
  * If a trigger has the field `moving`, moves it from the partition `from` to the partition of its topic, with its
  * counts and times. Several processes can do this at the same time, and an interrupted call can be repeated. The
- * trigger may have to stay in `from`. Then this returns false if the other partition does not know its client, and
- * throws StorageUnavailable if the calls took too long.
+ * trigger stays in `from` if the other partition does not know its client: then returns false. It also stays if the
+ * calls take too long: then throws StorageUnavailable.
  */
 export async function bringToTopic(
   { client, name }: TriggerName,
@@ -29,8 +29,8 @@ export async function bringToTopic(
   if (before === null) return true;
   const topic = topicOf(before);
   const home = partitions.ofTopic(topic);
-  // A time before the trigger is read, by the clock of its new partition. The script `receive_trigger` refuses a
-  // trigger that arrives more than `maxAgeMs` after it.
+  // The time just before the trigger is read, by the clock of the new partition. If the trigger arrives there more than
+  // `maxAgeMs` later, the script `receive_trigger` refuses it.
   const seenMs = msOf(await home.command((redis) => redis.time()));
   const maxAgeMs = Math.ceil(MAX_AGE_MS + 2 * (clock.monotonicMs() - beganMs));
   const [definition, state] = await from.command((redis, keys) =>

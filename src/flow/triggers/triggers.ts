@@ -153,8 +153,8 @@ export class Triggers {
     for (let found = false; ; ) {
       const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
       found ||= removed.includes(true);
-      // While the partitions were asked, a worker may have moved the trigger from one that had not answered yet to one
-      // that had. Then no partition has removed it. So the removal is repeated until no partition has the trigger.
+      // A worker may have moved the trigger meanwhile, from a partition that had not answered yet to one that had. Then
+      // no partition has removed it. So the removal is repeated until no partition has the trigger.
       if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
     }
   }

@@ -77,9 +77,9 @@ export function triggersApi(parts: TriggersParts): Route[] {
   const rules = { maxEventDataBytes: parts.limits.maxEventDataBytes, ...parts.dialect.events };
 
   /**
-   * Resolves with the token of the client whose triggers a call is about. The token is undefined if the call is about
-   * all clients, and empty if a viewer gave a public name that no client has. Searching for a public name costs
-   * `priceInCalls` calls in the rate limit.
+   * Resolves with the client whose triggers a call is about. `token` is undefined if the call is about all clients, and
+   * empty if no client has the public name that a viewer gave. The search for a public name costs `priceInCalls` calls
+   * in the rate limit.
    */
   const asked = async (caller: Caller, { client }: Whose) => {
     const named = clientNamed(caller, client, 'client', 'your own triggers are');

@@ -30,8 +30,9 @@ export class Zone {
   }
 
   /**
-   * Returns the moment at which the clocks first show a local time (in ms, as if it were UTC). If they skip this time,
-   * returns when they go forward. The result may be wrong if the clocks change twice within two days.
+   * Returns the moment at which the clocks show a local time (in ms, as if it were UTC): the first if they show it
+   * twice. If they skip it, returns when they go forward. The result may be wrong if the clocks change twice within two
+   * days.
    */
   firstAt(localMs: number): number {
     const [dayBeforeMs, dayAfterMs] = [localMs - DAY_MS, localMs + DAY_MS];
@@ -41,9 +42,9 @@ export class Zone {
   }
 
   /**
-   * Returns when the zone changes from the offset that it has at `fromMs` to another one. The offset at `toMs` must
-   * differ. If there are several such changes in between, returns the time of any of them. Example: in Berlin from
-   * January to July, the result is the beginning of summer time.
+   * Returns a time between `fromMs` and `toMs` at which the zone changes from the offset at `fromMs` to another one.
+   * The offset at `toMs` must be another one. Example: in Berlin from January to July, the result is the beginning of
+   * summer time.
    */
   endOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
