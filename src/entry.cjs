@@ -1,5 +1,5 @@
-// This file is entry.cjs; `src/web.ts` and `src/worker.ts` are symbolic links to it. Node 20 refuses to load .ts files,
-// but it follows these links and runs this .cjs file, which can say that Node 24 is needed.
+// `src/web.ts` and `src/worker.ts` are symbolic links to this file, entry.cjs. Node 20 cannot load a .ts file. But it
+// follows these links and runs this .cjs file, which can say that Node 24 is needed.
 const script = process.argv[1]?.endsWith('worker.ts') ? 'worker' : 'web';
 
 if (Number.parseInt(process.versions.node, 10) < 24) {

@@ -56,9 +56,9 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The state `next` means that the dead letters of one subscriber are done, and those of another follow. `lost`
-        // means that the call changed nothing, because another worker was faster, or the operation was cancelled or
-        // replaced. Either way, the stored progress says where to go on.
+        // Redis knows where to go on, unless the operation is over. In the state `next`, one subscriber is done and
+        // another follows. In the state `lost`, the call changed nothing: another worker has done this subscriber, or
+        // the operation was cancelled or replaced.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {

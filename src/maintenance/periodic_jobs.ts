@@ -19,8 +19,8 @@ export interface PeriodicJob {
   /** True if a starting process queues the job in all partitions at once, not in one after the other. */
   isUrgent?: boolean;
   /**
-   * Does the work once, and ends soon if `signal` is aborted. If it throws, it runs again: soon if Redis was away or
-   * full, and at its interval after any other error.
+   * Does the job's work once. Returns early if `signal` is aborted. After an error the job is run again: soon if Redis
+   * was away or full, and otherwise at its usual interval.
    */
   run: (signal: AbortSignal) => Promise<void>;
 }
@@ -54,9 +54,9 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Moves due jobs to the list from which workers take them, in case the scheduler has missed them.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Takes jobs back from workers that were killed, so that other workers can run them. A process queues this job for
-    // all partitions as soon as it starts (`isUrgent`). Otherwise it would never run on a host that kills each process
-    // after a few seconds.
+    // Takes jobs back from workers that were killed, so that other workers can run them. A starting process queues this
+    // job for all partitions at once (`isUrgent`). With a delay, the job would never run on a host that kills each
+    // process after a few seconds.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
@@ -81,8 +81,9 @@ async function runAll(parts: readonly PeriodicJob['run'][], signal: AbortSignal)
 }
 
 /**
- * Corrects this partition's copies of the clients, which the control partition has. A copy may have missed a change of
- * scopes. If the new scopes do not permit a join, ends the join, and purges its dead letters.
+ * Corrects this partition's copies of the clients; the originals are in the control partition. A copy may lack the
+ * latest change of a client's scopes. If the scopes no longer permit one of the client's joins, ends that join and
+ * purges its dead letters.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

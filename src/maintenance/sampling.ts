@@ -56,9 +56,9 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     };
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is the first of `samples`, so it is stored first: if it came late, the history of the bus
-    // would have a gap. A late sample leaves no gap for a topic or subscriber, whose figures count as unchanged until
-    // it comes.
+    // The first of `samples` is that of the whole bus. It is stored first, because a late one would leave a gap in the
+    // history of the bus. A late sample of a topic or subscriber leaves no gap: until it comes, the figures count as
+    // unchanged.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });

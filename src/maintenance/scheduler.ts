@@ -79,9 +79,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the entries of one kind if any is due. Returns how long (ms) the scheduler may sleep for this
-   * kind: until its next entry is due, or Infinity if it has no entry. Also returns Infinity while entries are being
-   * published, because the end of the publishing wakes the scheduler.
+   * Begins to publish what is due of one kind, such as triggers. Returns how long (ms) the scheduler may sleep for this
+   * kind: until its next entry is due, or Infinity if there is none. Infinity too while entries are being published,
+   * because the scheduler is woken when that ends.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

@@ -62,23 +62,22 @@ export async function measureShortage(
   const droppableBytes = bytesOf([...holdings, ...delayed]);
   const outboxes = await Promise.all(there.map((each) => readOutboxes(each, there)));
   const outboxBytes = sumOf(outboxes.map(({ all }) => all));
-  const movingBytes = sumOf(outboxes.map(({ moving }) => moving));
-  const targetBytes = targetOf(memory, droppableBytes, movingBytes);
+  const stayingBytes = sumOf(outboxes.map(({ staying }) => staying));
+  const targetBytes = targetOf(memory, droppableBytes, stayingBytes);
   return { memory, own, holdings, delayed, droppableBytes, outboxBytes, targetBytes };
 }
 
 /**
- * Returns the bytes of the outbox entries that wait to be moved to other partitions. `all` is the sum of all entries.
- * `moving` is the sum of those that will stay in this Redis as batches, because their target is one of its partitions
- * (`there`). The target is known only of entries that were set aside for a slow partition. All others count as moving,
- * so `moving` may be too high.
+ * Returns the bytes of the outbox entries that wait to be moved to other partitions: of all, and of those that stay in
+ * this Redis as batches, because their target (one of `there`) is in it too. The target is known only of entries that
+ * were set aside for a slow partition. All others count as staying, so `staying` may be too high.
  */
 async function readOutboxes(partition: Partition, there: readonly Partition[]) {
   const [outbox, aside] = await partition.command((redis, keys) =>
     Promise.all([redis.hget(keys.outboxes_sent(), 'bytes'), redis.hgetall(keys.outboxes_bytes())]),
   );
   return {
-    moving: sumOf([outbox, ...there.map(({ index }) => aside[index] ?? 0)].map(Number)),
+    staying: sumOf([outbox, ...there.map(({ index }) => aside[index] ?? 0)].map(Number)),
     all: sumOf([outbox, ...Object.values(aside)].map(Number)),
   };
 }
@@ -88,22 +87,20 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size (bytes) to which autodrop should reduce the stored data. The size depends on `otherBytes`, the bytes
- * that autodrop cannot drop. `movingBytes` of them can be dropped later: they are events on their way to other
- * partitions, where they become batches.
- * - If `otherBytes` are at most `lowMark`, as usual: `lowMark`.
- * - If they are between `lowMark` and `highMark`: halfway from `otherBytes` to `highMark`, so that the queues keep some
- *   room.
- * - If they are at least `highMark`, but below it without `movingBytes`: halfway from `highMark` to `max`.
+ * Returns the size (bytes) to which autodrop should reduce the stored data. Autodrop cannot drop the `otherBytes`.
+ * `stayingBytes` of them are outbox entries: once they are moved, they are batches in this Redis, and can be dropped.
+ * - `otherBytes` are at most `lowMark`, as usual: `lowMark`.
+ * - They are between `lowMark` and `highMark`: halfway from `otherBytes` to `highMark`. So the queues keep some room.
+ * - They are above `highMark` only because of `stayingBytes`: halfway from `highMark` to `max`.
  * - Otherwise: undefined, because dropping would not help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,
   droppableBytes: number,
-  movingBytes: number,
+  stayingBytes: number,
 ): number | undefined {
   const otherBytes = used - droppableBytes;
-  if (otherBytes >= highMark) return otherBytes - movingBytes < highMark ? (highMark + max) / 2 : undefined;
+  if (otherBytes >= highMark) return otherBytes - stayingBytes < highMark ? (highMark + max) / 2 : undefined;
   return otherBytes <= lowMark ? lowMark : (otherBytes + highMark) / 2;
 }
 

@@ -37,8 +37,8 @@ export class StorageWatch {
   #isAwaited = false;
 
   /**
-   * `partitions` has each partition once for each connection to its Redis; a web process may have two. After a failure,
-   * either connection may be the first to work again, and `check` must notice that.
+   * A web process may have two connections to a Redis. `partitions` then has each partition twice, once for each
+   * connection. After a failure, either of them may be connected again first, so `check` looks at both.
    */
   constructor(partitions: readonly Partition[], log: Log) {
     this.#partitions = partitions;
@@ -49,9 +49,9 @@ export class StorageWatch {
    * Refuses requests after Redis has lost the data of the bus, until a starting process prepares Redis anew. Otherwise
    * the bus would accept events that reach no subscriber, and tell existing clients that they do not exist.
    *
-   * Behind a new connection, there may be a Redis without the data. So if this process has connected to Redis since the
-   * last call, or if the data was lost, returns a promise that waits for a look at Redis. It rejects with
-   * StorageUnavailable if the data is lost. Otherwise returns undefined.
+   * Returns undefined if Redis need not be looked at first. Otherwise resolves when a look at Redis has ended, and
+   * rejects with StorageUnavailable if the data is lost. A look is needed after the data was lost, and after each new
+   * connection, which may lead to a Redis without the data.
    */
   check(): Promise<void> | undefined {
     let connections = 0;
@@ -67,8 +67,8 @@ export class StorageWatch {
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
-      // If a connection was made after `look` began, `look` may have asked another Redis, such as the one before a
-      // failover. The Redis that is connected now may lack the data, so it must be checked too.
+      // If the process has connected again since `look` began, `look` may have asked the Redis of before, such as the
+      // old master in a failover. So the present Redis is checked too: it may lack the data.
       return connections === this.#connections ? undefined : this.check();
     });
   }

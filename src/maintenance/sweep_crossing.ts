@@ -73,8 +73,8 @@ async function refresh(walk: Walk, marks: TopicMarks, partition: Partition, topi
 }
 
 /**
- * Queues a job for each list of outbox entries that is not empty, unless the job is queued already, or a living worker
- * runs it.
+ * Queues a job for each list of outbox entries that is not empty, so that the entries are moved. Does not queue the job
+ * again if it is still queued, or if a living worker runs it.
  */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;
@@ -82,7 +82,7 @@ async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts)
     [keys.outbox(), []],
     ...partitions.all.map(({ index }): [string, number[]] => [keys.outbox_aside(String(index)), [index]]),
   ];
-  // Usually all these lists are empty, and this single command shows it.
+  // Usually all lists are empty, and this one command is enough.
   if ((await walk.ask((redis) => redis.exists(...lists.map(([key]) => key)))) === 0) return;
   for (const [key, args] of lists) {
     const entries = await walk.ask((redis) => redis.llen(key));

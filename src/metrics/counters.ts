@@ -139,8 +139,8 @@ export class Counters {
   }
 
   /**
-   * Sends the flushes of a partition that have failed before, and then the counts in memory (`counted`) as new flushes.
-   * Throws if an old flush fails again; then the counts stay in memory.
+   * First repeats the flushes (transmissions of counts) to this partition that have failed. Then sends the counts in
+   * memory (`counted`) as new flushes. If a flush fails again, throws and leaves the counts in memory.
    */
   async #sendAll(outgoing: Outgoing, counted: readonly [id: string, cell: Cell][]): Promise<void> {
     await this.#send(outgoing);

@@ -27,7 +27,7 @@ export interface CounterFigure {
   name: CounterName;
   value: number;
   tags: Tags;
-  /** Identifies the counter in its partition. `tags` do not: they contain public names, which can change. */
+  /** The field of the counter in Redis. It identifies the counter; `tags` do not, because public names can change. */
   field: Buffer;
   partition: Partition;
 }
@@ -50,9 +50,9 @@ export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const { partitions, limits, publicNames, log } = parts;
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // Each partition adds the counts of its removed topics and subscribers to totals (`isTotalOfRemoved`), of which
-  // Prometheus shows only the sum over all partitions. Without one partition, the sum would fall, and Prometheus would
-  // take it for a counter that began again from 0. So these totals are left out then.
+  // When a topic or subscriber is removed, its partition adds its counts to a total (`isTotalOfRemoved`). Prometheus
+  // gets only the sum of these totals. If a partition is missing, the sum would fall, which Prometheus would take for a
+  // restart of the counter. So the totals are left out then.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));

@@ -51,9 +51,9 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Returns cumulative buckets, as Prometheus expects: each counts all values up to its bound. In `counted`, a value
- * counts only in the smallest bucket that it fits into. A bound of another release may be there; its values count in
- * the next larger bound.
+ * Returns cumulative counts, as Prometheus expects: each bucket counts all values up to its bound. `counted` has the
+ * count of each bucket by its bound, and counts a value only once, in the smallest bucket that it fits into. If another
+ * release has counted with a bound that is not in `bounds`, its values count in the next larger one.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

@@ -158,16 +158,17 @@ interface Change {
   now: AnyFigures;
   before: AnyFigures;
   /**
-   * Number of intervals of the history (`ms` in STEPS) from `before` to `now`: 1, or more if no worker ran in between.
+   * Number of intervals of the history (`ms` in STEPS) between the two samples. It is 1, or more if samples are missing
+   * between them because no worker ran.
    */
   slots: number;
 }
 
 /**
- * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. The keys
- * of the map and the numbers in `sampled` are slots: a slot is the time of a sample divided by the interval between
- * samples. A slot without an entry in `entries` means unchanged figures: a topic or subscriber gets an entry only if
- * its figures have changed, and only while it is among the busiest.
+ * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. Samples
+ * are identified by slots: the time of a sample divided by the interval between samples. `sampled` has the slots of the
+ * samples of the bus, and the keys of the map are such slots. A topic or subscriber has an entry in `entries` only if
+ * its figures had changed, and only while it was among the busiest. A slot without an entry counts as unchanged.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

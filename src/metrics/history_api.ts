@@ -59,8 +59,8 @@ interface HistoryParts {
   publicNames: PublicNames;
   topics: { has(name: string): Promise<boolean> };
   /**
-   * `owners` returns the tokens of the clients that have a subscriber or a join. The public name by which a viewer
-   * names a subscriber is looked up among them.
+   * `owners` returns the tokens of all clients that have a subscriber or a join. When a viewer names a subscriber by
+   * its public name, the route looks for a token with this name among them.
    */
   subscriptions: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }

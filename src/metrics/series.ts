@@ -42,8 +42,8 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * True for a counter that sums up all removed topics, or all removed subscribers. When one is removed, its counts are
- * added there, so that the sum over all topics or subscribers never falls. Each partition has its own such counters.
+ * True for the counter that keeps the counts of all removed topics, or of all removed subscribers. Without it, the sum
+ * over all topics or subscribers would fall when one is removed. Each partition has its own.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);

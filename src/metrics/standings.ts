@@ -94,8 +94,8 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const known = new Map(before?.subscribers.map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
-  // A subscriber that is missing in `before`, the previous sample, is new if there is one partition. With several, its
-  // partition may have been unreachable at that time.
+  // Stands for a subscriber that the previous sample (`before`) does not have: a new one, whose totals were 0.
+  // Undefined with several partitions, because the subscriber may be an old one whose partition was unreachable then.
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
   const subscribers = reading.subscribers.flatMap((each): Standing[] => {
     if (isJoinToken(each.token)) return [];
@@ -132,9 +132,9 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
 }
 
 /**
- * Returns the mean of a rate after a measurement. `last` is the mean before, and `now` the rate during the last
- * `elapsedMs`. `ageMs` is the time since the first measurement: while it is short, new measurements weigh more.
- * Otherwise the mean would begin at 0, and be half of the true rate after 40 seconds.
+ * Returns the new mean of a rate: `last` is the mean so far, and `now` the rate during the last `elapsedMs`. Soon after
+ * the first measurement (`ageMs` ago), a new one weighs more. With a constant weight, the mean would rise slowly from
+ * 0, and be half of the true rate after 40 seconds.
  */
 function mean(last: number, now: number, elapsedMs: number, ageMs: number): number {
   const weightAfter = (ms: number) => 1 - Math.exp(-ms / WINDOW_MS);

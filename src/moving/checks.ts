@@ -59,8 +59,8 @@ export async function runningProcesses(source: Partition): Promise<string | unde
 }
 
 /**
- * Returns the addresses of connections that may belong to web processes: their last command was a script call or WAIT,
- * which web processes often send.
+ * Returns the addresses of connections that look like those of web processes, which must not run during a move. Their
+ * last command was a script call or WAIT, which web processes often send.
  */
 export async function scriptCallers({ control }: Partitions): Promise<string[]> {
   const others = await otherConnections(control);
@@ -80,7 +80,8 @@ export async function refuseSecondRun({
   redis: connection,
 }: Side): Promise<void> {
   const name = `move:${encodeURIComponent(source.keys.move())}`;
-  // Makes ioredis give the same name to later connections, which it opens when it has to reconnect.
+  // ioredis gives this name to connections that it opens later, when it has to reconnect. The present connection gets
+  // the name by SETNAME below.
   if (connection instanceof RedisCluster) await connection.nameConnections(name);
   else connection.options.connectionName = name;
   // The name is set before the connections are listed. So if two runs begin at the same moment, at least one of them

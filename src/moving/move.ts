@@ -70,8 +70,9 @@ async function moveAll(parts: Move): Promise<Comparison> {
   await refuseSecondRun(source);
   const stored = await begunOrNew(parts);
   if (stored.doneMs !== undefined) {
-    // The move is done. If the target has the filling text, an earlier run was cut off just before it could let
-    // processes start on the target, and this run does it.
+    // All data has been moved. During a move, the target has a text (`fillingText`) in place of its number of
+    // partitions, so that no process starts there. If it still has this text, an earlier run was cut off before its
+    // last step, storing the number. So this run stores it.
     if ((await readCount(target)) !== fillingText(stored))
       throw new BootError(`This bus was moved to ${stored.to} already.`);
     await storeCount(target, String(stored.partitions));
@@ -97,8 +98,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
 }
 
 /**
- * Says what shows that the source is still in use: a number that has changed since `before`, or running processes.
- * Undefined if nothing does.
+ * Returns evidence that the source is still in use: a number that has changed since `before`, or running processes.
+ * Undefined if there is none.
  */
 async function changeOf(partitions: Partitions, before: KeyCounts): Promise<string | undefined> {
   const changed = compare(before, await countKeys(partitions)).find((each) => each.source !== each.target);
@@ -155,8 +156,8 @@ function compare(source: KeyCounts, target: KeyCounts): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start when the number of partitions is stored, so this comes last.
- * Before it, the move is stored as done, so that no later run copies over what they write.
+ * Lets processes start on the target. They can start when the number of partitions is stored, so that is the last step.
+ * The step before it marks the move as done. Otherwise a later run would copy old data over new data.
  */
 async function finish({ source, target }: Move, stored: StoredMove): Promise<void> {
   for (const partition of target.partitions.all)

@@ -70,8 +70,8 @@ export class Mover {
   }
 
   /**
-   * Returns for each key the partitions that get a copy of the whole key. Returns undefined for a key whose elements
-   * are divided among the partitions, for example by subscriber.
+   * Returns, for each key of the source, the partitions of the target to which the whole key is copied. The entry of a
+   * key is undefined if its elements are divided among the partitions, for example by subscriber.
    */
   #placesOf(readers: readonly KeyReader[]): Promise<(readonly Partition[] | undefined)[]> {
     return Promise.all(
@@ -96,9 +96,9 @@ export class Mover {
   }
 
   /**
-   * Divides the elements of a key among the partitions. If `whole` is given, each partition in `whole` gets all
-   * elements. Otherwise an element of a subscriber goes to the subscriber's partition, an element of a topic to the
-   * topic's, and so on (see ROWS).
+   * Decides which partition gets which elements of a key. If the key is copied whole, `whole` has the partitions that
+   * get all elements. Otherwise the elements are divided by the rule in ROWS: that of a subscriber goes to the
+   * subscriber's partition, and so on.
    */
   async #shares(
     { found }: KeyReader,
@@ -140,7 +140,7 @@ export class Mover {
       await partition.command(async (redis) => {
         const pipeline = redis.pipeline();
         for (const [verb, ...args] of commands) pipeline.call(String(verb), ...args);
-        // `flat`, because the reply to EXEC is a list, and has the error of a command that failed in the transaction.
+        // The reply to EXEC is a list, and may contain the error of a command in the transaction. So `flat` opens it.
         const failed = (await replies(pipeline)).flat().find((reply) => reply instanceof Error);
         if (failed) throw failed;
       });

@@ -8,11 +8,11 @@ import type { KeyName } from '../store/keys.ts';
 export type Owner =
   | { subscriber: string }
   | { topic: string }
-  /** To the partition of the batch's subscriber. */
+  /** Copied to the partition of the batch's subscriber. */
   | { batch: string }
-  /** To the partition of the batch that the worker delivers. */
+  /** Copied to the partition of the batch that the worker delivers. */
   | { worker: string }
-  /** To the partition of the topic to which the trigger publishes. */
+  /** Copied to the partition of the topic to which the trigger publishes. */
   | { trigger: { client: string; name: string } }
   | 'control'
   | 'all'
@@ -78,8 +78,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' belongs to no batch. Its long value makes Redis store the hash in a form in which fields are found
-  // faster, so every partition gets it.
+  // The field '' is no batch. Its long value makes Redis store the hash as a table, in which fields are found faster.
+  // So every partition gets it.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,

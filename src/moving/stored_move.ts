@@ -41,8 +41,8 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!stored) return;
   const { to, partitions, doneMs } = stored;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // To use this bus again, an operator must delete the keys in the error message. If the target has the same Redis and
-  // prefix (impossible on a cluster), one of them has the target's number of partitions.
+  // An operator who wants to use this bus again must delete these keys. COUNT_KEY, the target's number of
+  // partitions, is among them, because the target may have the same Redis and prefix. On a cluster it cannot.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(

@@ -31,8 +31,8 @@ export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
 }
 
 /**
- * Returns the environment of this process. With `url`, this is the URL of Redis. REDIS_ENV_KEY, which may name a
- * variable with another URL, is then left out.
+ * Returns the environment of this process. If `url` is given, the bus uses the Redis at `url`: ROUTEMASTER_REDIS_URL is
+ * set, and REDIS_ENV_KEY is left out, because it may name a variable with another URL.
  */
 function environmentOfBus(url: string | undefined): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;

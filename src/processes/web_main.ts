@@ -74,9 +74,9 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // Unless a setting decides how to answer, Redis tells whether the bus has taken over from a Ruby Routemaster, and
-    // must answer as that did. Changing the answers now confuses no client: except for health checks, all calls so far
-    // were refused or redirected to https.
+    // Redis knows whether this bus has taken over from a Ruby Routemaster. Then the bus must answer as that one did,
+    // unless a setting decides otherwise. The process can still change how it answers: so far it has answered only
+    // health checks, and has refused all other calls or redirected them to https.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;

@@ -19,8 +19,8 @@ const PATIENCE_MS = 500;
 
 export interface ApplyingParts {
   /**
-   * All partitions; entries are applied through this object. With ROUTEMASTER_MIN_REPLICAS, its script calls resolve
-   * only when replicas have confirmed their writes.
+   * All partitions, for the script calls that apply entries. With ROUTEMASTER_MIN_REPLICAS, such a call resolves only
+   * when that many replicas have its writes.
    */
   confirmed: Partitions;
   figures: PublishFigures;
@@ -70,10 +70,9 @@ export class Applying {
    * Makes the partition with the index `to` apply entries from the outbox of `home`, and resolves when it has applied
    * all of them. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: sends only these entries in the script call. Otherwise the call may also have entries from other
-   *   outboxes, and fails if one of those cannot be applied.
-   * - `inTime`: throws StorageUnavailable if the partition does not answer within PATIENCE_MS. Throws it at once if an
-   *   earlier call with `inTime` is still without an answer.
+   * - `alone`: the script call gets no entries of other outboxes. One of those could fail, and the whole call with it.
+   * - `inTime`: waits at most PATIENCE_MS for the partition, then throws StorageUnavailable. Does not wait at all while
+   *   an earlier call with `inTime` is still without an answer.
    */
   async apply(
     home: Partition,
@@ -85,8 +84,8 @@ export class Applying {
     for (let left = entries; left.length > 0; ) {
       const applying = this.#send(to, { source: String(home.index), entries: left }, alone);
       const { last, marksRemoved } = inTime ? await this.#inTime(to, applying) : await applying;
-      // A call without `inTime` may be part of deleting a topic, so it waits until the topic's marks (notes of which
-      // partitions have subscribers of the topic) are removed. Only then is the topic gone.
+      // The deletion of a topic calls this without a time limit. It must wait until the topic's marks (notes of which
+      // partitions have its subscribers) are removed, because only then is the topic gone.
       if (!inTime) await marksRemoved;
       left = left.filter((entry) => headOf(entry).number > last);
     }

@@ -24,8 +24,8 @@ interface Piece {
   /** True if `text` is only the beginning of an element that exceeds the maximum size. */
   isTooLong: boolean;
   /**
-   * True if an element that is too long to be parsed is nested too deeply, as far as its beginning shows. In other
-   * elements the parser finds this.
+   * True if the element is too long to be parsed, and its beginning is nested too deeply. False for elements that are
+   * parsed, where the parser finds this.
    */
   isTooDeep: boolean;
   isLast: boolean;

@@ -41,9 +41,9 @@ export class Copies {
   }
 
   /**
-   * Estimates how long Redis takes to store the events of a publication for all subscribers of its topic. The unit is
-   * the time that Redis takes to accept one event. For example, 10 short events for 100 subscribers are 1000 copies,
-   * which take 20 units. `bytes` is the result of `bytesOf`.
+   * Estimates the work of Redis for a publication. Accepting one event is one unit, and storing COPIES_PER_EVENT copies
+   * of short events is one unit too. For example, 10 short events for 100 subscribers are 1000 copies, or 20 units.
+   * `bytes` is the result of `bytesOf`.
    */
   weigh(publication: Counted, bytes: number): number {
     return this.#count(publication, bytes) / COPIES_PER_EVENT;
@@ -107,14 +107,14 @@ export class Copies {
   }
 }
 
-/** Returns how much work the events are for Redis, in short events: a long one counts as several. */
+/** Returns how many short events would be as much work for Redis. A long event counts as several. */
 function asEvents({ events }: Counted, bytes: number): number {
   return Math.max(events.length, bytes / BYTES_PER_COPY);
 }
 
 /**
- * Returns the bytes of the events that Redis copies for each subscriber at once. These events are texts. A delayed
- * event is an object, and is copied only when it is due.
+ * Returns the bytes of the events that are published now, and so copied for each subscriber. They are texts in
+ * `events`. A delayed event is an object there, and does not count, because it is copied only when it is due.
  */
 export function bytesOf({ events }: Pick<Counted, 'events'>): number {
   let bytes = 0;

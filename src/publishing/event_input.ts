@@ -37,8 +37,8 @@ export function readEvents(body: EventBody): ReadEvent[] {
   const max = maxSizeIn(body);
   const { text, isNdjson } = body;
   if (isNdjson) return readAll([...parseLines(text, max)].flat(), [], body);
-  // `max` limits one event and not the body. An array that is longer is parsed in pieces, so that the size of each of
-  // its events is checked.
+  // `max` limits each event, not the whole body. In a body that is no longer than `max`, no event is too long. A longer
+  // array is parsed in pieces, so that the size of each event is checked.
   if (text.length > max.length && isArray(text)) return readAll([...parsePieces(text, max)].flat(), [], body);
   const value = parseBody(text, max);
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
@@ -66,8 +66,8 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 }
 
 /**
- * Returns the maximum size of an event's text. Each delimiter takes at least one byte, so the maximum number of
- * delimiters is the maximum number of bytes.
+ * Returns the maximum length of an event's text, and the maximum number of delimiters (brackets, commas and quotes) in
+ * it, which take long to parse. An event cannot have more delimiters than bytes.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {

@@ -3,10 +3,10 @@ import { BusError } from '../errors.ts';
 const LONGEST_KEY = 255;
 // Matches a string of RFC 9651 (structured fields) that has only visible characters and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// Matches an idempotency key without quotes, as many clients send it: visible characters except
-// - `"` and `\`, which a broken quoted key has;
-// - a comma, by which Node joins several headers;
-// - a semicolon, which begins parameters in RFC 9651.
+// Matches an idempotency key without quotes, as many clients send it. All visible characters are allowed except:
+// - `"` and `\`, because the key is then a broken quoted one;
+// - a comma, because Node has then joined several headers;
+// - a semicolon, because parameters of RFC 9651 follow it.
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**

@@ -31,7 +31,7 @@ interface OutboxHolder {
 }
 
 /**
- * How sending the entries of an outbox, or those set aside for a partition, has ended:
+ * How the sending of outbox entries has ended (those of a whole outbox, or those set aside for one partition):
  * - `ended`: no entry was left, and the job that sent them is deleted;
  * - `left`: entries may be left, because the caller asked to stop;
  * - `lost`: the worker no longer holds the job.
@@ -39,9 +39,9 @@ interface OutboxHolder {
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The entries that were last read from an outbox: their `count`, their `bytes`, and the number of the `last` one. The
- * other partitions, except those in `late`, have applied them, so the next call of the script `read_outbox` removes
- * them.
+ * What the last read of an outbox returned: `count` entries with `bytes` bytes, the last with the number `last`. All
+ * partitions have applied their entries, except those in `late`. The next call of the script `read_outbox` removes the
+ * entries from the outbox, and sets those for `late` aside.
  */
 interface LastRead {
   last: number;
@@ -55,9 +55,9 @@ interface LastRead {
 }
 
 /**
- * Empties outboxes. An outbox is a list in one partition (here called its home) of entries that other partitions must
- * apply, such as events for their subscribers. If a partition does not apply its entries in time, they are set aside:
- * moved to a list for that partition alone, so that the others need not wait.
+ * Empties outboxes. An outbox is a list in one partition, its home. Its entries are work for other partitions, such as
+ * events for subscribers there. The entries are applied in order, so a slow partition would hold up the others. Its
+ * entries are therefore set aside: moved to a list for this partition alone.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -67,8 +67,9 @@ export class Outbox {
    */
   readonly #loads = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate maximum bytes of set-aside entries that are sent at a time. If a Redis has no memory for so many, this
-   * falls to 1, so that entries are sent one by one. Each success raises it, up to MAX_APPLIED_BYTES.
+   * Approximate maximum bytes of one read of set-aside entries. If the Redis of a partition is too full to apply so
+   * many, the maximum falls to 1, so that entries are sent one by one. Each success raises it again, up to
+   * MAX_APPLIED_BYTES.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -87,8 +88,8 @@ export class Outbox {
       await this.emptyAside(home, to.index);
       const { entries, behind } = await this.#read(home, lastRead);
       lastRead = undefined;
-      // `behind` has the partitions for which older entries are set aside. If `to` is among them, another process has
-      // just set some aside. Entries must be applied in order, so the loop begins again with these.
+      // Older entries for the partitions in `behind` are set aside, and must be applied first. Those for `to` were
+      // applied just now. If `to` is in `behind` again, another process has set more aside, so the loop begins again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -169,9 +170,9 @@ export class Outbox {
   }
 
   /**
-   * Makes each partition apply the entries for it. Partitions in `behind` get none, because older entries, which are
-   * set aside, come first. Waits up to PATIENCE_MS for each partition, but without limit for `awaited`. Resolves with
-   * the error of each partition that has failed.
+   * Sends each partition its entries, and waits until it has applied them: up to PATIENCE_MS, but without limit for the
+   * partition `awaited`. Leaves out the partitions in `behind`: they must apply older entries first, which are set
+   * aside. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,

@@ -26,8 +26,8 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a publication with timed events (lua/flow/delayed/delay.lua). `index` is the position of the event at
- * fault, from 0.
+ * The result of a publication with delayed events (lua/flow/delayed/delay.lua). `index` is the position, from 0, of the
+ * event because of which the publication was refused.
  */
 export interface TimedOutcome {
   outcome: Reply<'delay'>['outcomes'][number]['outcome'];

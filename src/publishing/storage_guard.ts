@@ -13,8 +13,8 @@ const FRESH_MS = 250;
 
 /**
  * Refuses requests that store something in a partition whose Redis has been above its high mark (the data that the bus
- * permits) for LASTING_SHORTAGE_MS. The last measurement decides. Only if it would refuse a request, and is old, does
- * the request wait for a new one.
+ * permits) for LASTING_SHORTAGE_MS. The last measurement decides. A request that it would refuse waits for a new
+ * measurement if the last one is old.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;

@@ -51,8 +51,9 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { deliveries, deadLetters, subscriptions, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
-   * Several tokens are those of a client and of its joins, as just read from Redis, so they need no check.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client needs no check,
+   * because it can name only itself. Nor do several tokens: the caller of this function has just read them from Redis
+   * (a client and its joins).
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;

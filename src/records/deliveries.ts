@@ -79,10 +79,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // Batches are read newest first, and each partition has stopped at a place of its own (`nextMs`, `nextId`). The
-    // page must end at the newest of these places. For example, if partition 0 stopped at 12:00 and partition 1 at
-    // 11:00, partition 0 may have more batches before 12:00. So those of partition 1 between 11:00 and 12:00 are left
-    // to the next page.
+    // Each partition was read from new to old, down to a place of its own (`nextMs`, `nextId`). Below this place it may
+    // have batches that were not read. So the page must end at the newest of these places. For example, if partition 0
+    // stopped at 12:00 and partition 1 at 11:00, the page ends at 12:00, and the rest is left to the next page.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -134,8 +133,8 @@ export class Deliveries {
   }
 
   /**
-   * Groups the tokens in `clients` by partition. Without `clients`, returns every partition with an empty list, which
-   * means all subscribers to a script.
+   * Groups the tokens in `clients` by partition. Without `clients`, returns all partitions, each with an empty list,
+   * which scripts take for all subscribers.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

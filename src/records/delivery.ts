@@ -85,8 +85,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // If the first attempt has failed, `first` is when it began; if it is still running, `began` is. Redis has neither
-  // if, for example, a Ruby Routemaster made the attempt.
+  // When the first attempt began: `first` if it has failed, and `began` if it still runs. Redis may have neither, for
+  // example if a Ruby Routemaster made the attempt.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

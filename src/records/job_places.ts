@@ -58,8 +58,8 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [heldJobs(q)];
   if (state === 'scheduled') return [scheduledJobs(q)];
-  // While a list is read page by page, jobs enter it at one end and leave it at the other. Pages begin at the end where
-  // jobs enter. A job may then be shown twice, but none is missed.
+  // While a list is read page by page, jobs enter it at one end (`left` or `right`) and leave it at the other. Reading
+  // begins where they enter. New jobs move read ones to later pages, so a job may be shown twice, but none is missed.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -85,11 +85,11 @@ function scheduledJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads the waiting jobs of all subscribers, one subscriber after the other. The next call continues at a position of
- * two or three parts:
+ * Reads the waiting jobs of all subscribers, one subscriber after the other. A position, from which the next call goes
+ * on, has two or three parts:
  * - the cursor of an SSCAN over all subscribers;
- * - the subscriber that was read last (see `scanNames`);
- * - if this subscriber has more jobs, the job that was read last (see `sorted`).
+ * - the last subscriber that was read of this SSCAN (see `scanNames`);
+ * - if this subscriber has more jobs, its last job that was read (see `sorted`).
  */
 const waitingJobs: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -149,9 +149,9 @@ function heldJobs(q: QueueName): JobPlace {
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. A page may end in the middle of these
- * names. The next page then repeats the SSCAN, which may return them in another order, and skips the names up to the
- * one that was used last. The sorting makes this possible.
+ * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. If a page ends in the middle of these
+ * names, the next page repeats the SSCAN and goes on after the last name that was used. Without the sorting, the names
+ * could come in another order the second time.
  */
 async function scanNames(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -187,9 +187,9 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank (the index in the sorted set) at which the next read begins: behind the last job that was read. If
- * that job is no longer at its place, the read begins at the first job with the old score or a higher one, and
- * `lastHasMoved` is true: some jobs may have been read before, and the caller leaves them out.
+ * Returns the index in the sorted set at which the next read begins: the one after the job `last`. If `last` has left
+ * its place, the read begins at the first job with the old score or a higher one, and `lastHasMoved` is true. The
+ * caller must then skip the jobs that it has read before.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -19,9 +19,8 @@ export function newestFirst(one: Place, other: Place): number {
 }
 
 /**
- * Returns the schema of the query parameter `before`: the place after which a page begins. It consists of `atMs`, in
- * the form `time`, a dash, and the id, which may contain dashes. One dash more after the id means that the page begins
- * with this id.
+ * Returns the schema of the query parameter `before`, which says where a page begins: `{atMs}-{id}` after this batch,
+ * and `{atMs}-{id}-` with it. `time` is the form of `atMs`. The id may contain dashes.
  */
 export function before(time: RegExp) {
   return z

@@ -154,9 +154,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of one interval for those who watch `watch`: a topic, or ALL_TOPICS. If nobody watched the topic
- * when the interval began, `notes` has no entry for it, and its events are taken from the entry ALL_TOPICS. That entry
- * does not count by topic how many events it has left out, so their `skipped` is 0.
+ * Returns the events of one interval for those who watch `watch`: a topic, or ALL_TOPICS. A topic that was watched when
+ * the interval began has its own entry in `notes`. The events of any other topic are taken from the entry ALL_TOPICS.
+ * How many of them were left out is then unknown, so their `skipped` is 0.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const own = notes.get(watch)?.noted;

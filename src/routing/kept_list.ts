@@ -32,8 +32,8 @@ export class KeptList<T> {
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // The list is outdated. If `#kept` is no longer `kept`, another call has already begun to read the list again,
-      // and this call waits for the same reading.
+      // The list that this call has taken (`kept`) is outdated. If another call has begun to read the list again,
+      // `#kept` is that reading, and this call waits for it.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();

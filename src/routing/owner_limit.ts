@@ -10,8 +10,8 @@ export class OwnerLimit {
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
   /**
-   * A function that had to wait starts after a pause: for as long as the owner's previous function ran, but at most
-   * `maxPauseMs`. So an owner whose functions always wait leaves time to others.
+   * Before a waiting function starts, there is a pause, so that an owner whose functions always wait leaves time to
+   * others. The pause is as long as the owner's previous function ran, but at most `maxPauseMs`.
    */
   constructor(max: number, maxPauseMs = 0) {
     this.#max = max;

@@ -64,12 +64,12 @@ export interface Page<T> {
 }
 
 /**
- * Cuts listings into pages. A listing is sorted by a text of each entry, its place, such as a name. The query parameter
- * `after` is the place of the last entry on the previous page. It is encrypted for two reasons:
+ * Cuts listings into pages. Each entry of a listing has a place: a text by which the listing is sorted, such as a name.
+ * The query parameter `after` is the place of the last entry on the previous page. It is encrypted for two reasons:
  *
  * - A place may be a secret token, and proxies in front of the bus may log URLs.
- * - Callers who could choose places could guess tokens: if an entry is on the page after `k`, but not on the page after
- *   `l`, its token begins with `k`.
+ * - Callers who could choose places could guess a token letter by letter, by asking whether it comes after `k` and
+ *   after `l`.
  */
 export class Pages {
   readonly #key: { load(): Promise<Buffer> };

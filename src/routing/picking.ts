@@ -1,15 +1,15 @@
 /**
- * A call pays in the caller's rate limit for the entries that it reads, even if it does not show them: this many cost
- * as much as one call. Reading 10,000 names takes 7 ms. `pickPage` counts the entries that it is given. A route that
- * reads more entries must add their cost itself.
+ * Number of entries that cost the caller's rate limit as much as one call. They cost this because they are read, even
+ * if they are not shown: reading 10,000 names takes 7 ms. `pickPage` counts the entries of its list. A route that reads
+ * others too must add their cost itself.
  */
 export const ENTRIES_PER_CALL = 1000;
 
 interface Picking<T, Rank> {
   matches?: (entry: T) => boolean;
   /**
-   * Returns the value by which an entry is sorted: its rank. No two entries may have the same rank, so it contains, for
-   * example, the entry's token. `pickPage` returns ranks only, and its callers find the entries by them.
+   * Returns the rank of an entry: the value by which entries are sorted. Each rank must be unique, so it contains, for
+   * example, the entry's token. `pickPage` returns only ranks, and its caller looks up the entries by them.
    */
   rankOf: (entry: T) => Rank;
   /** True for a rank that comes after the last rank of the previous page. */
@@ -19,9 +19,10 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Picks a page from `all`, a list in any order. `page` has the ranks (see `rankOf`) of the page's entries, sorted.
- * `last` is the last rank of the page, or undefined if no page follows. `priceInCalls` is what reading `all` costs in
- * the caller's rate limit, in calls.
+ * Picks a page from `all`, a list in any order. Returns:
+ * - `page`: the ranks (see `rankOf`) of the entries on the page, sorted;
+ * - `last`: the last of these ranks, or undefined if no page follows;
+ * - `priceInCalls`: what reading `all` costs in the caller's rate limit, in calls.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

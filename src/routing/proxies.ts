@@ -51,8 +51,8 @@ export class Proxies {
   }
 
   /**
-   * Returns the entry of the outermost router in a header, or undefined if there is none. `header` is the value of
-   * `X-Forwarded-For` or `X-Forwarded-Proto`.
+   * Returns the entry that the outermost router (the one nearest to the caller) has added to a header, or undefined if
+   * there is none. `header` is the value of `X-Forwarded-For` or `X-Forwarded-Proto`.
    */
   #writtenByRouter(header: string | string[] | undefined): string | undefined {
     if (header === undefined || this.#count === 0) return undefined;

@@ -31,8 +31,8 @@ const NO_PARAMETERS = parameters({});
 export const ONCE = 'must be given once';
 
 /**
- * Returns the schema of a query parameter that names a client: the one whose triggers, for example, a call lists or
- * changes. `what` is the word for these things, such as `triggers`.
+ * Returns the schema of a query parameter that names the client whose things a call lists or changes. `what` is the
+ * word for these things, such as `triggers`.
  */
 export const whose = (what: string) =>
   z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
@@ -43,10 +43,9 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the client that a call is about. For a caller that is a client, this is the caller itself. For root and
- * viewers, it is `given`, the value of the query parameter `field`; undefined without the parameter. Throws if a client
- * gives the parameter. The error is, for example, `subscriber is for root; leave it out, and your own batches are
- * meant`, where `advicePart` is `your own batches are`.
+ * Returns the client that a call is about: the caller itself if it is a client. Root and viewers name it by the query
+ * parameter `field`, whose value is `given`; undefined without it. Throws if a client gives the parameter.
+ * With the `advicePart` `your own batches are`, the error ends `leave it out, and your own batches are meant`.
  */
 export function clientNamed(
   caller: Caller,

@@ -19,9 +19,9 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * What an error answer (RFC 9457) says if an input does not match its schema. `code` is its error code. Its text comes
- * from `field` if a field breaks a rule, and from `unknown` if a field is unknown. For any other error, or if the
- * function is missing, the text is `whole`.
+ * What an error answer (RFC 9457) says if an input does not match its schema. `code` is the error code of the answer.
+ * The function `field` makes the text for a field that breaks a rule, and `unknown` the text for an unknown field. In
+ * any other case, or if the function is missing, the text is `whole`.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);

@@ -1,8 +1,8 @@
 import { clock, pauseAfter } from '../clock.ts';
 
 /**
- * If at least this many items wait, they are sent at once. Otherwise they would wait for the end of this turn of the
- * event loop, which can take long if a thousand sockets are busy.
+ * As soon as this many items wait, they are sent. Fewer are sent at the end of this turn of the event loop, which can
+ * come late if a thousand sockets are busy.
  */
 const ENOUGH = 128;
 /**
@@ -30,8 +30,8 @@ export interface CallLimit<Item> {
   ownerOf?: (item: Item) => string;
   /**
    * Counts the waiting items of several Batchers together, such as one for each partition. If FEW or more wait in all,
-   * each of these Batchers waits another turn of the event loop, to gather more items for a call. By default a Batcher
-   * counts only its own items.
+   * there is load, so each of these Batchers waits another turn of the event loop to send more items in a call. By
+   * default a Batcher counts only its own items.
    */
   totalWaiting?: TotalWaiting;
   maxLoopTurns?: number;
@@ -57,8 +57,8 @@ export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #limit: Required<CallLimit<Item>>;
   /**
-   * For each owner, the number of the choice that last took one of its items; choices are numbered in order. An owner
-   * with a lower number has waited longer, so it comes first if not all items fit into a call.
+   * Choices of items for a call are numbered in order. For each owner, this map has the number of the choice that last
+   * took one of its items. The owner with the lowest number has waited longest, and comes first.
    */
   readonly #lastChoices = new Map<string, number>();
   #choices = 0;
@@ -110,9 +110,9 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits until this turn of the event loop ends, so that more items share the next call. If at least FEW items wait at
-   * the end of a turn, it waits for another, up to `maxLoopTurns` in all: with 64 connections, a second turn saves 16 %
-   * of Redis's CPU. As soon as ENOUGH items wait, it waits no longer.
+   * Waits until this turn of the event loop ends, so that more items share the next call. If FEW or more items wait
+   * then, it waits another turn, up to `maxLoopTurns` in all: with 64 connections, a second turn saves 16 % of Redis's
+   * CPU. It ends at once when ENOUGH items wait.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -143,8 +143,8 @@ export class Batcher<Item, Result> {
     queues.sort(([one], [other]) => lastChoice(one) - lastChoice(other));
     let weight = 0;
     while (queues.length > 0) {
-      // An owner whose next item does not fit must wait for the next call. There it comes before the owners that now
-      // get items in its place.
+      // If the next item of an owner does not fit, the call gets no more items of this owner. Other owners may still
+      // add smaller items, but in the next call they come after this owner.
       queues = queues.filter(([owner, queue]) => {
         const next = queue.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#limit.max)) return false;

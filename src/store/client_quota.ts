@@ -18,9 +18,9 @@ export function clientBytes(redisMaxBytes: number): number {
 }
 
 /**
- * Returns how many keys (idempotency keys or nonces) one client may store in a short time: `max`, or fewer if Redis has
- * little memory. The client may store as many again before these keys expire. So up to twice as many are stored, and
- * these, of `keyBytes` each, must fit into MAX_PERCENT of `redisMaxBytes`.
+ * Returns the quota of a client: how many keys (idempotency keys or nonces) it may store in a short time. The quota
+ * refills before the keys expire, so Redis may hold the keys of two full quotas. The result is `max`, or fewer so that
+ * these keys, of `keyBytes` each, fit into MAX_PERCENT of `redisMaxBytes`.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(redisMaxBytes) / keyBytes / 2)));

@@ -16,7 +16,7 @@ const MAX_WAIT_MS = 2000;
  * a new master may soon be ready.
  */
 const REPLICATED_MAX_WAIT_MS = 500;
-/** Maximum time to connect to such a Redis, or to ask a sentinel. It is short, because a dead host never answers. */
+/** Maximum time to connect to a Redis with replicas, or to ask a sentinel: short, as a dead host never answers. */
 const REPLICATED_SILENCE_MS = 2000;
 const REPLICA_WARNING_MS = 60_000;
 

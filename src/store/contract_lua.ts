@@ -16,7 +16,7 @@ export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** True if a Lua value of this shape can go into the reply as it is, without the conversion that `laidOut` makes. */
+/** True if a Lua value of this shape goes into the reply unchanged. Other values must be converted by `laidOut`. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])
@@ -42,8 +42,8 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // Lua creates the table with all its fields; a list is false until it is read. Redis takes half a microsecond more
-  // for each field that is added later.
+  // The generated Lua makes the table with all fields at once: a list is false until it is read. A field that is added
+  // later takes Redis half a microsecond more.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,

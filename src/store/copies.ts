@@ -5,7 +5,7 @@
 export const BYTES_PER_COPY = 400;
 
 /**
- * Maximum copies (events times subscribers) that one publication makes, or one script call for an outbox, a join or
+ * Maximum copies (events times subscribers) of one publication, and of one script call for an outbox, a join or
  * triggers. A script call stops at its maximum, and leaves the rest to a later call. The maximum protects Redis: making
  * 100,000 copies blocks it for 25 to 30 ms and takes up to 40 MB, and Redis does not interrupt a script when memory
  * runs out.

@@ -41,8 +41,8 @@ export class Functions {
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * `key` is the one key that each FCALL names. A cluster finds the master by it, and the function takes from it the
-   * prefix of the partition's other keys.
+   * `key` is the only key that each FCALL declares. A cluster sends the call to the master of this key. The function
+   * gets the prefix of all keys of the partition from it.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;

@@ -105,10 +105,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * Each script call declares one key: the prefix of the partition, followed by this text. In a cluster, the key leads
- * the call to the partition's master. The key must never exist, because a cluster may be moving the partition to
- * another master, key by key. The old master then refuses calls that declare a missing key (ASK). If it had the key, it
- * would begin the script, which would fail half-way at the first key that has been moved.
+ * Each script call declares one key, by which a cluster finds the partition's master: the partition's prefix and this
+ * text. The key must never exist. While a cluster moves the partition to another master, key by key, the old master
+ * refuses calls whose declared key is missing (ASK). If the key were there, the old master would run the script, which
+ * would fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 

@@ -14,8 +14,8 @@ const PING_EVERY_MS = 30_000;
 const LISTEN_AGAIN_MS = 100;
 
 /**
- * An object that listens to channels of Redis. In a cluster, messages on channels with a hash tag reach only one
- * master. So either all its channels have the same hash tag, or none has one.
+ * An object that listens to channels of Redis. All its channels must have the same hash tag, or none. In a cluster, a
+ * message on a channel with a hash tag reaches only one master, and the object listens on a single one.
  */
 interface Audience {
   readonly channels: readonly string[];
@@ -54,8 +54,8 @@ export class Listener {
   }
 
   /**
-   * Begins to listen. Returns a function that ends the listening of this audience. When no audience is left, the
-   * connections are closed.
+   * Begins to pass the messages on the channels of `audience` to it. Returns a function that ends this. The last
+   * audience that ends closes the connections to Redis.
    */
   listen(audience: Audience): () => void {
     const ending = new AbortController();

@@ -27,7 +27,7 @@ const PASSING_WORDS = new Set([
   'MOVED',
   // The slot is being moved to another master, key by key. Each of the two masters has only some of a script's keys.
   'ASK',
-  // A blocked command, such as WAIT, gets this error when the master becomes a replica.
+  // The master of a blocking command, such as WAIT, has become a replica.
   'UNBLOCKED',
 ]);
 /**
@@ -102,7 +102,7 @@ export class Master {
     return new StorageForbidden(cause, this.name, this.address ?? this.name);
   }
 
-  /** Returns a Master for the Redis that has `key`. On a cluster, it may be another one than this. */
+  /** Returns the Master for `key`. On a cluster, it may be for another Redis than this Master. */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);
   }
@@ -112,8 +112,8 @@ export class Master {
    * master (MOVED), calls `act` again with the new master, at most MAX_TRIES times in all.
    *
    * Throws StorageFull if Redis is out of memory, StorageForbidden if the ACL forbids a command, and StorageUnavailable
-   * if Redis cannot be reached or has a temporary error (PASSING_WORDS). Throws any other error reply of Redis without
-   * its `command`, which may have secrets, and mistakes of the bus itself (MISTAKES) unchanged.
+   * if Redis cannot be reached or has a temporary error (PASSING_WORDS). Any other error reply is thrown without its
+   * property `command`, which may have secrets. Mistakes of the bus itself (MISTAKES) are thrown unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

@@ -101,9 +101,9 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of Redis's memory are buffers. INFO has two figures for the buffers for replicas and the AOF:
- * the sum of their own fields, and `mem_not_counted_for_evict`, which may count other buffers too. The larger one is
- * used.
+ * Returns how many bytes of Redis's memory are buffers. For the buffers for replicas and the AOF, INFO has a field
+ * each, and also `mem_not_counted_for_evict`, which may include other buffers. The larger of their sum and this field
+ * counts.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =

@@ -104,10 +104,9 @@ export class Partition {
   }
 
   /**
-   * Does the same as `run`, for a script that is repeated until it succeeds. If the ACL of Redis forbids a command of
-   * the script, the changes before that command stay, such as stored events. Each repetition would make them again. So
-   * after such an error, this method throws StorageForbidden, without running the script, until the ACL permits all
-   * commands.
+   * Does the same as `run`, for scripts that the caller repeats until they succeed. If the ACL forbids a command of a
+   * script, the changes before that command stay, and each repetition would make them again, such as storing events. So
+   * after such an error, throws StorageForbidden without running the script, until the ACL permits all commands.
    */
   async runPermitted<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     if (this.master.wasForbidden) await this.confirmPermitted();
@@ -116,8 +115,8 @@ export class Partition {
   }
 
   /**
-   * Runs a script at once, as `run` does. If the ACL forbids a command of the script, notes this: from then on,
-   * `runPermitted` runs no script until the ACL permits all commands.
+   * Does the same as `run`. If the ACL forbids a command of the script, notes this: from then on, `runPermitted` runs
+   * no script until the ACL permits all commands that scripts need.
    */
   async runNoting<N extends ScriptName>(name: N, args: Arguments<N>): Promise<Reply<N>> {
     try {

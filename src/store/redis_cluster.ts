@@ -115,9 +115,9 @@ export class RedisCluster {
   }
 
   /**
-   * Closes the connections to nodes that have become replicas. If such a node becomes a master again, it may have lost
-   * data. The process then has to connect anew, and this connection increases `connections`. Code that keeps data of
-   * Redis in memory reads the data again when `connections` has grown.
+   * Closes the connections to nodes that have become replicas. Such a node may become a master again, with less data.
+   * The process must then connect anew, which increases `connections`. Code that keeps data of Redis in memory reads
+   * the data again when `connections` has grown.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

@@ -10,7 +10,7 @@ const WAIT_MS = 1000;
 
 /** The state of WAIT, which waits for replicas, on one connection. All partitions on the connection share it. */
 interface Waits {
-  /** The result of the next WAIT, which is not sent yet. It will confirm all commands that are sent before it. */
+  /** The result of the WAIT that will be sent next. This WAIT confirms all commands that are sent before it. */
   next: Promise<number> | undefined;
   /** Resolves when the WAIT that was sent last has ended, even if it failed. */
   ended: Promise<unknown>;
@@ -38,10 +38,10 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on this connection, once enough replicas have its changes and
-   * all that Redis wrote before, for any connection. The latter matters for a repeated publish: it writes nothing
-   * itself, but must wait until replicas have what the first publish wrote. Throws the error of `sent`. Throws
-   * StorageUnavailable if too few replicas confirm, although Redis has run the command.
+   * Resolves with the reply to `sent`, the last command on this connection, once enough replicas have everything that
+   * Redis had written by then, also for other connections. So a repeated publish, which writes nothing itself, waits
+   * for what the first publish wrote. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
+   * confirm, although Redis has run the command.
    */
   async resultOnceReplicated<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // To save a round trip, WAIT is sent without waiting for the reply to `sent`. But if an earlier WAIT is still
@@ -65,9 +65,9 @@ export class Replicas {
   }
 
   /**
-   * Waits until the previous WAIT has ended. Then sends one WAIT, which all waiting callers share, for all commands
-   * that the connection has sent so far. Redis runs the WAITs of a connection one after the other. When each of 16
-   * partitions sent its own, and there was no replica, publishes took half a minute.
+   * Waits until the previous WAIT has ended. Then sends one WAIT for all callers that came meanwhile. It covers all
+   * commands that the connection has sent so far. Redis runs the WAITs of a connection one after the other: when each
+   * of 16 partitions sent its own, and there was no replica, publishes took half a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

@@ -36,15 +36,14 @@ const MADE = {
 };
 
 /**
- * Commands that scripts use, but that are missing in the module `store/commands`. Before a process starts, the script
- * `try_commands` tries each command in that module, and the process does not start if the ACL of Redis forbids one. The
- * commands here are missing for these reasons:
+ * Commands that scripts use, but that are not in the module `store/commands`. When a process starts, the script
+ * `try_commands` tries the commands in that module, and the process does not start if the ACL forbids one. These are
+ * left out:
  *
  * - XADD, SPUBLISH: the bus works without XADD (only the audit uses it), and needs SPUBLISH only for channels with a
  *   hash tag.
- * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries this
- *   subcommand.
- * - TIME: every script begins with TIME, so it need not be tried.
+ * - MEMORY, OBJECT: the ACL may permit only the one subcommand that the bus uses, so `try_commands` tries that.
+ * - TIME: every script begins with it.
  */
 const UNLISTED = new Set(['XADD', 'SPUBLISH', 'MEMORY', 'OBJECT', 'TIME']);
 
@@ -121,9 +120,9 @@ function includesOf(text: string): string[] {
 }
 
 /**
- * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or includes itself,
- * directly or through others. The error shows the chain of includes, which is in `users`: each of these files includes
- * the next one, and the last file includes the module.
+ * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or includes itself
+ * through others. `users` is the chain of files that led to the module, for the error: each includes the next, and the
+ * last includes the module.
  */
 function addModule(
   name: string,

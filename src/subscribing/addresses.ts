@@ -17,9 +17,9 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses. A router may pass on a packet to an IPv4 address
- * inside, so the bus checks these and not the IPv6 address. `at` is the position of the first byte of an IPv4 address.
- * With a `mask`, the bytes of the IPv4 address are stored XORed with it.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. A router may send a packet for such an address to a
+ * contained one, so the bus checks the contained addresses instead. `at` is the position of the first byte of an IPv4
+ * address. With a `mask`, the bytes of the IPv4 address are stored XORed with it.
  */
 const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -32,7 +32,7 @@ const EMBEDDING: [network: Network, embedded: { at: number; mask?: number }[]][]
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
-/** Matches, in hex, bytes 8 to 11 of an ISATAP address (RFC 5214) of any prefix. Bytes 12 to 15 are an IPv4 address. */
+/** Matches, in hex, bytes 8 to 11 of an ISATAP address (RFC 5214), which leads to the IPv4 address behind them. */
 const ISATAP = /^0[02]005efe$/;
 
 /** Classifies addresses. Callbacks may go to public addresses, and to those that the operator allows. */

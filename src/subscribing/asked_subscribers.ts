@@ -43,13 +43,12 @@ export async function ownSubscribers(
 }
 
 /**
- * Returns the subscribers that the parameters of a call select, and the cost of finding them.
- * - `tokens`: the tokens of the subscribers. Undefined stands for all subscribers. The list is empty if nobody has the
- *   given public name.
- * - `priceInCalls`: what the search costs in the rate limit, in calls. It costs nothing, except if a viewer gives a
- *   public name: the bus may have to search all subscribers for that name.
- * Throws bad_query if a client gives `subscriber`, since a client sees only its own, or if root or a viewer gives
- * `join` without `subscriber`. In the error message, `what` names the listed things, for example `batches`.
+ * Returns the subscribers that a call asks for by its parameters.
+ * - `tokens`: their tokens, or undefined for all subscribers. The list is empty if nobody has the given public name.
+ * - `priceInCalls`: what the search costs in the rate limit, in calls. Only a public name from a viewer costs
+ *   something: it may have to be searched among all subscribers.
+ * Throws bad_query if a client gives `subscriber`, since it sees only its own, or if root or a viewer gives `join`
+ * alone. `what` is the word for the listed things in the error message, such as `batches`.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,

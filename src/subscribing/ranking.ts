@@ -88,8 +88,9 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 
 const MAX_FORECAST_MS = 30 * 86_400_000;
 /**
- * A queue counts as shrinking if its growth (events a second) is at most this: if it loses at least an event a minute.
- * The growth is a mean of about a minute, in which older changes fade slowly, so a smaller loss may be long over.
+ * The growth (events a second) from which a queue counts as shrinking: it loses an event a minute or more. The growth
+ * is a mean of about a minute, from which older changes fade slowly, so a smaller loss may be the rest of an old
+ * change.
  */
 const SHRINKING = -1 / 60;
 

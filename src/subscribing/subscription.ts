@@ -52,8 +52,8 @@ export class Subscriptions {
   readonly #outbox: Flushing;
 
   /**
-   * `outbox` sends what still waits in an outbox to the partition of its subscriber, before a subscription begins or
-   * ends. Nothing waits if the bus has only one partition.
+   * `outbox` sends what waits in the outbox of one partition for another. This happens before a subscription begins or
+   * ends, so that the partition of the subscriber has done all earlier work. With one partition, nothing waits.
    */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: Purging, outbox: Flushing) {
     this.#partitions = partitions;
@@ -120,9 +120,8 @@ export class Subscriptions {
   }
 
   /**
-   * Called when a join is removed. Sends the events that joins of `partition` have published so far to the partitions
-   * `homes`, where their topics live. Otherwise an event could arrive after the removal of its join, and create a topic
-   * again that was deleted meanwhile.
+   * Called when a join is removed. The outbox of `partition` may still have events of the join for topics in the
+   * partitions `homes`. Sends them now. Otherwise such an event could create a topic again that was deleted meanwhile.
    */
   async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
     for (const home of homes) if (home !== partition) await this.#outbox.flush(partition, home);
@@ -149,18 +148,17 @@ export class Subscriptions {
     const topics = await this.#flushLeftTopics(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
-    // The field `into` of a join has the topics to which the join publishes; other subscribers lack it. The join's
-    // events are sent to the partitions of these topics before the join is removed. If one of these partitions is away,
-    // this throws while the join still exists, and a repeated call can read `into` again.
+    // Before a join is removed, its events are sent to the partitions of the topics to which it publishes (its field
+    // `into`). If one of these partitions is away, this throws while the join still exists, so the call can be
+    // repeated. Other subscribers have no `into`.
     await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // A join may have published more events just before the removal, so its events are sent once more. If there was no
-    // such join, an earlier call or the removal of its client has removed it. The topics to which it published are then
-    // unknown, so the events for all partitions are sent.
+    // A join may have published more events just before its removal, so its outbox entries are sent once more. If the
+    // subscriber was gone already (not `found`), its topics are unknown, so the entries for all partitions are sent.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.

@@ -49,9 +49,9 @@ export function subscriptionsApi({
   removeSubscriber,
 }: SubscriptionsParts): Route[] {
   /**
-   * The client may be removed, or get other scopes, during the request. If it was removed, its new subscriber is
-   * removed too. Otherwise the subscriptions end that its scopes do not permit now. A removal that begins after this
-   * check deletes the client first and then its subscribers, so nothing is left.
+   * Looks at the client again after subscribing, because it may have been removed or got other scopes meanwhile. If it
+   * was removed, its new subscriber is removed too. If it got other scopes, the subscriptions that they do not permit
+   * are ended. A removal that begins after this check finds the subscriber and deletes it.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

@@ -51,8 +51,8 @@ export class Topics {
   readonly #list: KeptList<string>;
 
   /**
-   * When a topic of a bus with several partitions is removed, `outbox` first sends the other partitions the topic's
-   * events that still wait, and then the news of the removal.
+   * `outbox` is for a bus with several partitions. When a topic is removed, it sends the topic's waiting events to the
+   * other partitions, and then tells them of the removal.
    */
   constructor(partitions: Partitions, outbox: Flushing) {
     this.#partitions = partitions;

@@ -4,8 +4,8 @@ import type { Partitions } from '../store/partitions.ts';
 /** Empties outboxes. A partition's outbox lists work for other partitions, such as putting events into queues. */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has done all the work for it that is in the outbox of `home` at the time of this
-   * call. Throws StorageUnavailable or StorageFull if `home` or `to` fails.
+   * Resolves when the partition `to` has done all its work that is in the outbox of `home` at the time of this call.
+   * Throws StorageUnavailable or StorageFull if `home` or `to` fails.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
@@ -42,9 +42,8 @@ export class TopicMarks {
    * before subscribing, and `refresh` afterwards.
    *
    * Returns undefined, and leaves no new mark, if there would be too many topics. Otherwise returns the homes whose
-   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still hold the news that a
-   * topic was removed. If this news came after the subscription to a new topic of the same name, it would end that
-   * subscription.
+   * outboxes the caller must flush to `partition` before subscribing. Such an outbox may still tell of the removal of a
+   * topic. If that came after the subscription to a new topic of the same name, it would end the subscription.
    */
   async reserve(
     partition: Partition,
@@ -61,8 +60,8 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // Earlier rounds of this loop may have set marks (notes that `partition` has subscribers). `refresh` removes
-        // those that are wrong.
+        // This home refuses more topics, so there will be no subscription. Earlier rounds of this loop may have set
+        // marks for it, which `refresh` corrects.
         await this.refresh(partition, topics);
         return undefined;
       }
@@ -72,8 +71,8 @@ export class TopicMarks {
   }
 
   /**
-   * Sets each topic's mark for `partition` to the number of subscribers that the topic has there; a mark of 0 is
-   * removed. A topic that is left without publisher, subscribers and marks is deleted.
+   * Corrects the marks of these topics for `partition`. A mark is the number of subscribers that a topic has there; a
+   * mark of 0 is removed. A topic that is left without publisher, subscribers and marks is deleted.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -85,9 +84,9 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // A mark has the time at which it was set, and each new subscription sets it again. So the marks are read before the
-  // subscribers are counted: the mark of a topic without subscribers is removed below only if its time is still the
-  // same.
+  // If a topic has no subscribers, its mark is removed below. A subscription may begin between the count and the
+  // removal, and sets the mark again with a new time. So the mark is removed only if it still has the time that was
+  // read before the count.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
   // Even a correct mark is set again, to give it a new time. Otherwise another process that counted 0 subscribers a
@@ -108,7 +107,7 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 
 interface Mark {
   subscribers: number;
-  /** When the mark was last set (µs). If this changes during the count in `refreshIn`, a subscriber may have come. */
+  /** When the mark was last set (µs). `refreshIn` removes a mark only if this has not changed during its count. */
   markedUs: string;
 }
 

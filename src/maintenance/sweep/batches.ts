@@ -26,7 +26,7 @@ export class Seen {
     return this.#found.get(name) ?? [];
   }
 
-  /** Returns the last variable part of each key with one of these names: a token, topic or worker. */
+  /** Returns the last variable part of each noted key of these kinds, such as the token in `topics:owned:{token}`. */
   of(...names: NotedName[]): Set<string> {
     return new Set(names.flatMap((name) => this.keys(name)).map(({ parts }) => parts.at(-1) ?? ''));
   }

@@ -1,5 +1,5 @@
 /**
- * The kinds of findings, each with the kind of thing that its `name` names: `bid`, for example, is the id of a batch.
+ * The kinds of findings. The value says what the `name` of such a finding is: with `bid`, it is the id of a batch.
  * INTERNALS.md describes each repair.
  */
 export const FINDING_KINDS = {

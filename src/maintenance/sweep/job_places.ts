@@ -10,8 +10,8 @@ export interface Place {
   /** If this place has the waiting jobs of one subscriber, the token of this subscriber. Otherwise empty. */
   waitingSubscriber: string;
   /**
-   * True if this place may have jobs whose batches are gone. Such a job is no fault: the script `acquire` deletes it
-   * when it takes it from there.
+   * True if jobs in this place may outlive their batches. The sweep does not report such a job, because the script
+   * `acquire` deletes it when a worker is about to get it.
    */
   leftovers: boolean;
 }
@@ -63,7 +63,7 @@ export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]
   const gone: Buffer[] = [];
   for (const slice of slices(deliveries)) {
     const batches = slice.map(({ bid }) => walk.partition.keys.batch(bid));
-    // Usually all batches exist, and this single command shows it.
+    // Usually no batch is missing, and this one command is enough. Only otherwise is each batch asked for on its own.
     if ((await walk.ask((redis) => redis.exists(...batches))) === batches.length) continue;
     const found = await walk.ask((redis) => Promise.all(batches.map((each) => redis.exists(each))));
     gone.push(...slice.filter((_, index) => found[index] === 0).map(({ job }) => job));

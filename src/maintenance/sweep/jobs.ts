@@ -15,8 +15,8 @@ interface JobClues {
   waitingTokens: Iterable<string>;
   jobless: Iterable<string>;
   /**
-   * Number of living workers of the Ruby Routemaster, or undefined if there are none. While there are any, lost
-   * delivery jobs are put into a list that these workers do not read.
+   * Number of living workers of the Ruby Routemaster, or undefined if there are none. They would lose a delivery job
+   * that they take. So while there are any, lost delivery jobs are put into a list that they do not read.
    */
   rubyWorkers?: number | undefined;
   maxJobs: number;
@@ -58,9 +58,9 @@ export class JobSweep {
   }
 
   /**
-   * Reads from the index of the queue the jobs that this sweep checks. Returns a count of 0 for each, to which
-   * `#countPlaces` adds 1 for each place where it finds the job. Removes a job from the index if its batch is gone and
-   * no worker has it.
+   * Returns the jobs that this sweep checks, from the index of the queue, each with a count of 0. `#countPlaces` then
+   * counts in how many places each job is; one is right. Also repairs the index: if a job's batch is gone and no worker
+   * has the job, the job is removed.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -77,8 +77,8 @@ export class JobSweep {
   }
 
   /**
-   * Reads all places of the queue. For each place of a job in `known`, adds 1 to the job's count. If `unindexed` is
-   * given, adds the jobs that are not in `known` to it.
+   * Reads all lists and sorted sets that have jobs of the queue (its places), and counts how often each job in `known`
+   * is found there. If `unindexed` is given, adds to it the jobs that are not in `known`.
    */
   async #countPlaces(known: Map<PackedJob, number>, unindexed?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waitingTokens)) {
@@ -93,8 +93,8 @@ export class JobSweep {
   }
 
   /**
-   * Adds the jobs of a place that are not in the index (`known`) to `unindexed`, which has at most `maxJobs`. In a
-   * place with `leftovers`, a job whose batch is gone is no fault, and is skipped.
+   * Adds to `unindexed` the jobs in `place` that the index (`known`) lacks, up to `maxJobs` in all. Skips a job whose
+   * batch is gone if `acquire` will delete it there (`leftovers`).
    */
   async #addUnindexed(place: Place, known: Map<PackedJob, number>, unindexed: Set<PackedJob>): Promise<void> {
     const others = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isInPortion(job));
@@ -108,8 +108,9 @@ export class JobSweep {
   }
 
   /**
-   * Repairs jobs that seemed wrong. The index of the queue may have changed since, so it is read again. If `indexed` is
-   * 1, repairs only jobs that are in the index now. If it is 0, repairs only jobs that are not.
+   * Repairs jobs that seemed wrong when they were compared with the index of the queue. The index may have changed
+   * since, so it is read again. If `indexed` is 1, repairs only jobs that are still in it. If `indexed` is 0, repairs
+   * only jobs that are still missing in it.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

@@ -2,9 +2,9 @@ import { bidOf, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and the share in which
- * it is counted. A share (one of SHARES) limits how many workers may deliver to, for example, slow subscribers.
- * `holding` has the workers that the sweep saw with a job.
+ * Repairs what Redis stores about each worker: its lease, the subscriber to which it delivers, and its share. A share
+ * (one of SHARES) is a group of workers with a maximum size, such as those that deliver to slow subscribers. `holding`
+ * has the workers that the sweep saw with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -29,8 +29,9 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /**
- * Restarts deliveries that have stopped for good. A waiting job runs only when another job of its subscriber ends, so
- * nothing runs if all jobs wait. Nothing runs either if only one job may run next, as a trial, and this job is gone.
+ * Restarts deliveries that would never go on by themselves. There are two cases: all jobs of a subscriber wait until
+ * another of its jobs ends, but none is left that could end; or the subscriber is on trial, so that only one chosen job
+ * may run next, and that job is gone.
  */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });

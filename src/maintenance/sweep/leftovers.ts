@@ -20,8 +20,8 @@ export async function sweepLeftovers(walk: Walk, seen: Seen): Promise<void> {
 }
 
 /**
- * Returns what the script `fold` needs for a counter of a topic or subscriber, and undefined for any other counter. If
- * the topic or subscriber has been removed, the script adds the count in `field` to that in `total`.
+ * Takes apart the name of a counter. Returns its topic or subscriber, and the total to which the script `fold` adds the
+ * count if the topic or subscriber was removed. Returns undefined for a counter that belongs to neither.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

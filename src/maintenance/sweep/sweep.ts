@@ -22,8 +22,8 @@ interface SweepOptions {
   /** Maximum jobs of a queue that one sweep checks. If the queue has more, each sweep checks a random part of them. */
   maxJobs?: number;
   /**
-   * Number of living workers of a Ruby Routemaster. While there are any, lost delivery jobs are put into a list that
-   * these workers do not read (sweep_jobs.lua).
+   * Number of living workers of a Ruby Routemaster. They would lose a delivery job that they take. So while there are
+   * any, lost delivery jobs are put into a list that they do not read (sweep_jobs.lua).
    */
   rubyWorkers?: number;
 }

@@ -3,7 +3,7 @@ import { slices, type Walk } from './walk.ts';
 
 /** Repairs triggers, and their entries in `triggers:due`. */
 export async function sweepTriggers(walk: Walk, seen: Seen): Promise<void> {
-  // The entry of each trigger in `triggers:due`: the trigger's name, a space, and its client's token.
+  // The entries that `triggers:due` should have: `{name} {token}` for each trigger that the sweep has seen.
   const triggers = new Set(seen.keys('trigger').map(({ parts: [client, name] }) => `${name} ${client}`));
   const check = async (names: string[]) => {
     const others = names.filter((name) => !triggers.has(name));

@@ -73,9 +73,9 @@ export class Walk {
   }
 
   /**
-   * Yields the members of a set or sorted set, or the fields of a hash. `name` and `parts` give its key, such as
-   * `keys.topics_owned(token)`. Skips a key without `parts` if `keys()` has not seen it, which saves half of the
-   * commands in an idle partition.
+   * Yields the members of a set or sorted set, or the fields of a hash. `name` is the key's name in LAYOUT, and `parts`
+   * are its variable parts. If `keys()` has listed all keys, a key without variable parts that was not among them is
+   * not read. This saves half of the commands in an idle partition.
    */
   async *members<N extends ScannedKey>(name: N, ...parts: Parameters<Keyspace[N]>): AsyncGenerator<Buffer[]> {
     const keyOf: (...parts: string[]) => string = this.partition.keys[name];

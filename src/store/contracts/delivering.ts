@@ -50,19 +50,19 @@ const client = 'text?';
 
 /**
  * The arguments of one step of a bulk operation: a script call that counts, retries or purges up to `max` dead letters.
- * If the operation is for some subscribers, `token` is the one whose dead letters the step takes, and `listIndex` is
- * its index in the operation's list. If it is for all subscribers, `token` is undefined and `listIndex` is 0; the step
- * takes the letters that died first, whoever their subscribers are.
+ * An operation for some subscribers has a list of them: `token` is the subscriber of this step, and `listIndex` its
+ * index in the list. In an operation for all subscribers, `token` is undefined and `listIndex` 0; the step takes the
+ * oldest dead letters of all.
  */
 const bulkStep = { owner: 'text', id: 'text', listIndex: 'number', token: 'text?', max: 'number' } as const;
 /**
  * The result of one step of a bulk operation (the retry or purge of many dead letters):
  *
- * - `lost`: the step has changed nothing, because the operation has ended or was cancelled or replaced, or because
- *   another worker has finished with this subscriber;
- * - `going`: there are more dead letters, of this subscriber or, if the operation is for all subscribers, of any;
- * - `next`: this subscriber has no more dead letters, and the next step is for the next subscriber in the list;
- * - `over`: all dead letters have been looked at.
+ * - `going`: the next step has more dead letters of the same subscriber or, if the operation is for all, of any;
+ * - `next`: this subscriber has none left, and the next step is for the next subscriber in the list;
+ * - `over`: all dead letters have been looked at;
+ * - `lost`: nothing was changed, because the operation has ended or was cancelled or replaced, or because another
+ *   worker has finished with this subscriber.
  */
 const bulkState = 'lost|going|next|over';
 

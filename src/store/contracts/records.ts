@@ -4,9 +4,10 @@ import type { Contract } from '../contract.ts';
 const clients = ['text'] as const;
 
 /**
- * The entries of a listing of batches, sorted by `placeMs` and then by `id`. `placeMs` is when a batch ended or, if it
- * has not ended, was created. A batch that has ended (accepted or dropped) has a `record`, its entry in the delivery
- * log. Other batches have `createdMs` and the fields after it. `firstAttempt` and `lastAttempts` are JSON.
+ * The entries of a listing of batches, sorted by `placeMs` and then by `id`.
+ * - `placeMs`: when the batch ended (a dead letter: when it died) or, if it has not ended, was created.
+ * - `record`: its entry in the delivery log, only if it was accepted or dropped.
+ * - `createdMs` and all fields after it: only for other batches. `firstAttempt` and `lastAttempts` are JSON.
  */
 const entries = [
   {
