@@ -33,12 +33,18 @@ export class ClientDirectory {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;
   }
 
+  /** Returns the lookup of the client that is under way, if there is one. It may find an outdated client. */
+  underWay(token: string): Promise<Client | undefined> | undefined {
+    const entry = this.#entries.get(token);
+    return entry?.client ? undefined : entry?.lookup;
+  }
+
   /**
-   * Resolves with the client as it is now, even if an older state of it is cached. Call this before refusing
-   * credentials. Throws as `find` does.
+   * Resolves with the client as it is now: neither cached nor found by a lookup that began earlier. Call this before
+   * refusing credentials. Throws as `find` does.
    */
   findNow(token: string): Promise<Client | undefined> {
-    return this.cached(token) ? this.#look(token).lookup : this.find(token);
+    return this.#look(token).lookup;
   }
 
   /** Makes the next `find` of a client ask Redis, and not share a lookup under way, which may be outdated. */

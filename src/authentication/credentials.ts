@@ -86,7 +86,7 @@ export class Credentials {
     const verdict = judge(this.#clients.cached(user));
     if ('role' in verdict) return verdict;
     const holder = this.#holderOf(user);
-    return holder ? { role: holder.user } : judge(await this.#clients.findNow(user));
+    return holder ? { role: holder.user } : this.#judgeFound(user, judge);
   }
 
   /** Checks a login form: `root` or `viewer` with its key, or whatever `checkPassword` accepts. */
@@ -104,7 +104,7 @@ export class Credentials {
       return check(holder.digests) ? { role: holder.user } : { reason: 'wrong_secret', client: user };
     const judge = (client?: Client) => (client?.ha1 === null ? NO_SECRET : judgeSecret(client, check));
     const verdict = judge(this.#clients.cached(user));
-    return 'role' in verdict ? verdict : judge(await this.#clients.findNow(user));
+    return 'role' in verdict ? verdict : this.#judgeFound(user, judge);
   }
 
   /**
@@ -131,6 +131,16 @@ export class Credentials {
       return sessionProofOf(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
     const hasSecret = Boolean((await this.#clients.find(caller.token))?.ha1);
     return sessionProofOf(hasSecret ? { sha256: ha1('SHA-256', caller.token, password) } : null);
+  }
+
+  /**
+   * Judges the client that a lookup under way finds. If it began before the credentials became valid, it may find that
+   * they are wrong. So before they are refused, the client is looked up again.
+   */
+  async #judgeFound(user: string, judge: (client?: Client) => Verdict): Promise<Verdict> {
+    const lookup = this.#clients.underWay(user);
+    const verdict = lookup && judge(await lookup);
+    return verdict && 'role' in verdict ? verdict : judge(await this.#clients.findNow(user));
   }
 
   /** Compares with every key even after a match, so that the time taken tells nothing about the keys. */
