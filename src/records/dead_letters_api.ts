@@ -51,14 +51,14 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { deliveries, deadLetters, subscriptions, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client needs no check,
-   * because it can name only itself. Nor do several tokens: the caller of this function has just read them from Redis
-   * (a client and its joins).
+   * Throws join_not_found if the caller names a join that does not exist, and subscriber_not_found if root names such a
+   * subscriber. Several tokens are those of a client and of its joins, as just read from Redis, so they need no check.
    */
-  const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
-    if (caller.role !== 'root' || tokens.length > 1) return;
-    if (!(await subscriptions.has(tokens[0] ?? '')))
-      throw new BusError('subscriber_not_found', 'there is no such subscriber');
+  const check = async (caller: ChangingCaller, tokens: readonly string[], join: string | undefined) => {
+    if (tokens.length > 1 || (caller.role === 'client' && join === undefined)) return;
+    if (await subscriptions.has(tokens[0] ?? '')) return;
+    if (join !== undefined) throw new BusError('join_not_found', `there is no join ${join}`);
+    throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
   const find = async (caller: Caller, id: string): Promise<Delivery> => {
     const { delivery } = await deliveries.find(id, await ownSubscribers(parts, caller), 'dead');
@@ -91,14 +91,14 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       action: 'dead_letters.purge',
       query: WHOSE,
       answers: { 200: PURGED },
-      errors: ['subscriber_not_found'],
+      errors: ['subscriber_not_found', 'join_not_found'],
       async handle({ caller, query }) {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         let purged = 0;
         for (const token of tokens) purged += await deadLetters.purgeAll(token);
         // An unknown subscriber is an error only if nothing was deleted: if the removal of a subscriber ended half-way,
         // its dead letters may still be there.
-        if (purged === 0) await check(caller, tokens);
+        if (purged === 0) await check(caller, tokens, query.join);
         return ok({ purged });
       },
     }),
@@ -106,10 +106,10 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       action: 'dead_letters.retry',
       query: WHOSE,
       answers: { 200: RETRIED },
-      errors: ['subscriber_not_found', 'storage_full'],
+      errors: ['subscriber_not_found', 'join_not_found', 'storage_full'],
       async handle({ caller, query }) {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
-        await check(caller, tokens);
+        await check(caller, tokens, query.join);
         // All tokens are of one client and its joins, which are in the same partition. So it is enough to check the
         // memory for the first one.
         await guard.checkSubscriber(tokens[0] ?? '');

@@ -139,6 +139,40 @@ describe('a client', () => {
     );
   });
 
+  test('retries and purges those of one of its joins', async () => {
+    await ok('alpha', 'PUT', '/joins/order', {
+      sources: [{ topic: 'parts' }],
+      by: 'url',
+      then: { topic: 'all' },
+    });
+    await ok('pub', 'POST', '/topics/parts', { type: 'noop', url: 'https://a.example/1' });
+    await buryAll(api.store);
+    assert.equal((await ok('alpha', 'POST', '/dead_letters/retry?join=order')).text, '{"retried":1}');
+    assert.equal((await ok('alpha', 'POST', '/dead_letters/retry?join=order')).text, '{"retried":0}');
+    await buryAll(api.store);
+    assert.equal((await ok('alpha', 'DELETE', '/dead_letters?join=order')).text, '{"purged":1}');
+    assert.equal((await ok('alpha', 'DELETE', '/dead_letters?join=order')).text, '{"purged":0}');
+  });
+
+  test('is told, as root is, that a join whose letters are to be changed does not exist', async () => {
+    await deaths('alpha', 1);
+    const alpha = await api.token('alpha');
+    for (const [as, query] of [
+      ['alpha', 'join=misspelt'],
+      ['root', `join=misspelt&subscriber=${alpha}`],
+    ] as const) {
+      for (const [method, path] of [
+        ['POST', '/dead_letters/retry'],
+        ['DELETE', '/dead_letters'],
+      ] as const) {
+        const { code, detail } = problemIn(await api.call(method, `${path}?${query}`, { as }));
+        assert.deepEqual([code, detail], ['join_not_found', 'there is no join misspelt'], `${as} ${method}`);
+      }
+      assert.deepEqual(await read(as, `/dead_letters?${query}`), [], 'a listing of nothing is no error');
+    }
+    assert.equal((await dead()).length, 1);
+  });
+
   test('neither sees nor touches those of others', async () => {
     const [id = ''] = await deaths('alpha', 1);
     for (const as of ['pub', 'beta']) {
