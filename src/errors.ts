@@ -126,12 +126,15 @@ const MEMORY_SHORT = 'Redis has too little memory left';
  * Thrown if nothing was stored, because Redis is at `maxmemory`, or stores more than the bus permits (its high mark).
  */
 export class StorageFull extends BusError {
+  /** The Redis that is full, as the log shows it: its address on a cluster, or `Redis`. */
+  readonly redis: string;
   readonly why = MEMORY_SHORT;
 
-  constructor(cause?: unknown) {
+  constructor(cause?: unknown, redis = 'Redis') {
     const detail = `${MEMORY_SHORT}, and nothing was stored. The oldest batches are dropped if that helps. Try again.`;
     super('storage_full', detail, { cause, headers: { 'Retry-After': '2' } });
     this.name = 'StorageFull';
+    this.redis = redis;
   }
 }
 

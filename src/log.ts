@@ -32,7 +32,7 @@ export function rarelyFailing(): LogMethod {
   return function (args, method) {
     const [about, message] = args as unknown as [Rare | undefined, unknown];
     if (typeof about === 'object' && (about?.away ?? about?.full ?? about?.skipped) !== undefined) {
-      const id = `${about.away} ${about.skipped} ${message}`;
+      const id = `${about.away} ${about.full} ${about.skipped} ${message}`;
       const nowMs = clock.monotonicMs();
       if (nowMs - (writtenAtMs.get(id) ?? Number.NEGATIVE_INFINITY) < FAILING_EVERY_MS) return;
       writtenAtMs.set(id, nowMs);
@@ -43,16 +43,16 @@ export function rarelyFailing(): LogMethod {
 
 type Rare = Partial<Failure> & { skipped?: unknown };
 
-/** What a log line says about a failed call. `away` names a Redis that could not be reached. */
+/** What a log line says about a failed call. `away` names a Redis that could not be reached, `full` one without room. */
 interface Failure {
   reason: string;
   away?: string;
-  full?: true;
+  full?: string;
 }
 
 export function failureOf(error: unknown): Failure {
   const reason = reasonOf(error);
-  if (error instanceof StorageFull) return { reason, full: true };
+  if (error instanceof StorageFull) return { reason, full: error.redis };
   return error instanceof StorageUnavailable ? { reason, away: error.redis } : { reason };
 }
 

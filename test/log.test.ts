@@ -61,7 +61,10 @@ test('a failure is logged without the advice to callers of the API', () => {
     reason: 'Redis does not answer',
     away: 'Redis',
   });
-  assert.deepEqual(failureOf(new StorageFull()), { reason: 'Redis has too little memory left', full: true });
+  assert.deepEqual(failureOf(new StorageFull()), {
+    reason: 'Redis has too little memory left',
+    full: 'Redis',
+  });
   assert.deepEqual(failureOf(new Error('no room')), { reason: 'no room' });
 });
 
@@ -100,10 +103,11 @@ test('a Redis that is away or full, and what is skipped, is logged once a minute
     times(5, () => log.warn(away('a'), 'cannot acquire')),
     1,
   );
-  assert.equal(
-    times(5, () => log.warn(failureOf(new StorageFull()), 'cannot acquire')),
-    1,
-  );
+  for (const redis of ['a', 'b'])
+    assert.equal(
+      times(5, () => log.warn(failureOf(new StorageFull(undefined, redis)), 'cannot acquire')),
+      1,
+    );
   for (const skipped of ['topic:{topic}', 'batches:open'])
     assert.equal(
       times(2, () => log.error({ skipped }, 'cannot read')),

@@ -75,7 +75,7 @@ export class StorageGuard {
   }
 
   #decide(partition: Partition): undefined {
-    if (this.#isFull(partition)) throw new StorageFull();
+    if (this.#isFull(partition)) throw new StorageFull(undefined, partition.master.address);
   }
 
   #isFull({ index }: Partition): boolean {

@@ -139,7 +139,7 @@ export class Master {
     const { message } = error as Error;
     if (isForbidden(error)) return this.forbids(error);
     const word = NO_MASTER.test(message) ? 'READONLY' : (/^\w+/.exec(message)?.[0] ?? '');
-    if (word === 'OOM') return new StorageFull(error);
+    if (word === 'OOM') return new StorageFull(error, this.address);
     return PASSING_WORDS.has(word) ? unavailable(error, `refuses commands (${word})`) : error;
   }
 }

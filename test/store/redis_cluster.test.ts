@@ -7,7 +7,7 @@ import { PrivateCluster, tagOf } from '../../harness/redis/private_cluster.ts';
 import type { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
 import { until } from '../../harness/until.ts';
-import { BootError, StorageUnavailable } from '../../src/errors.ts';
+import { BootError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { createLog } from '../../src/log.ts';
 import { connect, connectOne } from '../../src/store/connection.ts';
 import { Listener } from '../../src/store/listener.ts';
@@ -163,6 +163,16 @@ describe('a cluster', () => {
       lines.map(({ msg, node }) => [msg, node]),
       [['too few replicas have what is published; publishing is refused', control.master.address]],
     );
+  });
+
+  test('has a master that is full named by its address', async () => {
+    const { url } = nodeOf(partitions.control);
+    await callRedis(url, 'CONFIG', 'SET', 'maxmemory', '1');
+    await assert.rejects(
+      partitions.control.command((redis, keys) => redis.set(keys.schema(), '2')),
+      (error) => error instanceof StorageFull && error.redis === partitions.control.master.address,
+    );
+    await callRedis(url, 'CONFIG', 'SET', 'maxmemory', '0');
   });
 
   test('has the number of its partitions in a slot of its own', async () => {

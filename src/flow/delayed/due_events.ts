@@ -60,7 +60,7 @@ export class DueEvents {
       this.#measuredAtMs = clock.monotonicMs();
       this.#isShort = used > highMark;
     }
-    if (this.#isShort) throw new StorageFull();
+    if (this.#isShort) throw new StorageFull(undefined, partition.master.address);
   }
 
   async #publishSome(firstClient: number): Promise<boolean> {
