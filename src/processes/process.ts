@@ -6,8 +6,12 @@ import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
 import { refuseMoved } from '../moving/stored_move.ts';
 import type { Compatibility } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
+import type { ProcessType } from '../store/keys.ts';
+import type { Listener } from '../store/listener.ts';
+import type { Partition } from '../store/partition.ts';
 import { fixPartitionCount } from '../store/partition_count.ts';
 import { Partitions } from '../store/partitions.ts';
+import { showPresence } from '../store/presence.ts';
 import { throwForOperator } from '../store/refusal.ts';
 
 /** Maximum time for stopping. A process that takes longer exits with 1. */
@@ -22,10 +26,14 @@ export async function start(entry: () => Promise<void>): Promise<void> {
     await entry();
   } catch (error) {
     if (!(error instanceof BootError)) throw error;
-    process.stderr.write(`${error.message}\n`);
-    await logged();
-    process.exit(BootError.EXIT_CODE);
+    await endWith(error);
   }
+}
+
+async function endWith({ message }: BootError): Promise<never> {
+  process.stderr.write(`${message}\n`);
+  await logged();
+  process.exit(BootError.EXIT_CODE);
 }
 
 interface Booted {
@@ -62,6 +70,31 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
         toldReason = cause.message;
         log.warn({ reason: toldReason }, 'Redis refuses commands; trying again');
       }
+      await backoff.wait();
+    }
+  }
+}
+
+/**
+ * Makes this process count as alive until the returned function is called, and ends it at once if the bus was moved.
+ *
+ * `bin/move` marks the bus as moved, copies it, and then counts the living processes. It does not see a process that is
+ * still starting or is cut off from Redis. So each process looks for the mark whenever it begins to be counted.
+ * Otherwise it would accept events that are not in the copy.
+ */
+export function showUnlessMoved(listener: Listener, control: Partition, type: ProcessType): () => void {
+  return showPresence(listener, control.keys, type, () => void endIfMoved(control));
+}
+
+/** Ends the process if the bus was moved. Tries again while Redis is unavailable, and ignores other errors. */
+async function endIfMoved(control: Partition): Promise<void> {
+  const backoff = new Backoff();
+  for (;;) {
+    try {
+      return await refuseMoved(control);
+    } catch (error) {
+      if (error instanceof BootError) return await endWith(error);
+      if (!isPassing(error)) return;
       await backoff.wait();
     }
   }

@@ -13,9 +13,8 @@ import { type Compatibility, DIALECTS } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
 import { Listener } from '../store/listener.ts';
 import { Partitions } from '../store/partitions.ts';
-import { showPresence } from '../store/presence.ts';
 import { buildApi } from './api.ts';
-import { boot, confirmedPartitions, onStop, start } from './process.ts';
+import { boot, confirmedPartitions, onStop, showUnlessMoved, start } from './process.ts';
 import { WebProcesses } from './web_processes.ts';
 
 /** Maximum time that a stopping process waits for requests under way. */
@@ -83,7 +82,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     counters.start();
     recorder.processStarted('web');
     const listener = new Listener(redis, log);
-    endPresence = showPresence(listener, partitions.control.keys, 'web');
+    endPresence = showUnlessMoved(listener, partitions.control, 'web');
     // If Redis fails right now, the warning is left out until the next start of the process.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });

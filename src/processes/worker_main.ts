@@ -14,11 +14,10 @@ import { OwnerLimit } from '../routing/owner_limit.ts';
 import { connect } from '../store/connection.ts';
 import { Listener } from '../store/listener.ts';
 import { Partitions } from '../store/partitions.ts';
-import { showPresence } from '../store/presence.ts';
 import { Wakeups } from '../store/wakeups.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
-import { boot, confirmedPartitions, onStop, start } from './process.ts';
+import { boot, confirmedPartitions, onStop, showUnlessMoved, start } from './process.ts';
 
 /** Maximum time that a stopping process waits for deliveries under way. */
 const STOP_GRACE_MS = 22_000;
@@ -86,7 +85,7 @@ await start(async () => {
   supervisor = new Supervisor(THREAD, inMode, log, takenOver);
   counters.start();
   recorder.processStarted('worker');
-  endPresence = showPresence(listener, control.keys, 'worker');
+  endPresence = showUnlessMoved(listener, control, 'worker');
   supervisor.start();
   for (const each of maintenance) each.start();
   for (const each of quarantines) each.start(takenOver);

@@ -7,12 +7,18 @@ import { msOf } from './replies.ts';
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**
- * Makes this process count as alive until the returned function is called. The process listens to a channel only to be
- * counted: `countProcesses` counts the listeners, and nothing is ever sent on the channel. A killed process no longer
- * listens, so it is no longer counted.
+ * Makes this process count as alive until the returned function is called. The process listens to a channel on which
+ * nothing is ever sent, and `countProcesses` counts the listeners. A killed process no longer listens, so it is no
+ * longer counted. `onCounted` is called whenever Redis has confirmed that it counts the process: soon, and again after
+ * each loss of the connection.
  */
-export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
-  return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });
+export function showPresence(
+  listener: Listener,
+  keys: Keyspace,
+  type: ProcessType,
+  onCounted: () => void = () => {},
+): () => void {
+  return listener.listen({ channels: [keys.processes(type)], hear() {}, listens: onCounted });
 }
 
 /**

@@ -22,6 +22,7 @@ import { refuseMoved } from '../../src/moving/stored_move.ts';
 import { foundKey } from '../../src/store/found_key.ts';
 import { fixedText, LAYOUT } from '../../src/store/keys.ts';
 import { fixPartitionCount } from '../../src/store/partition_count.ts';
+import { countProcesses } from '../../src/store/presence.ts';
 import { contentOf, differences } from './content.ts';
 import { fillBus } from './filled_bus.ts';
 
@@ -247,6 +248,44 @@ describe('a move', () => {
     );
     await published;
   });
+});
+
+describe('a process that a move could not see', () => {
+  for (const [type, when] of [
+    ['web', 'was starting'],
+    ['web', 'was cut off from Redis'],
+    ['worker', 'was cut off from Redis'],
+  ] as const)
+    test(`because it ${when}, ends: a ${type} process`, async (t) => {
+      const proxy = await MeddlingProxy.toRedis(redis.redis.socketPath ?? '');
+      t.after(() => proxy.stop());
+      // The whole move happens just before Redis hears that the process is there.
+      const moveBeforehand = () =>
+        proxy.strike(piece('request', redis.store.keys.processes(type)), {
+          first: () => move({ ...parts(), leaseMs: -1 }),
+        });
+      let moved = when === 'was starting' ? moveBeforehand() : undefined;
+      const env = {
+        PORT: '0',
+        ROUTEMASTER_REDIS_URL: proxy.url,
+        ROUTEMASTER_REDIS_PREFIX: redis.store.prefix,
+        ROUTEMASTER_ROOT_KEY: 'the-root-key-of-this-test',
+        ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '3600',
+      };
+      const started = new PrintingProcess(process.execPath, [`src/${type}.ts`], {
+        cwd: root,
+        env: { ...process.env, ...env },
+      });
+      t.after(() => started.kill());
+      if (!moved) {
+        await until(async () => (await countProcesses(redis.store))?.[type] === 1);
+        moved = moveBeforehand();
+        await redis.store.redis.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+      }
+      await moved;
+      await started.prints(/This bus was moved on 20.* to 4 partitions/);
+      assert.equal(await started.exitCode, BootError.EXIT_CODE);
+    });
 });
 
 describe('a move is refused', () => {
