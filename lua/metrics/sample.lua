@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-sample: append the figures of subjects to their histories. Returns the number of entries appended.
+sample: append the figures of subjects to their histories. Returns the number of present figures appended.
 
 A subject is the bus, a topic or a subscriber. Each has two histories: a fine one, with at most one entry for each
 `fine_ms`, and a coarse one, with at most one for each `coarse_ms`. Time is divided into steps of `fine_ms` or
@@ -8,6 +8,10 @@ A subject is the bus, a topic or a subscriber. Each has two histories: a fine on
 topic or subscriber gets an entry only if its figures have changed since its last entry, so a subject at rest takes no
 memory. The bus gets an entry in each step in which a sample is taken. From these entries a reader knows in which steps
 samples were taken.
+
+A history that does not exist yet begins with `before`, the figures of its subject at the last sample, which was taken
+at `before_ms`. Readers show how much the figures grow from one entry to the next. Without `before`, the first events of
+a new topic or subscriber would be missing there. `before` is empty if it is not known.
 
 `standings`, if given, has the present figures and rates of all subscribers. It replaces those of the last sample, and
 expires like a history.
@@ -29,6 +33,13 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
+-- Begins a history that does not exist yet with figures of the past. Does nothing without figures.
+local function begin(history, slot, figures)
+  if #figures == 0 or redis.call('EXISTS', history) == 1 then return end
+  redis.call('RPUSH', history, cmsgpack.pack({ slot, unpack(figures) }))
+  redis.call('PEXPIRE', history, EXPIRY_MS)
+end
+
 -- Appends figures about a topic, a subscriber or the bus to a history, which keeps its last `kept` entries. A history
 -- gets at most one entry in each slot of time; `slot` is the number of the present slot. With `may_skip`, figures that
 -- have not changed since the last entry are not appended. Returns the number of appended entries, 0 or 1.
@@ -47,6 +58,8 @@ end
 local function append_sample(call, args, each, fine_slot, coarse_slot)
   local keys, part = call.keys, counters.subject(each)
   local subject = part or 'bus'
+  begin(keys.history_fine(subject), math.floor(args.before_ms / args.fine_ms), each.before)
+  begin(keys.history_coarse(subject), math.floor(args.before_ms / args.coarse_ms), each.before)
   return append(keys.history_fine(subject), args.fine_kept, fine_slot, each.figures, part)
     + append(keys.history_coarse(subject), args.coarse_kept, coarse_slot, each.figures, part)
 end

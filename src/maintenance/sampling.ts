@@ -49,19 +49,21 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const lost =
       ofPartitions?.filter((_, index) => missing.includes(partitions.all[index] as Partition)) ?? [];
     const figures = await figuresOf({ counts, lost, subscribers, memory });
-    const samples = samplesOf(figures, config.historySubjects);
+    const samples = samplesOf(figures, config.historySubjects, before);
     const totalsOf = (token: string) => {
       const { delivered = 0, failed = 0 } = figures.subscribers.get(token) ?? {};
       return { delivered, failed };
     };
-    const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
+    const topics = [...figures.topics].map(([name, { published }]): [string, number] => [name, published]);
+    const reading = { atMs: found.nowMs, subscribers, totalsOf, topics, memory, partitions: ofPartitions };
+    const beforeMs = before?.atMs ?? 0;
     let standings: string | undefined = packStandings(standingsAt(reading, before));
     // The first of `samples` is that of the whole bus. It is stored first, because a late one would leave a gap in the
     // history of the bus. A late sample of a topic or subscriber leaves no gap: until it comes, the figures count as
     // unchanged.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitions.ofSubject(sample)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
-        await partition.run('sample', { ...steps, standings, samples: slice });
+        await partition.run('sample', { ...steps, standings, beforeMs, samples: slice });
         standings = undefined;
       }
   };
@@ -147,17 +149,36 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
   return { bus, topics, subscribers };
 }
 
-function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number): Sample[] {
+function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, before?: Standings): Sample[] {
+  const sizeOf = ({ delivered, failed, queued }: Figures<'subscriber'>) => delivered + failed + queued;
+  const earlier = figuresBefore(before);
   return [
-    { figures: inOrder('bus', bus) },
-    ...busiest(
-      subscribers,
-      'subscriber',
-      limit,
-      ({ delivered, failed, queued }) => delivered + failed + queued,
-    ),
-    ...busiest(topics, 'topic', limit, ({ published }) => published),
+    { figures: inOrder('bus', bus), before: [] },
+    ...busiest(subscribers, 'subscriber', limit, sizeOf, earlier.subscriber),
+    ...busiest(topics, 'topic', limit, ({ published }) => published, earlier.topic),
   ];
+}
+
+/**
+ * Returns functions that return the figures of a topic or subscriber at `before`, the previous sample, or undefined if
+ * they are not known. What is missing in `before` was new after it, and had figures of 0. But this is not sure if there
+ * are several partitions, because one of them may have been unreachable. Of joins, `before` has none.
+ */
+function figuresBefore(before: Standings | undefined) {
+  const topics = new Map(before?.topics);
+  const subscribers = new Map(before?.subscribers.map((each) => [each.token, each]));
+  const isWhole = before !== undefined && before.partitions === undefined;
+  const topic = (name: string): Figures<'topic'> | undefined => {
+    const published = topics.get(name) ?? (isWhole && before.topics ? 0 : undefined);
+    return published === undefined ? undefined : { published };
+  };
+  const subscriber = (token: string): Figures<'subscriber'> | undefined => {
+    const last = subscribers.get(token);
+    if (!before || !last) return isWhole && !isJoinToken(token) ? empty('subscriber') : undefined;
+    const { totalDelivered: delivered, totalFailed: failed, queued, oldestAtMs } = last;
+    return { delivered, failed, queued, oldestSeconds: (before.atMs - (oldestAtMs ?? before.atMs)) / 1000 };
+  };
+  return { topic, subscriber };
 }
 
 function empty<K extends SubjectKind>(kind: K): Figures<K> {
@@ -183,14 +204,19 @@ function busiest<K extends 'topic' | 'subscriber'>(
   kind: K,
   limit: number,
   size: (figures: Figures<K>) => number,
+  before: (name: string) => Figures<K> | undefined,
 ): Sample[] {
   return [...all]
     .filter(([, figures]) => size(figures) > 0)
     .sort(([, one], [, other]) => size(other) - size(one))
     .slice(0, limit)
-    .map(([name, figures]) => ({ [kind]: name, figures: inOrder(kind, figures) }));
+    .map(([name, figures]) => ({
+      [kind]: name,
+      figures: inOrder(kind, figures),
+      before: inOrder(kind, before(name)),
+    }));
 }
 
-function inOrder<K extends SubjectKind>(kind: K, figures: Figures<K>): number[] {
-  return STORED[kind].map((name) => Math.round(figures[name as keyof Figures<K>]));
+function inOrder<K extends SubjectKind>(kind: K, figures: Figures<K> | undefined): number[] {
+  return figures ? STORED[kind].map((name) => Math.round(figures[name as keyof Figures<K>])) : [];
 }

@@ -42,11 +42,13 @@ export interface Standing {
   sinceMs: number;
 }
 
-/** The figures of all subscribers and of Redis's memory, from the last run of the job `sample`. */
+/** The figures of all subscribers and topics and of Redis's memory, from the last run of the job `sample`. */
 export interface Standings {
   atMs: number;
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
+  /** Number of events published to each topic with a count. Undefined in figures that an older release stored. */
+  topics?: [name: string, published: number][] | undefined;
   /**
    * Number of subscribers that the sample found, including joins. A listing compares it with the present number, to
    * notice that subscribers have come or gone.
@@ -78,6 +80,7 @@ export interface StandingsReading {
   atMs: number;
   subscribers: Reply<'census'>['subscribers'];
   totalsOf: (token: string) => Pick<PartitionTotals, 'delivered' | 'failed'>;
+  topics?: Standings['topics'];
   memory: Pick<Memory, 'used' | 'highMark'>;
   partitions?: Standings['partitions'];
 }
@@ -127,6 +130,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
     subscribers,
     members: reading.subscribers.length,
     memory: { used: memory.used, highMark, growth },
+    ...(reading.topics && { topics: reading.topics }),
     ...(reading.partitions && { partitions: reading.partitions }),
   };
 }

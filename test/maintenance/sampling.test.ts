@@ -40,8 +40,11 @@ const figures = async (subject: string) => (await entries(subject)).map(([, ...r
 const subjects = async () =>
   (await redis.store.redis.keys(keyOf('*'))).map((key) => key.slice(keyOf('').length)).sort();
 
-/** Makes the last entries look a step older, as if time had passed. */
+/** Makes the last entries, and the standings, look a step older, as if time had passed. */
 async function wait(): Promise<void> {
+  const standings = redis.store.keys.standings();
+  const { atMs, ...rest } = JSON.parse((await redis.store.redis.get(standings)) ?? '');
+  await redis.store.redis.set(standings, JSON.stringify({ ...rest, atMs: atMs - STEPS.fine.ms }));
   for (const key of await redis.store.redis.keys(`${redis.store.prefix}history:*`)) {
     const [slot = 0, ...rest] = decode(
       (await redis.store.redis.lindexBuffer(key, -1)) ?? Buffer.of(),
@@ -144,6 +147,59 @@ describe('a sample', () => {
   });
 });
 
+describe('a history that begins', () => {
+  const lastRate = async (kind: 'topic' | 'subscriber', name: string, metric: 'published' | 'delivered') => {
+    const { metrics } = await new History(new Partitions(redis.store)).read(kind, name, '1h', metric);
+    return metrics[metric]?.values.findLast((value) => value !== null);
+  };
+  const delivered = (subscriber: string, events: number) =>
+    count((recorder) =>
+      recorder.delivered({ subscriber, status: 'success', events, durationMs: 7, latencyMs: 60 }),
+    );
+
+  test('has the first events of a new topic and a new subscriber', async () => {
+    await bus.subscribe('idle', { topics: ['others'] });
+    await sample();
+    await wait();
+    await bus.subscribe('bob', { topics: ['fresh'] });
+    await bus.publish('next', 'fresh', ['one']);
+    await count((recorder) => recorder.published('fresh', 20, 80));
+    for (const subscriber of ['bob', 'idle']) await delivered(subscriber, 30);
+    await sample();
+    assert.deepEqual(await figures('topic:fresh'), [[0], [20]]);
+    assert.equal(await lastRate('topic', 'fresh', 'published'), 2);
+    for (const subscriber of ['bob', 'idle'])
+      assert.equal(await lastRate('subscriber', subscriber, 'delivered'), 3, subscriber);
+  });
+
+  test('counts from the figures of the last sample if its topic or subscriber was not among the busiest', async () => {
+    await bus.subscribe('bob', { topics: ['others'] });
+    await bus.publish('next', 'others', ['one']);
+    await count((recorder) => recorder.published('others', 1, 80));
+    await delivered('bob', 2);
+    await sample({ ROUTEMASTER_HISTORY_SUBJECTS: '1' });
+    assert.deepEqual(await subjects(), ['bus', 'subscriber:alice', 'topic:widgets']);
+    await wait();
+    await count((recorder) => recorder.published('others', 20, 80));
+    await delivered('bob', 30);
+    await sample({ ROUTEMASTER_HISTORY_SUBJECTS: '1' });
+    assert.deepEqual(await figures('topic:others'), [[1], [21]]);
+    assert.deepEqual(
+      (await figures('subscriber:bob')).map(([total]) => total),
+      [2, 32],
+    );
+  });
+
+  test('has one entry if the last sample is not known', async () => {
+    await sample();
+    await redis.store.redis.del(redis.store.keys.standings());
+    await bus.publish('next', 'fresh', ['one']);
+    await count((recorder) => recorder.published('fresh', 20, 80));
+    await sample();
+    assert.deepEqual(await figures('topic:fresh'), [[20]]);
+  });
+});
+
 describe('what is removed', () => {
   test('loses its history, and a late sample does not bring it back', async () => {
     await sample();
@@ -153,10 +209,10 @@ describe('what is removed', () => {
       series: seriesOf({ subscriber: 'alice' }),
     });
     assert.deepEqual(await subjects(), ['bus']);
-    const kept = { fineMs: 10_000, fineKept: 9, coarseMs: 300_000, coarseKept: 9 };
+    const kept = { fineMs: 10_000, fineKept: 9, coarseMs: 300_000, coarseKept: 9, beforeMs: 0 };
     const samples = [
-      { topic: 'widgets', figures: [1] },
-      { subscriber: 'alice', figures: [1, 2, 3, 4] },
+      { topic: 'widgets', figures: [1], before: [0] },
+      { subscriber: 'alice', figures: [1, 2, 3, 4], before: [0, 0, 0, 0] },
     ];
     assert.equal(await redis.store.run('sample', { ...kept, samples }), 0);
     assert.deepEqual(await subjects(), ['bus']);

@@ -41,7 +41,8 @@ test('standings have what the census found, without joins, and come back from Re
     [null, 100],
   );
   assert.deepEqual([standings.subscribers.length, standings.members], [2, 3]);
-  assert.deepEqual(through(standings), standings);
+  const withTopics = standingsAt({ ...reading(100_000, []), topics: [['__proto__', 7]] }, undefined);
+  for (const each of [standings, withTopics]) assert.deepEqual(through(each), each);
   assert.equal(unpackStandings(undefined), undefined);
 });
 

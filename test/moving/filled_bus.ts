@@ -157,10 +157,11 @@ async function addFigures(store: Partition): Promise<void> {
     counts: counted.map((each) => ({ ...each, count: 7 })),
   });
   const steps = { fineMs: 10_000, fineKept: 361, coarseMs: 300_000, coarseKept: 577 };
-  const figures = [1, 2, 3];
+  const figures = { figures: [1, 2, 3], before: [] };
   await store.run('sample', {
     ...steps,
-    samples: [{ figures }, { topic: 'topic0', figures }, { subscriber: 'client0', figures }],
+    beforeMs: 0,
+    samples: [figures, { topic: 'topic0', ...figures }, { subscriber: 'client0', ...figures }],
   });
   const reports = counted.map(({ field }) => ({ field, from: 0, to: 5 }));
   await store.run('report', { reports });
