@@ -165,6 +165,35 @@ describe('each page', () => {
     assert.match(await foot(visit), /could not be refreshed/);
   });
 
+  test('is refreshed less often after a refresh was refused for the rate of calls, and says so', async () => {
+    const visit = await as(root, '/console/topics');
+    await visit.page.evaluate(`{
+      const send = fetch;
+      const statuses = [429];
+      window.askedAt = [];
+      window.fetch = (...asked) => {
+        window.askedAt.push(performance.now());
+        const status = statuses.shift();
+        return status ? Promise.resolve(new Response('', { status })) : send(...asked);
+      };
+    }`);
+    await visit.page.waitForSelector('html.slowed');
+    assert.match(await foot(visit), /refreshed less often/);
+    assert.equal(await visit.page.$('.stale'), null);
+    await visit.page.waitForFunction('window.askedAt.length >= 2');
+    const [first = 0, second = 0] = (await visit.page.evaluate('window.askedAt')) as number[];
+    assert.ok(second - first > 3000, `asked again after ${second - first} ms`);
+    await visit.page.evaluate(`(async () => {
+      for (let n = 0; n < 20; n++)
+        await new Promise((resolve) => {
+          document.addEventListener('htmx:finally:request', resolve, { once: true });
+          htmx.trigger('#topics', 'refresh');
+        });
+    })()`);
+    assert.equal(await visit.page.$('html.slowed'), null);
+    assert.equal(await foot(visit), 'none');
+  });
+
   test('keeps what the reader does while a refresh is on its way', async () => {
     const visit = await as(root, '/console/topics');
     const whileOnItsWay = async (selector: string) => {

@@ -6,12 +6,22 @@ const fetchedAt = new WeakMap();
 const loadedAt = performance.now();
 
 /**
- * Returns true if it is time to refresh a part: every `data-live` ms, or every REFRESH_MS if that is empty. It may be
- * early by half of REFRESH_MS, because the timer below only looks every REFRESH_MS.
+ * How many times as long as usual the page waits between refreshes. This doubles when the bus refuses a refresh because
+ * its user has reached the rate of calls (429), as by many open pages: otherwise they would leave no calls for what the
+ * user does. With each refresh that is answered, it falls a little.
+ */
+let slowness = 1;
+const MAX_SLOWNESS = 16;
+const RECOVERY = 0.95;
+const TOO_MANY_CALLS = 429;
+
+/**
+ * Returns true if it is time to refresh a part: every `data-live` ms, or every REFRESH_MS if that is empty, but less
+ * often by `slowness`. It may be early by half of REFRESH_MS, because the timer below only looks every REFRESH_MS.
  */
 function isDue(part) {
   const passedMs = performance.now() - (fetchedAt.get(part) ?? loadedAt);
-  return passedMs > (Number(part.dataset.live) || REFRESH_MS) - REFRESH_MS / 2;
+  return passedMs > (Number(part.dataset.live) || REFRESH_MS) * slowness - REFRESH_MS / 2;
 }
 
 /** Parts that are being fetched. */
@@ -53,9 +63,14 @@ document.addEventListener('htmx:after:request', (event) => {
 });
 document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) => {
   underWay.delete(target);
-  // Without an answer there is no status. The style sheet says at the foot of the page that a part is old.
-  const isRefreshed = ctx.response?.status < 400;
-  target.classList.toggle('stale', !isRefreshed);
+  // Without an answer there is no status.
+  const status = ctx.response?.status;
+  const [isRefreshed, isSlowed] = [status < 400, status === TOO_MANY_CALLS];
+  if (isSlowed) slowness = Math.min(slowness * 2, MAX_SLOWNESS);
+  if (isRefreshed) slowness = Math.max(slowness * RECOVERY, 1);
+  // The style sheet says at the foot of the page that a part is old, or that the page is refreshed less often.
+  target.classList.toggle('stale', !isRefreshed && !isSlowed);
+  document.documentElement.classList.toggle('slowed', slowness > 1);
 });
 
 /** Time within which a second click on the button of a form belongs to the first. */
