@@ -135,10 +135,13 @@ function figuresOf({ figures, ageMs, memory, processes, client }: Shown): Html {
     [`Processes${ofBus}`, processes ? processesShown(processes) : 'unknown'],
   ]);
   return html`${shown}
+${figures?.subscribers === 0 && client === undefined && html`<p class="hint">${FIRST_STEPS}</p>`}
 ${memory.max > 0 && html`<p class="hint">${marksOf(memory)}</p>`}
 ${!processes && client === undefined && html`<p class="hint">${UNCOUNTED}</p>`}
 <p class="hint">${ageMs !== undefined && client === undefined && html`As of ${past(ageMs)}; sampled every ten seconds.`}</p>`;
 }
+
+const FIRST_STEPS = html`Nobody subscribes yet. Root makes clients under <a href="/console/clients">Clients</a>; the <a href="/docs">API</a> shows how they subscribe and publish.`;
 
 const UNCOUNTED =
   'Redis does not let the bus count its processes: its user lacks PUBSUB. docs/operating.md has the ACL that the bus needs.';

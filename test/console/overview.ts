@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { decode, encode } from '@msgpack/msgpack';
+import { until } from '../../harness/until.ts';
+import { STORED } from '../../src/metrics/history.ts';
 import { as, bus, root } from './visits.ts';
 
 const says = (pattern: RegExp) => `${pattern}.test(document.querySelector('main').textContent)`;
@@ -22,6 +25,22 @@ describe('the overview', () => {
     await redis.call('ACL', 'SETUSER', 'default', '-pubsub');
     const visit = await as(root);
     assert.match(await visit.text('main'), /Processesunknown.*its user lacks PUBSUB/);
+    await visit.assertSound();
+  });
+
+  test('says how to begin while there is no subscriber', async () => {
+    const { redis, keys } = bus.store;
+    const history = keys.history_fine('bus');
+    const visit = await as(root);
+    assert.doesNotMatch(await visit.text('main'), /Nobody subscribes yet/);
+    // The next sample overwrites what is written here.
+    await until(async () => {
+      const [slot, ...figures] = decode((await redis.lindexBuffer(history, -1)) ?? Buffer.of()) as number[];
+      figures[STORED.bus.indexOf('subscribers')] = 0;
+      await redis.lset(history, -1, Buffer.from(encode([slot, ...figures])));
+      await visit.page.reload();
+      return /Nobody subscribes yet/.test(await visit.text('main'));
+    });
     await visit.assertSound();
   });
 

@@ -88,6 +88,12 @@ function colour(place, name) {
   return getComputedStyle(place).color;
 }
 
+/** Returns the text of a value in the legend. `index` is null while the mouse points at no value. */
+function shown(index, value, write) {
+  if (index === null) return '';
+  return value === null ? '–' : write(value);
+}
+
 function draw(figure) {
   const place = figure.querySelector('.plot');
   const given = JSON.parse(figure.dataset.plot);
@@ -102,7 +108,7 @@ function draw(figure) {
     const stroke = colour(place, COLOURS[name] ?? '--accent');
     return {
       ...{ label: name, stroke, width: 1.5, points: { fill: stroke, filter: lonely } },
-      value: (_, value) => (value === null ? '–' : written(value, given.unit)),
+      value: (_, value, _line, index) => shown(index, value, (each) => written(each, given.unit)),
     };
   });
   place.replaceChildren();
@@ -114,7 +120,10 @@ function draw(figure) {
       legend: { live: true },
       scales: { y: { range: (_, _least, most) => [0, most > 0 ? most * 1.1 : 1] } },
       axes: [times, amounts],
-      series: [{ value: (_, time) => (time === null ? '–' : MOMENT.format(time * 1000)) }, ...series],
+      series: [
+        { value: (_, time, _line, index) => shown(index, time, (each) => MOMENT.format(each * 1000)) },
+        ...series,
+      ],
     },
     dataOf(given),
     place,
