@@ -151,9 +151,9 @@ function lanes.subscribers_of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Ends the deliveries of these workers: they no longer count for their subscriber, nor in a share. `tokens` has, for
--- each worker, the token of its subscriber, or false. Returns, by token, how many deliveries of each subscriber have
--- ended.
+-- Ends the deliveries of these workers, so that they count no more against the limits of their subscriber and of its
+-- kind (such as all slow ones). `tokens` has, for each worker, the token of its subscriber, or false. Returns, by
+-- token, how many deliveries of each subscriber have ended.
 function lanes.leave_all(call, workers, tokens)
   local ended = {}
   for _, token in ipairs(tokens) do

@@ -20,8 +20,9 @@ local opening = {}
 -- they go into one long batch, which acquire splits later (cutting.lua).
 local MAX_OPENED = 300
 
--- Creates the state in which one script call opens batches. Their UIDs begin with the 16 characters of `uid_seed`.
--- `writes` has what `enter` must still write about them; it is false while there is nothing to write.
+-- Creates the table that a script call keeps while it opens batches. The UIDs of these batches begin with the 16
+-- characters of `uid_seed`. `writes` collects the index entries and jobs of new batches, which `enter` writes at the
+-- end. It is false while there are none.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed), writes = false }
 end

@@ -10,7 +10,7 @@ import { checkUnchanged, folded, wasField } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
-/** The settings that are numbers: the name in the call `POST /subscription`, the label, and the name in the report. */
+/** The settings that are numbers: the name in `POST /subscription`, the label, and the name in `GET /subscriptions`. */
 const NUMBERS = [
   ['max', 'Events of a batch', 'max_events'],
   ['max_bytes', 'Bytes of a delivery', 'max_bytes'],

@@ -12,7 +12,7 @@ export class WorkBudget {
   /** The steps that wait to start, by owner. The order is that of the turns: the first owner is next. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
-  /** The time at which long work must stop in this turn. Undefined if none has been asked for in this turn. */
+  /** When long work must stop in this turn of the event loop. Undefined until a step starts in this turn. */
   #endsAtMs: number | undefined;
   #isStarting = false;
 

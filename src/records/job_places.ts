@@ -87,8 +87,8 @@ function scheduledJobs(q: QueueName): JobPlace {
 /**
  * Reads the waiting jobs of all subscribers, one subscriber after the other. A position, from which the next call goes
  * on, has two or three parts:
- * - the cursor of an SSCAN over all subscribers;
- * - the last subscriber that was read of this SSCAN (see `scanNames`);
+ * - a cursor, which names one portion of the SSCAN over all subscribers;
+ * - the last subscriber of this portion whose jobs were read (see `scanNames`);
  * - if this subscriber has more jobs, its last job that was read (see `sorted`).
  */
 const waitingJobs: JobPlace = async (redis, keys, after, max) => {

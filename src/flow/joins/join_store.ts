@@ -22,7 +22,7 @@ export type JoinLimits = Pick<
   | 'maxOutboxBytes'
 >;
 
-/** A join, with what a worker needs in order to count events for it. */
+/** A join, with what a worker needs to note which of the awaited events have come. */
 export interface Join {
   token: string;
   rules: JoinRules;
@@ -106,9 +106,9 @@ export async function claimTopics(
 }
 
 /**
- * True if one of these topics is in another partition than the join, and its events pass through a full outbox of that
- * partition. (The scripts check the outbox of the join's own partition.) A partition that does not answer counts as
- * having room: until it answers, the events wait in the outbox of the join's partition.
+ * The join publishes to these topics, and each topic's partition passes the events on to others by its outbox. Returns
+ * true if such an outbox is full, in another partition than the join's; that of the join's own is checked by the
+ * scripts. A partition that does not answer counts as having room: meanwhile the events wait in the join's partition.
  */
 export async function areFullElsewhere(
   { token }: Join,
