@@ -7,10 +7,12 @@ nothing changes.
 The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
 `damage` health points, and no delivery to it begins for `throttle_ms`. `gone` is given if the callback answered 410:
 the subscriber's `subscribed_at` at the start of the delivery, 0 if unknown. If the subscriber has not subscribed again
-since, it is paused: its jobs wait until it subscribes again, or is resumed. `paused` is true if this call has paused
-the subscriber, which was not paused before. Unless the subscriber is paused, one of its waiting jobs becomes instant.
+since, it is paused: its jobs wait until it subscribes again, or is resumed. `paused` is true if the failure has paused
+the subscriber, which was not paused before, even if an earlier call whose reply was lost has stored the failure. Unless
+the subscriber is paused, one of its waiting jobs becomes instant.
 ]]
 local batches = include('delivering/batches')
+local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
@@ -40,6 +42,17 @@ local function note_failure(call, token, args, pauses)
   subscribers.fail(call, token, args)
 end
 
+-- The score among the waiting jobs of the job whose failure paused the subscriber, and of others that fail in the same
+-- way meanwhile. It puts them before all other jobs, so that their batches are tried first when the pause ends.
+local CAUSE_OF_PAUSE, GONE_TOO = 0, 1
+
+-- Returns true if the subscriber is paused because this job failed.
+local function has_paused(call, args)
+  local token = args.gone and redis.call('LINDEX', call.keys.batch(args.bid), 0)
+  local score = token and redis.call('ZSCORE', call.keys.jobs_waiting(token), args.job)
+  return tonumber(score) == CAUSE_OF_PAUSE
+end
+
 -- Puts a job back into its queue. Returns true if the failure paused the subscriber.
 local function put_back(call, token, args, pauses)
   local q, job = args.q, args.job
@@ -47,9 +60,9 @@ local function put_back(call, token, args, pauses)
     -- The batch was dropped during its delivery, so the job is deleted.
     redis.call('SREM', call.keys.jobs_index(q), job)
   elseif pauses then
-    -- The score 0 puts this job before all other waiting jobs. So its batch is tried first when the pause ends.
-    redis.call('ZADD', call.keys.jobs_waiting(token), 0, job)
-    return pausing.pause(call, token, 'callback_gone')
+    local paused = pausing.pause(call, token, 'callback_gone')
+    redis.call('ZADD', call.keys.jobs_waiting(token), paused and CAUSE_OF_PAUSE or GONE_TOO, job)
+    return paused
   elseif args.delay_ms > 0 then
     jobs.make_scheduled(call, q, job, call.now_ms + args.delay_ms)
   else
@@ -59,7 +72,7 @@ end
 
 return function(call, args)
   if not leases.take_job_and_lease(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
-    return { held = false, paused = false }
+    return { held = false, paused = calls.skip_unreadable(has_paused, call, args) }
   end
   local lane_token = lanes.leave(call, args.worker)
   local token = args.bid and redis.call('LINDEX', call.keys.batch(args.bid), 0)

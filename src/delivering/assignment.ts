@@ -25,6 +25,14 @@ export interface AssignmentParts {
   log: Log;
 }
 
+/** What Redis has answered to the report of an outcome. */
+interface Stored {
+  /** False if the worker did not hold the job any more. */
+  held: boolean;
+  /** Tells others what was stored: counters, log and audit. */
+  note?: () => void;
+}
+
 /** Runs one acquired job. Reports its outcome (ack, nack or bury) to Redis until the report succeeds. */
 export class Assignment {
   readonly grant: Grant;
@@ -109,8 +117,11 @@ export class Assignment {
   /** Tries once to report the outcome to Redis. Returns false if Redis failed, so that the report must be repeated. */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
-      const held = await this.#store(settlement);
-      if (!held && !this.inDoubt) this.#warnOfLostLease();
+      const { held, note } = await this.#store(settlement);
+      // Each outcome must be noted once, by the worker whose call stored it. If this worker does not hold the job, an
+      // earlier call stored the outcome. After a lost reply (`inDoubt`), that was probably this worker's own call.
+      if (held || this.inDoubt) note?.();
+      else this.#warnOfLostLease();
       return true;
     } catch (error) {
       this.inDoubt = true;
@@ -120,48 +131,44 @@ export class Assignment {
     }
   }
 
-  /** Stores the outcome in Redis, unless the handler has done so. Returns false if the worker did not hold the job. */
-  #store(settlement: Settlement): Promise<boolean> {
-    if (settlement.end === 'settled') return Promise.resolve(settlement.held);
+  /** Stores the outcome in Redis, unless the handler has done so. */
+  async #store(settlement: Settlement): Promise<Stored> {
+    if (settlement.end === 'settled') return settlement;
     if (settlement.end === 'done') return this.#ack(settlement.success);
     if (settlement.end === 'dead') return this.#bury(settlement.burial);
     return this.#nack(settlement.retry);
   }
 
-  async #nack(retry: Retry): Promise<boolean> {
+  async #nack(retry: Retry): Promise<Stored> {
     const { held, paused } = await this.#parts.queue.nack(this.grant, retry);
-    if (paused) retry.onPaused?.();
-    return held;
+    return { held, note: () => paused && retry.onPaused?.() };
   }
 
   /**
    * Acknowledges the job in a script call that it shares with other finished jobs. If this call fails, each ack is
    * repeated in a call of its own, so that a single ack cannot make those of other jobs fail again and again.
    */
-  async #ack(success: Success): Promise<boolean> {
+  async #ack(success: Success): Promise<Stored> {
     const { queue, acknowledge, recorder } = this.#parts;
+    const { batch } = this.grant;
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
-    const { batch } = this.grant;
-    // A repeated ack that finds no batch (`isGone`) removes 0 events. The first ack has probably deleted the batch, and
-    // only its reply was lost. So the number of events comes from the batch in memory.
-    const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
-    if (batch && events > 0) recorder.removed(batch.token, events);
-    return held;
+    // If an earlier call has deleted the batch (`isGone`), the number of its events comes from the batch in memory.
+    const events = isGone ? (batch?.count ?? 0) : removed;
+    return { held, note: () => batch && events > 0 && recorder.removed(batch.token, events) };
   }
 
-  async #bury(burial: Burial): Promise<boolean> {
+  async #bury(burial: Burial): Promise<Stored> {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
-    const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // Each dead letter must be counted once, by the worker whose call made it. If this worker does not hold the job, an
-    // earlier call made the letter. After a lost reply (`inDoubt`), that was probably this worker's own call, so it
-    // counts now. Otherwise another worker made the call and counts.
-    if (!held && !this.inDoubt) return false;
-    if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
-    if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);
-    if (buried + dropped > 0) burial.onEnd?.(dropped > 0);
-    return held;
+    const { held, buried, dropped, isGone } = await queue.bury(this.grant, burial);
+    const events = isGone ? (batch?.count ?? 0) : buried + dropped;
+    const note = () => {
+      if (batch && events > 0) recorder.removed(batch.token, events);
+      if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);
+      if (events > 0) burial.onEnd?.(buried === 0);
+    };
+    return { held, note };
   }
 
   #warnOfLostLease(): void {

@@ -49,6 +49,7 @@ export interface Retry extends Penalty {
    * when the delivery began. If that has changed by now, the subscriber has subscribed again, and is not paused.
    */
   gone?: string;
+  /** Called when Redis has stored that this failure has paused the subscriber. */
   onPaused?: () => void;
 }
 

@@ -7,7 +7,13 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { Assignment, type AssignmentParts } from '../../src/delivering/assignment.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
-import { type Burial, DONE, type Finished, type JobHandler } from '../../src/delivering/settlement.ts';
+import {
+  type Burial,
+  DONE,
+  type Finished,
+  type JobHandler,
+  type Retry,
+} from '../../src/delivering/settlement.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 
 const redis = new TestStore();
@@ -15,21 +21,34 @@ const bus = new Bus(() => redis.store);
 const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 const LOST = /the lease ran out before the job was done/;
 
-/** A queue that runs code of the test before and after each ack, and each burial. */
+/** A queue that runs code of the test before and after each ack, nack and burial. */
 class EventfulQueue extends Queue {
   before = () => {};
   after = () => {};
 
-  override async ack(finished: Finished) {
-    this.before();
-    const reply = await super.ack(finished);
-    this.after();
-    return reply;
+  override ack(finished: Finished) {
+    return this.#around(() => super.ack(finished));
   }
 
-  override async bury(grant: Grant, burial: Burial) {
+  override nack(grant: Grant, retry: Retry) {
+    return this.#around(() => super.nack(grant, retry));
+  }
+
+  override bury(grant: Grant, burial: Burial) {
+    return this.#around(() => super.bury(grant, burial));
+  }
+
+  /** Throws away the next reply of Redis, as a cut connection does. */
+  loseReply(): void {
+    this.after = () => {
+      this.after = () => {};
+      throw new StorageUnavailable(new Error('cut'));
+    };
+  }
+
+  async #around<Reply>(call: () => Promise<Reply>): Promise<Reply> {
     this.before();
-    const reply = await super.bury(grant, burial);
+    const reply = await call();
     this.after();
     return reply;
   }
@@ -49,13 +68,8 @@ async function assign(handler: JobHandler = async () => DONE, together?: Assignm
     buried: (_token: string, _reason: string, events: number) => void buried.push(events),
   };
   const { log, says } = capturedLog();
-  return {
-    assignment: new Assignment(grant, { queue, acknowledge, handler, recorder, log }),
-    queue,
-    removed,
-    buried,
-    says,
-  };
+  const parts = { queue, acknowledge, handler, recorder, log };
+  return { assignment: new Assignment(grant, parts), queue, parts, removed, buried, says };
 }
 
 beforeEach(() => redis.flush());
@@ -82,27 +96,57 @@ for (const held of [true, false])
 
 test('an ack whose reply was lost is repeated, and its events are counted once', async () => {
   const { assignment, queue, removed, says } = await assign();
-  const lose = () => {
-    queue.after = () => {};
-    throw new StorageUnavailable(new Error('cut'));
-  };
-  queue.after = lose;
+  queue.loseReply();
   await assignment.run();
   assert.deepEqual([removed, says(LOST)], [[2], false]);
 });
 
-test('a burial whose reply was lost is repeated, and its events are counted and logged once', async () => {
-  const ends: boolean[] = [];
-  const attempt = { atMs: 5, durationMs: 7, reason: 'cut' };
-  const onEnd = (isDropped: boolean) => void ends.push(isDropped);
-  const burial: Burial = { attempt, reason: 'max_age', damage: 0, throttleMs: 0, onEnd };
-  const { assignment, queue, removed, buried, says } = await assign(async () => ({ end: 'dead', burial }));
-  queue.after = () => {
-    queue.after = () => {};
-    throw new StorageUnavailable(new Error('cut'));
-  };
+for (const hasLeft of [false, true])
+  test(`a burial whose reply was lost is repeated, and its events are counted and logged once (left: ${hasLeft})`, async () => {
+    const ends: boolean[] = [];
+    const attempt = { atMs: 5, durationMs: 7, reason: 'cut' };
+    const onEnd = (isDropped: boolean) => void ends.push(isDropped);
+    const burial: Burial = { attempt, reason: 'max_age', damage: 0, throttleMs: 0, onEnd };
+    const { assignment, queue, removed, buried, says } = await assign(async () => {
+      if (hasLeft) await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
+      return { end: 'dead', burial };
+    });
+    queue.loseReply();
+    await assignment.run();
+    assert.deepEqual([removed, buried, ends, says(LOST)], [[2], hasLeft ? [] : [2], [hasLeft], false]);
+  });
+
+test('a pause whose reply was lost is repeated, and noted once, by the delivery that caused it', async () => {
+  const pauses: string[] = [];
+  const attempt = { atMs: 5, durationMs: 7, reason: 'the callback is gone' };
+  const { assignment, queue, parts } = await assign(async ({ batch, subscriber }) => {
+    const gone = subscriber?.subscribedAt ?? assert.fail();
+    const onPaused = () => void pauses.push(batch?.bid ?? assert.fail());
+    return { end: 'retry', retry: { delayMs: 9, damage: 0, throttleMs: 0, attempt, gone, onPaused } };
+  });
+  const first = assignment.grant.batch?.bid;
+  await bus.publish('b', 'widgets', ['e3', 'e4']);
+  // A quarter of the workers may deliver to alice at a time: two of these eight.
+  const others = ['w2', 'w3', 'w4', 'w5', 'w6', 'w7', 'w8'];
+  const [grant = assert.fail()] = (await queue.acquire(others)).grants;
+  for (const each of [assignment, new Assignment(grant, parts)]) {
+    queue.loseReply();
+    await each.run();
+  }
+  assert.deepEqual(pauses, [first]);
+  assert.deepEqual((await bus.state()).lanes.waiting, { alice: ['a1', 'b1'] });
+});
+
+test('a pause counts only for the delivery that caused it, not for a former one whose lease had run out', async () => {
+  let pauses = 0;
+  const gone = async ({ subscriber }: Grant) => subscriber?.subscribedAt ?? assert.fail();
+  const { assignment, queue } = await assign(async (grant) => {
+    const retry = { delayMs: 9, damage: 0, throttleMs: 0, gone: await gone(grant) };
+    await queue.nack(grant, retry);
+    return { end: 'retry', retry: { ...retry, onPaused: () => void pauses++ } };
+  });
   await assignment.run();
-  assert.deepEqual([removed, buried, ends, says(LOST)], [[2], [2], [false], false]);
+  assert.equal(pauses, 0);
 });
 
 for (const end of ['done', 'dead'] as const)

@@ -106,8 +106,8 @@ describe('a dead letter', () => {
     const grant = await oneBatch();
     await main().nack(grant, { ...NO_RETRY, attempt: { atMs: 1, durationMs: 2, reason: 'cut' } });
     const [again = assert.fail()] = (await main().acquire(['w1'])).grants;
-    assert.deepEqual(await main().bury(again, BURIAL), { held: true, buried: 2, dropped: 0 });
-    assert.deepEqual(await main().bury(again, BURIAL), { held: false, buried: 2, dropped: 0 });
+    assert.deepEqual(await main().bury(again, BURIAL), { held: true, buried: 2, dropped: 0, isGone: false });
+    assert.deepEqual(await main().bury(again, BURIAL), { held: false, buried: 2, dropped: 0, isGone: false });
     const { redis: commands, keys } = bus.store;
     const history = await commands.lrange(keys.attempts(longName('a1')), 0, -1);
     assert.deepEqual(
@@ -123,7 +123,7 @@ describe('a dead letter', () => {
   test('does not come of the batch of a subscriber that has left', async () => {
     const grant = await oneBatch();
     await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
-    assert.deepEqual(await main().bury(grant, BURIAL), { held: true, buried: 0, dropped: 2 });
+    assert.deepEqual(await main().bury(grant, BURIAL), { held: true, buried: 0, dropped: 2, isGone: false });
   });
 });
 

@@ -34,6 +34,7 @@ describe('bury', () => {
       held: true,
       buried: 2,
       dropped: 0,
+      isGone: false,
     });
     assert.deepEqual(await bus.state(), {
       ...EMPTY,
@@ -93,6 +94,7 @@ describe('bury', () => {
       held: true,
       buried: 0,
       dropped: 2,
+      isGone: false,
     });
     assert.deepEqual((await bus.state()).index, ['b1']);
     assert.deepEqual(await readDeadLetters(redis.store), {});
@@ -109,7 +111,12 @@ describe('bury', () => {
     await commands.zrem(keys.batches_queued('alice'), bid);
     await commands.hset(keys.gauge_events(), 'alice', 2);
     await commands.hset(keys.gauge_batches(), 'alice', 1);
-    assert.deepEqual(await bus.bury('w1', 'a1', { damage: 2 }), { held: true, buried: 0, dropped: 0 });
+    assert.deepEqual(await bus.bury('w1', 'a1', { damage: 2 }), {
+      held: true,
+      buried: 0,
+      dropped: 0,
+      isGone: false,
+    });
     assert.deepEqual((await bus.state()).main.index, ['b1']);
     assert.deepEqual(await readDeadLetters(redis.store), {});
     assert.equal((await bus.subscriber('alice')).health_points, '100');

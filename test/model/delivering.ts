@@ -136,7 +136,7 @@ export async function bury(world: World, model: Model, n: number, throttled: boo
     throttleMs: failure.throttleMs,
     leaseMs: LEASE_MS,
   });
-  assert.deepEqual(answer, { held: true, ...model.bury(worker, failure) });
+  assert.deepEqual(answer, { held: true, isGone: false, ...model.bury(worker, failure) });
   return `bury ${worker} ${name}`;
 }
 

@@ -112,7 +112,7 @@ export const deliveringContracts = {
       attempt: 'text',
       reason: 'text',
     },
-    reply: { held: 'flag', buried: 'number', dropped: 'number' },
+    reply: { held: 'flag', buried: 'number', dropped: 'number', isGone: 'flag' },
   },
   condemn: {
     arguments: { worker: 'text', heldBid: 'text?' },
