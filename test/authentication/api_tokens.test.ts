@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
 import { pipelineParts } from '../../harness/http/pipeline.ts';
 import { listenLocally } from '../../harness/processes/ports.ts';
@@ -24,27 +25,29 @@ describe('/api_tokens', () => {
   let port: number;
   let removedSubscribers: string[];
 
-  before(async () => {
-    const log = createLog('silent', {});
-    const clients = new Clients(redis.store, ['fixed', 'Fixed Too']);
-    const directory = new ClientDirectory(clients);
-    const authentication = buildAuthentication({
-      ...{ rootKey: ROOT_KEY, clients: directory, log, store: redis.store },
-    });
-    const nameKey = new NameKey(redis.store);
-    const pages = new Pages(nameKey);
-    const publicNames = new PublicNames(directory, nameKey);
-    const removeSubscriber = async (token: string) => removedSubscribers.push(token);
-    const joins = { tokens: async (client: string) => [`join:ready:${client}`] };
-    const dialect = DIALECTS.none;
-    const table = apiTokensApi({
-      ...{ clients, pages, publicNames, config: { minTokenLength: 1 }, removeSubscriber, joins },
-      ...{ authentication, dialect },
-    });
-    server = createServer(createApp(table, pipelineParts({ authentication, log })));
-    port = await listenLocally(server);
-  });
-  after(() => server.close());
+  aroundTests(
+    async () => {
+      const log = createLog('silent', {});
+      const clients = new Clients(redis.store, ['fixed', 'Fixed Too']);
+      const directory = new ClientDirectory(clients);
+      const authentication = buildAuthentication({
+        ...{ rootKey: ROOT_KEY, clients: directory, log, store: redis.store },
+      });
+      const nameKey = new NameKey(redis.store);
+      const pages = new Pages(nameKey);
+      const publicNames = new PublicNames(directory, nameKey);
+      const removeSubscriber = async (token: string) => removedSubscribers.push(token);
+      const joins = { tokens: async (client: string) => [`join:ready:${client}`] };
+      const dialect = DIALECTS.none;
+      const table = apiTokensApi({
+        ...{ clients, pages, publicNames, config: { minTokenLength: 1 }, removeSubscriber, joins },
+        ...{ authentication, dialect },
+      });
+      server = createServer(createApp(table, pipelineParts({ authentication, log })));
+      port = await listenLocally(server);
+    },
+    () => server.close(),
+  );
   beforeEach(async () => {
     await redis.flush();
     removedSubscribers = [];

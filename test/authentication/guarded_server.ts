@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, request, type Server } from 'node:http';
-import { after, before } from 'node:test';
 import { pino } from 'pino';
 import { z } from 'zod';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { type AuthenticationParts, buildAuthentication } from '../../harness/http/authentication.ts';
 import { pipelineParts } from '../../harness/http/pipeline.ts';
 import { listenLocally } from '../../harness/processes/ports.ts';
@@ -37,11 +37,13 @@ export class GuardedServer {
   constructor(options: Partial<AuthenticationParts> = {}, redis = new TestStore()) {
     this.#options = options;
     this.redis = redis;
-    before(async () => {
-      this.#server = createServer(this.#app());
-      this.#port = await listenLocally(this.#server);
-    });
-    after(() => this.#server?.close());
+    aroundTests(
+      async () => {
+        this.#server = createServer(this.#app());
+        this.#port = await listenLocally(this.#server);
+      },
+      () => this.#server?.close(),
+    );
   }
 
   get clients(): Clients {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before } from 'node:test';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { TestBrowser, type TestPage } from '../../harness/browser/browser.ts';
 import { answer } from '../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
@@ -35,34 +35,36 @@ export const PATHS = [
   ].map((each) => `/${each}`),
 ].map((path) => `/console${path}`);
 
-before(async () => {
-  await bus.works;
-  bus.announceError(/gave up on a batch/);
-  scene = await bus.scene({ after: (end) => ends.push(end) });
-  const { publisher, topic, receiver, subscriber } = scene;
-  await publisher.call('PUT', '/triggers/nightly', {
-    topic: 'reports',
-    event: { type: 'noop', url: 'https://shop.example.com/report' },
-    schedule: { cron: '0 3 * * *', timezone: 'Europe/London' },
-  });
-  await subscriber.call('PUT', '/joins/ready', {
-    sources: [{ topic: 'paid' }, { topic: 'packed', count: 2 }],
-    by: 'url',
-    then: { topic: 'ready' },
-  });
-  for (const letters of [1, 2]) {
-    receiver.answers(answer.text(500, HOSTILE + LONG), answer.text(500, HOSTILE + LONG));
-    await publisher.publish(topic, { url: `https://shop.example.com/${WIDE}`, data: { note: HOSTILE } });
-    await until(async () => (await subscriber.report()).dead_letters.batches === letters);
-  }
-});
+export const ends: (() => unknown)[] = [];
+aroundTests(
+  async () => {
+    await bus.works;
+    bus.announceError(/gave up on a batch/);
+    scene = await bus.scene({ after: (end) => ends.push(end) });
+    const { publisher, topic, receiver, subscriber } = scene;
+    await publisher.call('PUT', '/triggers/nightly', {
+      topic: 'reports',
+      event: { type: 'noop', url: 'https://shop.example.com/report' },
+      schedule: { cron: '0 3 * * *', timezone: 'Europe/London' },
+    });
+    await subscriber.call('PUT', '/joins/ready', {
+      sources: [{ topic: 'paid' }, { topic: 'packed', count: 2 }],
+      by: 'url',
+      then: { topic: 'ready' },
+    });
+    for (const letters of [1, 2]) {
+      receiver.answers(answer.text(500, HOSTILE + LONG), answer.text(500, HOSTILE + LONG));
+      await publisher.publish(topic, { url: `https://shop.example.com/${WIDE}`, data: { note: HOSTILE } });
+      await until(async () => (await subscriber.report()).dead_letters.batches === letters);
+    }
+  },
+  () => Promise.all(ends.map((end) => end())),
+);
 /** Fields of forms, such as might be taken. */
 export const HARMLESS = {
   ...{ name: 'mine', confirm: 'x', id: 'e1', type: 'noop', url: 'https://shop.example.com' },
   ...{ topics: '', callback: 'https://shop.example.com' },
 };
-export const ends: (() => unknown)[] = [];
-after(() => Promise.all(ends.map((end) => end())));
 
 interface Login {
   user: string;

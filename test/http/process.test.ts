@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { Api, basic, send } from '../../harness/http/api.ts';
 import { WebProcess } from '../../harness/processes/web_process.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
@@ -129,10 +130,12 @@ describe('FORCE_SSL', () => {
 
 describe('with a Redis', () => {
   let redis: PrivateRedis;
-  before(async () => {
-    redis = await PrivateRedis.start();
-  });
-  after(() => redis.stop());
+  aroundTests(
+    async () => {
+      redis = await PrivateRedis.start();
+    },
+    () => redis.stop(),
+  );
 
   for (const [processes, signal] of [
     ['1', 'SIGTERM'],

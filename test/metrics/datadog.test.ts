@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
@@ -14,12 +15,14 @@ const redis = new TestStore();
 let socket: Socket;
 let received: string[] = [];
 
-before(async () => {
-  socket = createSocket('udp4').bind(0, '127.0.0.1');
-  socket.on('message', (message) => received.push(String(message)));
-  await once(socket, 'listening');
-});
-after(() => socket.close());
+aroundTests(
+  async () => {
+    socket = createSocket('udp4').bind(0, '127.0.0.1');
+    socket.on('message', (message) => received.push(String(message)));
+    await once(socket, 'listening');
+  },
+  () => socket.close(),
+);
 beforeEach(async () => {
   received = [];
   await redis.flush();

@@ -44,7 +44,7 @@ const open = (count: number, prefix = redis.store.prefix, url = redis.redis.url)
 let source: Side;
 let target: Side;
 after(() => {
-  for (const side of [source, target]) side.redis.disconnect();
+  for (const side of [source, target]) side?.redis.disconnect();
 });
 beforeEach(async () => {
   source ??= await open(1);

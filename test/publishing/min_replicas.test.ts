@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { Api, problemIn, send } from '../../harness/http/api.ts';
 import { freePort } from '../../harness/processes/ports.ts';
@@ -36,11 +37,13 @@ describe('with ROUTEMASTER_MIN_REPLICAS', async () => {
     return key;
   };
 
-  before(async () => {
-    replica = await PrivateRedis.start({ config: { replicaof: `127.0.0.1 ${port}` } });
-    await until(() => online(api.store), { what: 'the replica follows' });
-  });
-  after(() => replica.stop());
+  aroundTests(
+    async () => {
+      replica = await PrivateRedis.start({ config: { replicaof: `127.0.0.1 ${port}` } });
+      await until(() => online(api.store), { what: 'the replica follows' });
+    },
+    () => replica.stop(),
+  );
 
   test('204 means that a replica has the event, and one with a time of its own', async () => {
     const copy = await openStore(replica.url);

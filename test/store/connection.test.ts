@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import dns, { type LookupOptions } from 'node:dns';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { freePort } from '../../harness/processes/ports.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
@@ -81,16 +82,18 @@ describe('while Redis is away', () => {
   let store: Partition;
   const recorded = capturedLog();
 
-  before(async () => {
-    redis = await PrivateRedis.start();
-    const connection = connectOne(redis.url, recorded.log);
-    store = new Partition(connection);
-    await until(() => connection.status === 'ready');
-  });
-  after(async () => {
-    store.redis.disconnect();
-    await redis.stop();
-  });
+  aroundTests(
+    async () => {
+      redis = await PrivateRedis.start();
+      const connection = connectOne(redis.url, recorded.log);
+      store = new Partition(connection);
+      await until(() => connection.status === 'ready');
+    },
+    async () => {
+      store.redis.disconnect();
+      await redis.stop();
+    },
+  );
   const ping = () => store.command((commands) => commands.ping());
 
   test('a command under way fails when the connection is cut, and is not sent again', async () => {

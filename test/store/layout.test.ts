@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { layoutLines } from './layout_lines.ts';
@@ -53,11 +54,13 @@ const formerly = (line: string) =>
   CHANGED.reduce((text, [added, without]) => text.replace(added, without), line);
 
 let bus: RunningBus;
-before(async () => {
-  bus = await RunningBus.open(SCENE_SETTINGS);
-  bus.announceError(/^gave up on a batch/);
-});
-after(() => bus.close());
+aroundTests(
+  async () => {
+    bus = await RunningBus.open(SCENE_SETTINGS);
+    bus.announceError(/^gave up on a batch/);
+  },
+  () => bus.close(),
+);
 
 test('with one partition the layout is what it was before there were several', async (t) => {
   await bus.start('web');

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { aroundTests } from '../../harness/around_tests.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { aclRules } from '../../harness/redis/acl.ts';
 import { startNode } from '../../harness/redis/cluster_node.ts';
@@ -94,17 +95,19 @@ describe('a cluster', () => {
   let connection: Connection;
   let partitions: Partitions;
 
-  before(async () => {
-    cluster = await PrivateCluster.start({ config: { user: `routemaster ${USER}` } });
-    url = cluster.urlWith('routemaster:password@');
-    connection = connect(url, recorded.log);
-    partitions = Partitions.on(connection, { partitions: PARTITIONS, log: recorded.log });
-    await until(() => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))));
-  });
-  after(async () => {
-    connection.disconnect();
-    await cluster.stop();
-  });
+  aroundTests(
+    async () => {
+      cluster = await PrivateCluster.start({ config: { user: `routemaster ${USER}` } });
+      url = cluster.urlWith('routemaster:password@');
+      connection = connect(url, recorded.log);
+      partitions = Partitions.on(connection, { partitions: PARTITIONS, log: recorded.log });
+      await until(() => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))));
+    },
+    async () => {
+      connection.disconnect();
+      await cluster.stop();
+    },
+  );
 
   const beat = (partition: Partition) => partition.run('heartbeat', { leaseMs: 1, leases: [] });
   const nodeOf = ({ master }: Partition) =>

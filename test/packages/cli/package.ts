@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { aroundTests } from '../../../harness/around_tests.ts';
 import { InstalledPackage, packedFiles } from '../../../harness/packages/installed_package.ts';
 import { nodeOfVersion, VERSIONS } from '../../../harness/packages/node_versions.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
@@ -12,11 +13,13 @@ import { Terminal } from './terminal.ts';
 const terminal = new Terminal();
 let installed: InstalledPackage | undefined;
 
-before(async () => {
-  await bus.works;
-  installed = await InstalledPackage.of('cli', 'client', 'receiver');
-});
-after(() => installed?.remove());
+aroundTests(
+  async () => {
+    await bus.works;
+    installed = await InstalledPackage.of('cli', 'client', 'receiver');
+  },
+  () => installed?.remove(),
+);
 
 test('what is packed is JavaScript, the README and the licence', async () => {
   const others = (await packedFiles('cli')).filter((path) => !/^dist\/[\w/]+\.js$/.test(path));

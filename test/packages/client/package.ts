@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { aroundTests } from '../../../harness/around_tests.ts';
 import { Receiver } from '../../../harness/http/receiver.ts';
 import {
   type Example,
@@ -39,26 +40,28 @@ let installed: InstalledPackage | undefined;
 let receiver: Receiver | undefined;
 let examples: Example[] = [];
 
-before(async () => {
-  await bus.works;
-  installed = await InstalledPackage.of('client');
-  receiver = await Receiver.start();
-  const { token, secret } = await bus.client('shop');
-  examples = [...(await readExamples('client')), SHARED_SIGNAL];
-  for (const { file, text } of examples) {
-    const program = text
-      .replaceAll('https://bus.example.com', bus.url)
-      .replaceAll('shop--psbsfvxhjewnxiczhqc0', token)
-      .replaceAll('JstIQF8oA-2oVgFXIZlV9O4kqU25YRCH', secret)
-      .replaceAll('the root key', ROOT_KEY)
-      .replaceAll('https://search.example.com/events', receiver.callback);
-    await installed.write({ file, text: program });
-  }
-});
-after(async () => {
-  await receiver?.stop();
-  await installed?.remove();
-});
+aroundTests(
+  async () => {
+    await bus.works;
+    installed = await InstalledPackage.of('client');
+    receiver = await Receiver.start();
+    const { token, secret } = await bus.client('shop');
+    examples = [...(await readExamples('client')), SHARED_SIGNAL];
+    for (const { file, text } of examples) {
+      const program = text
+        .replaceAll('https://bus.example.com', bus.url)
+        .replaceAll('shop--psbsfvxhjewnxiczhqc0', token)
+        .replaceAll('JstIQF8oA-2oVgFXIZlV9O4kqU25YRCH', secret)
+        .replaceAll('the root key', ROOT_KEY)
+        .replaceAll('https://search.example.com/events', receiver.callback);
+      await installed.write({ file, text: program });
+    }
+  },
+  async () => {
+    await receiver?.stop();
+    await installed?.remove();
+  },
+);
 
 test('what is packed is JavaScript with declarations, the README and the licence', async () => {
   const files = await packedFiles('client');

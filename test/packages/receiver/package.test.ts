@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { aroundTests } from '../../../harness/around_tests.ts';
 import {
   type Example,
   InstalledPackage,
@@ -49,17 +50,19 @@ async function deliver(text, signed = text) {
 let installed: InstalledPackage | undefined;
 let examples: Example[] = [];
 
-before(async () => {
-  installed = await InstalledPackage.of('receiver');
-  examples = [...(await readExamples('receiver')), SIGNED_DELIVERY];
-  process.env.SIGNING_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-  for (const { file, text } of examples) {
-    // The program gets a free port, and ends when it has nothing else to do.
-    const program = text.replace(".listen(9292, '127.0.0.1')", ".listen(0, '127.0.0.1').unref()");
-    await installed.write({ file, text: program });
-  }
-});
-after(() => installed?.remove());
+aroundTests(
+  async () => {
+    installed = await InstalledPackage.of('receiver');
+    examples = [...(await readExamples('receiver')), SIGNED_DELIVERY];
+    process.env.SIGNING_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+    for (const { file, text } of examples) {
+      // The program gets a free port, and ends when it has nothing else to do.
+      const program = text.replace(".listen(9292, '127.0.0.1')", ".listen(0, '127.0.0.1').unref()");
+      await installed.write({ file, text: program });
+    }
+  },
+  () => installed?.remove(),
+);
 
 test('what is packed is JavaScript with declarations, the README and the licence', async () => {
   const files = await packedFiles('receiver');

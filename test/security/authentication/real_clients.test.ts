@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { createServer, request, type Server } from 'node:http';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
+import { aroundTests } from '../../../harness/around_tests.ts';
 import { listenLocally } from '../../../harness/processes/ports.ts';
 import { answerParameters, header, parametersOf } from '../../authentication/digest_client.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
@@ -20,22 +21,24 @@ class Md5Router {
   #port = 0;
 
   constructor(target: GuardedServer) {
-    before(async () => {
-      this.#server = createServer((incoming, outgoing) => {
-        const { method, url: path, rawHeaders: headers } = incoming;
-        const call = request({ host: '127.0.0.1', port: target.port, method, path, headers, agent: false });
-        call.on('response', (answer) => {
-          const challenges = (answer.headersDistinct['www-authenticate'] ?? []).filter((each) =>
-            each.includes('algorithm=MD5'),
-          );
-          outgoing.writeHead(answer.statusCode ?? 0, { 'WWW-Authenticate': challenges });
-          answer.pipe(outgoing);
+    aroundTests(
+      async () => {
+        this.#server = createServer((incoming, outgoing) => {
+          const { method, url: path, rawHeaders: headers } = incoming;
+          const call = request({ host: '127.0.0.1', port: target.port, method, path, headers, agent: false });
+          call.on('response', (answer) => {
+            const challenges = (answer.headersDistinct['www-authenticate'] ?? []).filter((each) =>
+              each.includes('algorithm=MD5'),
+            );
+            outgoing.writeHead(answer.statusCode ?? 0, { 'WWW-Authenticate': challenges });
+            answer.pipe(outgoing);
+          });
+          incoming.pipe(call);
         });
-        incoming.pipe(call);
-      });
-      this.#port = await listenLocally(this.#server);
-    });
-    after(() => this.#server?.close());
+        this.#port = await listenLocally(this.#server);
+      },
+      () => this.#server?.close(),
+    );
   }
 
   get port(): number {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, type TestContext, test } from 'node:test';
+import { beforeEach, describe, type TestContext, test } from 'node:test';
+import { aroundTests } from '../../../harness/around_tests.ts';
 import { answer, Receiver } from '../../../harness/http/receiver.ts';
 import { reasonOf, sender } from '../../../harness/http/sender.ts';
 import { CallbackPolicy } from '../../../src/subscribing/callback_policy.ts';
@@ -12,14 +13,16 @@ const NOT_PUBLIC =
 let dns: DnsServer;
 let canary: Canary;
 
-before(async () => {
-  dns = await DnsServer.start();
-  canary = await Canary.start();
-});
-after(() => {
-  dns.stop();
-  canary.stop();
-});
+aroundTests(
+  async () => {
+    dns = await DnsServer.start();
+    canary = await Canary.start();
+  },
+  () => {
+    dns.stop();
+    canary.stop();
+  },
+);
 beforeEach(() => void dns.asked.splice(0));
 
 async function receiverFor(t: TestContext): Promise<{ receiver: Receiver; port: number }> {

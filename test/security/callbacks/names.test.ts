@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
+import { aroundTests } from '../../../harness/around_tests.ts';
 import { CallbackPolicy } from '../../../src/subscribing/callback_policy.ts';
 import { DnsServer } from './dns_server.ts';
 
 let dns: DnsServer;
 const policy = (...allow: string[]) => new CallbackPolicy(allow, { resolve: dns.resolve });
 
-before(async () => {
-  dns = await DnsServer.start();
-});
-after(() => dns.stop());
+aroundTests(
+  async () => {
+    dns = await DnsServer.start();
+  },
+  () => dns.stop(),
+);
 beforeEach(() => void dns.asked.splice(0));
 
 describe('a subscription checks the addresses of a name', () => {

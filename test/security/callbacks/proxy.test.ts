@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
+import { aroundTests } from '../../../harness/around_tests.ts';
 import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
 import { Receiver } from '../../../harness/http/receiver.ts';
 import { reasonOf, type SenderOptions, sender } from '../../../harness/http/sender.ts';
 import { ConnectProxy } from './connect_proxy.ts';
 
 const proxy = new ConnectProxy();
-before(() => proxy.start());
-after(() => proxy.stop());
+aroundTests(
+  () => proxy.start(),
+  () => proxy.stop(),
+);
 beforeEach(() => {
   proxy.targets.length = 0;
   proxy.authorizations.length = 0;

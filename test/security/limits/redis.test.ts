@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { aroundTests } from '../../../harness/around_tests.ts';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { basic, send } from '../../../harness/http/api.ts';
 import { noOpenssl, TestAuthority } from '../../../harness/http/certificates.ts';
@@ -68,15 +69,17 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
   let certificates: TestAuthority;
   let redis: PrivateRedis;
   let port: number;
-  before(async () => {
-    certificates = new TestAuthority();
-    port = await freePort();
-    redis = await PrivateRedis.start({ config: secure(port, certificates) });
-  });
-  after(async () => {
-    await redis.stop();
-    certificates.remove();
-  });
+  aroundTests(
+    async () => {
+      certificates = new TestAuthority();
+      port = await freePort();
+      redis = await PrivateRedis.start({ config: secure(port, certificates) });
+    },
+    async () => {
+      await redis.stop();
+      certificates.remove();
+    },
+  );
 
   /** Tries a connection. Resolves with PONG, or with the reason why it cannot be made. */
   async function ping(tls: RedisTls | undefined, host = '127.0.0.1'): Promise<string> {
@@ -258,7 +261,7 @@ describe('a bus whose Redis is behind TLS and has the ACL of docs/operating.md',
 }, async () => {
   if (noOpenssl) return;
   const certificates = new TestAuthority();
-  after(() => certificates.remove());
+  process.once('exit', () => certificates.remove());
   const port = await freePort();
   const bus = RunningBus.forTests({
     redis: { ...secure(port, certificates), maxmemory: '20mb' },
