@@ -16,7 +16,7 @@ const folders = {
   records: ['authentication', 'delivering', 'subscribing', 'store'],
   flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'flow', 'store'],
-  moving: ['metrics', 'subscribing', 'maintenance', 'store'],
+  moving: ['metrics', 'subscribing', 'flow', 'maintenance', 'store'],
   openapi: [],
   http: ['authentication', 'records'],
   console: [

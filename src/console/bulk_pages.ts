@@ -71,7 +71,7 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
           subscriber === '' ? undefined : await subscribersOf({ joins }, subscriber, join && String(join));
         const untilMs = timeIn(until);
         const filter = {
-          queues: tokens,
+          tokens,
           reason: reasonIn(body.reason),
           fromMs: timeIn(since),
           untilMs: untilMs === undefined ? undefined : untilMs - 1,
@@ -91,7 +91,7 @@ export function bulkPages({ api, bulks, joins }: BulkParts & { api: ApiCalls }):
         const id = String(body.id);
         const bulk = await bulks.find(bulkOwner(caller));
         // For the audit: what the bulk operation does (retry or purge), and to whose dead letters.
-        if (bulk?.id === id) about?.(bulk.act, bulk.queues?.[0]);
+        if (bulk?.id === id) about?.(bulk.act, bulk.tokens?.[0]);
         await bulks[does](bulkOwner(caller), id);
         return pathWith(BULK_PATH, { id });
       },
@@ -145,10 +145,10 @@ ${isOver(bulk) && outcome(bulk, nowMs)}
 ${call && html`<div class="acts">${acts(bulk, call)}</div>`}`;
 }
 
-function filterOf({ queues, reason, fromMs, untilMs }: Bulk, nowMs: number): Content {
+function filterOf({ tokens, reason, fromMs, untilMs }: Bulk, nowMs: number): Content {
   return [
-    queues
-      ? html`Of ${queues.map((each, index) => [index > 0 && ' ', linkToQueue(each)])}`
+    tokens
+      ? html`Of ${tokens.map((each, index) => [index > 0 && ' ', linkToQueue(each)])}`
       : 'Of all subscribers',
     reason !== undefined && html`, with the reason <span class="mono">${reason}</span>`,
     fromMs !== undefined && html`, from ${ago(fromMs, nowMs)}`,

@@ -34,7 +34,7 @@ interface BulkJobParts {
 }
 
 type StepState = Reply<'count_bulk'>;
-type Part = Bulk & { queueIndex: number };
+type Part = Bulk & { tokenIndex: number };
 
 /**
  * Returns the handler of the job `bulk`, which retries or purges many dead letters. The job first counts them. When the
@@ -68,8 +68,8 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
     return DONE;
   }, log);
 
-  async function step(owner: string, { id, act, state, queueIndex, queues }: Part): Promise<StepState> {
-    const asked = { owner, id, listIndex: queueIndex, token: queues?.[queueIndex] };
+  async function step(owner: string, { id, act, state, tokenIndex, tokens }: Part): Promise<StepState> {
+    const asked = { owner, id, listIndex: tokenIndex, token: tokens?.[tokenIndex] };
     if (state === 'counting') return partition.runPermitted('count_bulk', { ...asked, max: COUNTED });
     const changes = { ...asked, max: CHANGED };
     if (act === 'purge')
@@ -81,15 +81,15 @@ export function bulkJob({ partition, config, recorder, stopping, log }: BulkJobP
 }
 
 /**
- * Returns what is left of a bulk operation in this partition. `queues` has the tokens of the subscribers whose dead
- * letters must be counted, retried or purged; the one at `queueIndex` is next. Returns undefined if the operation waits
+ * Returns what is left of a bulk operation in this partition. `tokens` has the tokens of the subscribers whose dead
+ * letters must be counted, retried or purged; the one at `tokenIndex` is next. Returns undefined if the operation waits
  * for its owner, is over, or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));
   const bulk = readBulk(record);
   const isActive = bulk?.id === id && (bulk.state === 'counting' || bulk.state === 'running');
-  return isActive ? { ...bulk, queueIndex: Number(record.queue) } : undefined;
+  return isActive ? { ...bulk, tokenIndex: Number(record.queue) } : undefined;
 }
 
 async function isShort(partition: Partition, config: Config): Promise<boolean> {

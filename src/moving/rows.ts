@@ -1,3 +1,4 @@
+import { topicOfDefinition } from '../flow/triggers/definition.ts';
 import { joinToken } from '../ids.ts';
 import { unpackField } from '../metrics/counter_hash.ts';
 import { subjectOf } from '../metrics/series.ts';
@@ -175,11 +176,6 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
  * Fields of a client that are copied to every partition. All others, such as digests, go only to the control partition.
  */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
-
-/** Returns the topic to which a trigger publishes. It is the second line of the trigger's definition. */
-export function topicOfDefinition(definition: string): string {
-  return definition.split('\n', 2)[1] ?? '';
-}
 
 function ownerOfTrigger(member: string): Owner {
   const space = member.indexOf(' ');

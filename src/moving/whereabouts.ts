@@ -1,7 +1,8 @@
+import { topicOfDefinition } from '../flow/triggers/definition.ts';
 import { bidOf } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { type Owner, topicOfDefinition } from './rows.ts';
+import type { Owner } from './rows.ts';
 
 /**
  * For a move from a bus with one partition (the source) to one with several (the target): finds the partitions of the

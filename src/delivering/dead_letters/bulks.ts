@@ -19,7 +19,7 @@ type BulkState = (typeof BULK_STATES)[number];
 
 interface BulkFilter {
   /** The tokens of the subscribers whose dead letters are retried or purged. Undefined means all subscribers. */
-  queues: readonly string[] | undefined;
+  tokens: readonly string[] | undefined;
   reason?: DeathReason | undefined;
   /** Only dead letters that died between these times are retried or purged. An undefined time is no limit. */
   fromMs?: number | undefined;
@@ -60,9 +60,9 @@ export class Bulks {
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.#parts(owner)).some(({ state }) => state === 'running')) return false;
     const id = uid();
-    const { queues, ...rest } = filter;
-    const parts = queues
-      ? [...Map.groupBy(queues, (token) => this.#partitions.ofSubscriber(token))]
+    const { tokens, ...rest } = filter;
+    const parts = tokens
+      ? [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))]
       : this.#partitions.all.map((each) => [each, [null]] as const);
     const begun = parts.map(([partition, own]) =>
       partition.run('begin_bulk', {
@@ -131,7 +131,7 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
     id,
     act: act as Bulk['act'],
     state: state as BulkState,
-    queues: tokens[0] === null ? undefined : (tokens as string[]),
+    tokens: tokens[0] === null ? undefined : (tokens as string[]),
     reason: reason as DeathReason | undefined,
     fromMs: time(record.from_ms),
     untilMs: time(record.until_ms),
@@ -156,7 +156,7 @@ function bulkState(parts: readonly Bulk[]): BulkState | undefined {
 function together(one: Bulk, other: Bulk): Bulk {
   return {
     ...one,
-    queues: one.queues && other.queues ? [...one.queues, ...other.queues] : undefined,
+    tokens: one.tokens && other.tokens ? [...one.tokens, ...other.tokens] : undefined,
     matched: one.matched + other.matched,
     done: one.done + other.done,
     left: one.left + other.left,

@@ -41,7 +41,8 @@ export function readDefinition(text: string): ReadDefinition {
   };
 }
 
-export function topicOf(text: string): string {
+/** Returns the topic to which a trigger publishes. `text` is its definition as Redis stores it. */
+export function topicOfDefinition(text: string): string {
   return text.split('\n', 2)[1] ?? '';
 }
 

@@ -3,7 +3,7 @@ import { StorageUnavailable } from '../../errors.ts';
 import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
 import { msOf } from '../../store/replies.ts';
-import { revisionOf, topicOf } from './definition.ts';
+import { revisionOf, topicOfDefinition } from './definition.ts';
 import type { TriggerName } from './stored_trigger.ts';
 
 /**
@@ -27,7 +27,7 @@ export async function bringToTopic(
   const beganMs = clock.monotonicMs();
   const before = await from.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
   if (before === null) return true;
-  const topic = topicOf(before);
+  const topic = topicOfDefinition(before);
   const home = partitions.ofTopic(topic);
   // The time just before the trigger is read, by the clock of the new partition. If the trigger arrives there more than
   // `maxAgeMs` later, the script `receive_trigger` refuses it.
@@ -37,7 +37,7 @@ export async function bringToTopic(
     Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
   );
   const { moving } = state;
-  if (definition === null || moving === undefined || topicOf(definition) !== topic) return true;
+  if (definition === null || moving === undefined || topicOfDefinition(definition) !== topic) return true;
   const outcome = await home.run('receive_trigger', {
     client,
     name,

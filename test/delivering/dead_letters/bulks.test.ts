@@ -71,7 +71,7 @@ afterEach(() => assertConsistent(redis.store));
 async function countedInTwo() {
   const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
   const all = new Bulks(partitions);
-  await all.begin('root', 'purge', { queues: undefined });
+  await all.begin('root', 'purge', { tokens: undefined });
   const { id = '' } = (await all.find('root')) ?? {};
   const step = { owner: 'root', id, listIndex: 0, token: undefined, max: 100 };
   for (const partition of partitions.all) await partition.run('count_bulk', step);
@@ -83,7 +83,7 @@ describe('a bulk', () => {
     await deaths('alice', 'a', 250);
     await deaths('alice', 'b', 30, 'max_age');
     await deaths('bob', 'c', 20, 'max_age');
-    assert.ok(await bulks().begin('root', 'retry', { queues: undefined, reason: 'max_age' }));
+    assert.ok(await bulks().begin('root', 'retry', { tokens: undefined, reason: 'max_age' }));
     await work(5);
     const counted = await bulks().find('root');
     assert.deepEqual([counted?.state, counted?.matched, counted?.done], ['counted', 50, 0]);
@@ -99,7 +99,7 @@ describe('a bulk', () => {
 
   test('handles all letters although the ACL of Redis forbade a command meanwhile', async () => {
     await deaths('alice', 'a', 250);
-    await bulks().begin('root', 'retry', { queues: undefined });
+    await bulks().begin('root', 'retry', { tokens: undefined });
     await work(5);
     await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
     const permit = (rule: string) => redis.store.redis.acl('SETUSER', 'default', rule);
@@ -123,7 +123,7 @@ describe('a bulk', () => {
     test(`counts each letter once although the ACL of Redis forbade ${command} meanwhile`, async () => {
       await deaths('alice', 'a', 3);
       await deaths('bob', 'b', 4);
-      await bulks().begin('root', 'retry', { queues: ['alice', 'bob'] });
+      await bulks().begin('root', 'retry', { tokens: ['alice', 'bob'] });
       await redis.store.redis.acl('SETUSER', 'default', `-${command}`);
       const { id } = (await bulks().find('root')) ?? assert.fail();
       const { signal } = new AbortController();
@@ -150,7 +150,7 @@ describe('a bulk', () => {
       test(`goes past a letter whose key ${name} another program has written (${act})`, async () => {
         await deaths('alice', 'a', 150);
         const bad = (await ids())[20] ?? '';
-        await bulks().begin('root', act, { queues: undefined });
+        await bulks().begin('root', act, { tokens: undefined });
         await work(5);
         await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
         const { redis: commands, keys } = redis.store;
@@ -169,11 +169,11 @@ describe('a bulk', () => {
     ['retry', 'dead_letters_of'],
     ['purge', 'dead_letters_of'],
   ] as const)
-    for (const queues of [undefined, ['alice', 'bob']])
-      test(`passes over a subscriber whose key ${name} another program has written (${act} ${queues ?? 'all'})`, async () => {
+    for (const tokens of [undefined, ['alice', 'bob']])
+      test(`passes over a subscriber whose key ${name} another program has written (${act} ${tokens ?? 'all'})`, async () => {
         await deaths('alice', 'a', 3);
         await deaths('bob', 'b', 3);
-        await bulks().begin('root', act, { queues });
+        await bulks().begin('root', act, { tokens });
         await work(5);
         await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
         const { redis: commands, keys } = redis.store;
@@ -188,7 +188,7 @@ describe('a bulk', () => {
 
   test('goes on after an error that nobody expected, such as an index that another program has written', async () => {
     await deaths('alice', 'a', 3);
-    await bulks().begin('root', 'purge', { queues: undefined });
+    await bulks().begin('root', 'purge', { tokens: undefined });
     const { redis: commands, keys } = redis.store;
     await commands.rename(keys.dead_letters_index(), 'kept');
     await commands.set(keys.dead_letters_index(), 'x');
@@ -208,7 +208,7 @@ describe('a bulk', () => {
 
   test('purges letters of a subscriber whose queue another program has written', async () => {
     await deaths('alice', 'a', 3);
-    await bulks().begin('root', 'purge', { queues: undefined });
+    await bulks().begin('root', 'purge', { tokens: undefined });
     await work(5);
     await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
     await redis.store.redis.set(redis.store.keys.batches_queued('alice'), 'x');
@@ -226,7 +226,7 @@ describe('a bulk', () => {
       for (const index of [keys.dead_letters_index(), keys.dead_letters_of(token)])
         await commands.zadd(index, 1_600_000_000_000 + n, id);
     }
-    await bulks().begin('root', 'retry', { queues: ['alice', 'bob'], fromMs: 1_600_000_000_001 });
+    await bulks().begin('root', 'retry', { tokens: ['alice', 'bob'], fromMs: 1_600_000_000_001 });
     await work(5);
     assert.equal((await bulks().find('root'))?.matched, 5);
     await redis.flush();
@@ -242,7 +242,7 @@ describe('a bulk', () => {
       for (const index of [keys.dead_letters_index(), keys.dead_letters_of(token)])
         await commands.zadd(index, 1_600_000_000_000, id);
     }
-    await bulks().begin('alice', 'purge', { queues: ['join:x:alice', 'alice'] });
+    await bulks().begin('alice', 'purge', { tokens: ['join:x:alice', 'alice'] });
     await work(5);
     const { id = '', matched } = (await bulks().find('alice')) ?? {};
     assert.equal(matched, 230);
@@ -253,7 +253,7 @@ describe('a bulk', () => {
 
   test('goes on where it was when its worker died, and counts nothing twice', async () => {
     await deaths('alice', 'a', 250);
-    await bulks().begin('root', 'retry', { queues: ['alice'] });
+    await bulks().begin('root', 'retry', { tokens: ['alice'] });
     await work(5);
     await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
     const { id = '' } = (await bulks().find('root')) ?? {};
@@ -271,7 +271,7 @@ describe('a bulk', () => {
   test('leaves letters whose subscriber has left, and says how many', async () => {
     await deaths('alice', 'a', 3);
     await redis.store.redis.hdel(redis.store.keys.subscriber('alice'), 'callback');
-    await bulks().begin('root', 'retry', { queues: undefined });
+    await bulks().begin('root', 'retry', { tokens: undefined });
     await work(5);
     await bulks().confirm('root', (await bulks().find('root'))?.id ?? '');
     await work(5);
@@ -282,15 +282,15 @@ describe('a bulk', () => {
 
   test('is one at a time, and only its own confirmation or cancellation counts', async () => {
     await deaths('alice', 'a', 3);
-    await bulks().begin('root', 'retry', { queues: undefined });
+    await bulks().begin('root', 'retry', { tokens: undefined });
     await work(5);
     const first = (await bulks().find('root'))?.id ?? '';
-    assert.ok(await bulks().begin('root', 'purge', { queues: undefined }));
+    assert.ok(await bulks().begin('root', 'purge', { tokens: undefined }));
     assert.equal(await bulks().confirm('root', first), false);
     await work(5);
     const second = (await bulks().find('root'))?.id ?? '';
     assert.ok(await bulks().confirm('root', second));
-    assert.equal(await bulks().begin('root', 'retry', { queues: undefined }), false);
+    assert.equal(await bulks().begin('root', 'retry', { tokens: undefined }), false);
     assert.equal(await bulks().cancel('root', first), false);
     assert.ok(await bulks().cancel('root', second));
     await work(5);
@@ -312,7 +312,7 @@ describe('a bulk', () => {
   test('that is confirmed in one partition only is not replaced, and can be confirmed again', async () => {
     const { partitions, all, id } = await countedInTwo();
     await partitions.control.run('confirm_bulk', { owner: 'root', id, job: packJob('bulk', []) });
-    assert.equal(await all.begin('root', 'retry', { queues: undefined }), false);
+    assert.equal(await all.begin('root', 'retry', { tokens: undefined }), false);
     assert.equal((await all.find('root'))?.id, id);
     assert.ok(await all.confirm('root', id));
     assert.equal((await all.find('root'))?.state, 'running');
@@ -324,11 +324,11 @@ describe('a bulk', () => {
     const [first, second, third] = partitions.all as [Partition, Partition, Partition];
     const away = { run: { value: () => Promise.reject(new StorageUnavailable(new Error('away'))) } };
     const some = new Bulks(new Partitions(first, Object.create(second, away), third));
-    await assert.rejects(some.begin('root', 'purge', { queues: undefined }), StorageUnavailable);
+    await assert.rejects(some.begin('root', 'purge', { tokens: undefined }), StorageUnavailable);
     const found = await new Bulks(partitions).find('root');
     assert.equal(found?.state, 'cancelled');
     assert.equal(await new Bulks(partitions).confirm('root', found?.id ?? ''), false);
-    assert.ok(await new Bulks(partitions).begin('root', 'purge', { queues: undefined }));
+    assert.ok(await new Bulks(partitions).begin('root', 'purge', { tokens: undefined }));
     assert.equal((await new Bulks(partitions).find('root'))?.state, 'counting');
     await redis.flush();
   });
@@ -342,7 +342,7 @@ describe('a bulk', () => {
       throw new StorageUnavailable(new Error('no answer'));
     };
     const some = new Bulks(new Partitions(first, Object.create(second, { run: { value: run } })));
-    await assert.rejects(some.begin('root', 'purge', { queues: undefined }), StorageUnavailable);
+    await assert.rejects(some.begin('root', 'purge', { tokens: undefined }), StorageUnavailable);
     const all = new Bulks(partitions);
     const { id = '', state } = (await all.find('root')) ?? {};
     assert.equal(state, 'cancelled');
@@ -360,7 +360,7 @@ describe('a bulk', () => {
     );
     const ids: string[] = [];
     for (const token of [first ?? '', second ?? '']) {
-      await all.begin('root', 'purge', { queues: [token] });
+      await all.begin('root', 'purge', { tokens: [token] });
       const partition = partitions.ofSubscriber(token);
       const { id = '' } = await partition.redis.hgetall(partition.keys.bulk('root'));
       await partition.run('count_bulk', { owner: 'root', id, listIndex: 0, token, max: 100 });
