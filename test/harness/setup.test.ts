@@ -1,12 +1,23 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Command, PrintingProcess, root } from '../../harness/processes/command.ts';
 import { listenLocally } from '../../harness/processes/ports.ts';
+import { until } from '../../harness/until.ts';
 
 test('bin/setup is silent and changes nothing when nothing is missing', async () => {
   const lock = readFileSync(join(root, 'package-lock.json'), 'utf8');
@@ -16,12 +27,63 @@ test('bin/setup is silent and changes nothing when nothing is missing', async ()
   assert.equal(readFileSync(join(root, 'package-lock.json'), 'utf8'), lock);
 });
 
-test('bin/setup takes a lock that has its own id: a setup before had it in another container', () => {
-  const setup = 'ln -s $$ .setup.lock && exec bin/setup --no-redis';
+test('bin/setup waits until the npm of a setup that was killed has removed what it installed', async () => {
   const folder = withNode24();
+  const stamp = join(folder, 'node_modules/.setup-package-lock.json');
+  const calls = () => readFileSync(join(folder, 'calls'), 'utf8').split('\n').slice(0, -1);
+  // The first npm outlives its setup by a second, and then removes what is there. The second one installs.
+  fakeNpm(
+    folder,
+    `if [ -e calls ]; then echo begins >>calls; mkdir -p node_modules/.bin; else echo begins >>calls
+     while kill -0 $PPID; do sleep 0.02; done 2>/dev/null; sleep 1; rm -r node_modules/.bin; fi; echo ends >>calls`,
+  );
   try {
-    const { stderr, status } = spawnSync('sh', ['-c', setup], { ...silently(folder), cwd: folder });
-    assert.deepEqual([stderr, status], ['', 0]);
+    rmSync(stamp);
+    const killed = setupIn(folder);
+    await killed.prints(/installing the npm dependencies/);
+    await until(() => existsSync(join(folder, 'calls')), { what: 'npm to begin' });
+    killed.signal('SIGKILL');
+    assert.equal(await setupIn(folder).exitCode, 0);
+    assert.deepEqual(calls(), ['begins', 'ends', 'begins', 'ends']);
+    assert.ok(existsSync(join(folder, 'node_modules/.bin')) && existsSync(stamp));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+for (const [what, bin] of [
+  ['the folder of commands', undefined],
+  ['a package that has one', 'nowhere'],
+] as const) {
+  test(`bin/setup installs again when ${what} is gone`, async () => {
+    const folder = withNode24();
+    const commands = join(folder, 'node_modules/.bin');
+    fakeNpm(folder, 'rm -rf node_modules/.bin; mkdir node_modules/.bin');
+    try {
+      if (bin === undefined) rmSync(commands, { recursive: true });
+      else symlinkSync(bin, join(commands, 'command'));
+      const mending = setupIn(folder);
+      assert.deepEqual([await mending.exitCode, mending.output], [0, INSTALLING]);
+      const idle = setupIn(folder);
+      assert.deepEqual([await idle.exitCode, idle.output], [0, '']);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+}
+
+test('bin/setup installs again after an npm that failed, also if the former release is back', async () => {
+  const folder = withNode24();
+  const lock = join(folder, 'package-lock.json');
+  const former = readFileSync(lock, 'utf8');
+  try {
+    fakeNpm(folder, 'exit 1');
+    writeFileSync(lock, '{"name":"the next release"}');
+    assert.equal(await setupIn(folder).exitCode, 1);
+    fakeNpm(folder, 'exit 0');
+    writeFileSync(lock, former);
+    const mending = setupIn(folder);
+    assert.deepEqual([await mending.exitCode, mending.output], [0, INSTALLING]);
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -115,6 +177,18 @@ function withNode24(): string {
   const folder = withoutNode24();
   writeFileSync(join(folder, 'old/node'), '#!/bin/sh\necho v24.0.0\n');
   return folder;
+}
+
+const INSTALLING = 'setup: installing the npm dependencies\n';
+
+/** Makes a script the npm of a folder. It runs in that folder. */
+function fakeNpm(folder: string, script: string): void {
+  writeFileSync(join(folder, 'old/npm'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+}
+
+/** Starts bin/setup of a folder. */
+function setupIn(folder: string): PrintingProcess {
+  return new PrintingProcess(join(folder, 'bin/setup'), ['--no-redis'], { cwd: folder, ...silently(folder) });
 }
 
 /** Options with which bin/setup of a folder should soon end. */
