@@ -6,16 +6,20 @@ export const VIEWER_KEY = 'key-of-viewers-in-this-test';
 /** The web entry as the Procfile starts it, with only the environment that a test gives. */
 export class WebProcess extends PrintingProcess {
   /** Starts a process that ends with the test. */
-  static during(t: { after(end: () => unknown): void }, env: Record<string, string>): WebProcess {
-    const web = new WebProcess(env);
+  static during(
+    t: { after(end: () => unknown): void },
+    env: Record<string, string>,
+    tree?: string,
+  ): WebProcess {
+    const web = new WebProcess(env, tree);
     t.after(() => web.kill());
     return web;
   }
 
-  /** By default, PORT is any free port, and counters are not flushed periodically. */
-  constructor(env: Record<string, string>) {
+  /** By default, PORT is any free port, counters are not flushed periodically, and the tree is this one. */
+  constructor(env: Record<string, string>, tree = root) {
     super(process.execPath, ['src/web.ts'], {
-      cwd: root,
+      cwd: tree,
       env: {
         PATH: process.env.PATH,
         ...compileCache,

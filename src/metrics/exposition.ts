@@ -28,8 +28,7 @@ new Gauge({
   labelNames: ['version', 'node'],
   registers: [own],
 }).set({ version: RELEASE, node: process.versions.node }, 1);
-collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
-await sleep(SAMPLED_MS);
+let measuring: Promise<void> | undefined;
 let [ownText, ownReadAtMs] = [Promise.resolve(''), Number.NEGATIVE_INFINITY];
 
 interface Series {
@@ -58,10 +57,18 @@ export async function exposition(parts: FigureParts): Promise<string> {
   return texts.join('\n') + (await ownMetrics());
 }
 
-function ownMetrics(): Promise<string> {
+/** Begins to measure this process when first called, as processes that nobody asks need not be measured. */
+async function ownMetrics(): Promise<string> {
+  measuring ??= beginMeasuring();
+  await measuring;
   const nowMs = clock.monotonicMs();
   if (nowMs - ownReadAtMs >= SAMPLED_MS) [ownText, ownReadAtMs] = [own.metrics(), nowMs];
   return ownText;
+}
+
+function beginMeasuring(): Promise<void> {
+  collectDefaultMetrics({ register: own, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
+  return sleep(SAMPLED_MS);
 }
 
 /** Returns the text of one family. Lets the event loop do other work first, because a long text takes some ms. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ALL, ok, type Route, route } from '../routing/route.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
+import { exposition } from './exposition.ts';
 import type { FigureParts } from './figures.ts';
 
 const HEADERS = { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' };
@@ -10,11 +11,8 @@ export function metricsApi(parts: FigureParts): Route[] {
   return [route('GET /metrics', ALL, { answers: { 200: z.string() }, handle: metricsPage(parts) })];
 }
 
-/**
- * Returns a function that answers with the counters, gauges and histograms of the bus and of this process. prom-client
- * is loaded only for the first answer, so that processes start without it.
- */
+/** Returns a function that answers with the counters, gauges and histograms of the bus and of this process. */
 export function metricsPage(parts: FigureParts) {
-  const text = new SharedReading(async () => (await import('./exposition.ts')).exposition(parts));
+  const text = new SharedReading(() => exposition(parts));
   return async () => ({ ...ok(await text.get()), headers: HEADERS });
 }

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { aroundTests } from '../../harness/around_tests.ts';
 import { Api, basic, send } from '../../harness/http/api.ts';
-import { WebProcess } from '../../harness/processes/web_process.ts';
+import { root } from '../../harness/processes/command.ts';
+import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { until } from '../../harness/until.ts';
 
@@ -171,6 +175,19 @@ describe('with a Redis', () => {
       idle.destroy();
     });
   }
+
+  test('it answers /metrics also for the first time after its files have gone', async (t) => {
+    const tree = mkdtempSync(join(tmpdir(), 'tree-'));
+    t.after(() => rmSync(tree, { recursive: true }));
+    for (const name of ['src', 'lua', 'package.json'])
+      cpSync(join(root, name), join(tree, name), { recursive: true, verbatimSymlinks: true });
+    symlinkSync(join(root, 'node_modules'), join(tree, 'node_modules'));
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url }, tree);
+    const port = await web.port();
+    rmSync(join(tree, 'src'), { recursive: true });
+    const answer = await send(port, 'GET', '/metrics', { authorization: basic(ROOT_KEY, '') });
+    assert.equal(answer.status, 200, web.output);
+  });
 });
 
 async function open(port: number, bytes: string): Promise<Socket> {
