@@ -89,6 +89,19 @@ test('bin/setup installs again after an npm that failed, also if the former rele
   }
 });
 
+test('bin/setup --production installs no package for development alone, and removes none', async () => {
+  const folder = withNode24();
+  fakeNpm(folder, 'echo "$2" >>calls');
+  try {
+    writeFileSync(join(folder, 'package-lock.json'), '{"name":"the next release"}');
+    for (const argument of ['--production', '--production', '--no-redis', '--no-redis', '--production'])
+      assert.equal(await setupIn(folder, argument).exitCode, 0);
+    assert.equal(readFileSync(join(folder, 'calls'), 'utf8'), '--omit=dev\n--include=dev\n');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test('bin/setup does not wait for ever in a folder where it may not write', () => {
   const folder = withNode24();
   try {
@@ -187,8 +200,9 @@ function fakeNpm(folder: string, script: string): void {
 }
 
 /** Starts bin/setup of a folder. */
-function setupIn(folder: string): PrintingProcess {
-  return new PrintingProcess(join(folder, 'bin/setup'), ['--no-redis'], { cwd: folder, ...silently(folder) });
+function setupIn(folder: string, ...options: string[]): PrintingProcess {
+  const given = ['--no-redis', ...options];
+  return new PrintingProcess(join(folder, 'bin/setup'), given, { cwd: folder, ...silently(folder) });
 }
 
 /** Options with which bin/setup of a folder should soon end. */
