@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import type { LastSeen } from '../authentication/last_seen.ts';
 import type { Session, Sessions } from '../authentication/sessions.ts';
-import { BusError, StorageUnavailable } from '../errors.ts';
+import { type BusError, type ErrorCode, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Audit } from '../records/audit.ts';
 import type { Caller } from '../routing/caller.ts';
@@ -16,6 +16,7 @@ import { type Arrival, Calls, countedAs, takesBody } from './calls.ts';
 import { visitorOf } from './forms.ts';
 import { redirectToHttps } from './https.ts';
 import { answerProblem, errorToAnswer, preparedProblem } from './problems.ts';
+import { RefusedCalls } from './refused_calls.ts';
 import { overloaded } from './reservation.ts';
 import { checkHeaders } from './well_formed.ts';
 import type { WorkBudget } from './work_budget.ts';
@@ -33,6 +34,7 @@ export interface PipelineParts {
   /** Refuses requests while Redis has lost the data of the bus. */
   storageWatch: { check(): Promise<void> | undefined };
   log: Log;
+  figures: { callRefused(code: ErrorCode): void };
   admission?: Admission;
   /** One for each web process. */
   budget: WorkBudget;
@@ -49,11 +51,13 @@ export class Pipeline {
   readonly #parts: PipelineParts;
   readonly #admission: Admission;
   readonly #calls: Calls;
+  readonly #refused: RefusedCalls;
 
   constructor(parts: PipelineParts) {
     this.#parts = parts;
     this.#admission = parts.admission ?? new Admission();
     this.#calls = new Calls({ ...parts, admission: this.#admission });
+    this.#refused = new RefusedCalls(parts.figures, parts.log);
   }
 
   /** Resolves when the request is answered; never rejects. */
@@ -79,7 +83,10 @@ export class Pipeline {
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits.admit(request, isStrange);
       // A process that is full (see Admission) refuses requests with a body before it checks their credentials. That
       // check and what precedes it are half of the work of a publish.
-      if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
+      if (takesBody(route) && !this.#admission.hasRoom(request)) {
+        this.#refused.count('overloaded');
+        return answerOverloaded(response);
+      }
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions.of(request.headers);
       const caller = await this.#callerOf(route, request, session);
@@ -100,11 +107,12 @@ export class Pipeline {
       const bytes = await send(response, this.#calls.inTurns(route, caller, answer));
       if (counted !== undefined) callLimits.answered(counted, bytes, answer.priceInCalls);
       else if (route.isPublic) callLimits.answeredStranger(request, bytes);
-    } catch (error) {
-      if (counted !== undefined && error instanceof BusError)
-        this.#parts.callLimits.answered(counted, 0, error.priceInCalls);
+    } catch (thrown) {
+      const error = errorToAnswer(this.#parts.log, thrown, request);
+      this.#refused.count(error.code);
+      if (counted !== undefined) this.#parts.callLimits.answered(counted, 0, error.priceInCalls);
       if (route.page) await this.#failPage(route.page, error, arrival, session);
-      else answerProblem(this.#parts.log, error, request, response);
+      else answerProblem(error, response);
     } finally {
       ended?.();
     }
@@ -112,11 +120,10 @@ export class Pipeline {
 
   async #failPage(
     page: NonNullable<Route['page']>,
-    thrown: unknown,
+    error: BusError,
     { request, response, path }: Arrival,
     session: Session | undefined,
   ): Promise<void> {
-    const error = errorToAnswer(this.#parts.log, thrown, request);
     if (response.headersSent) return void response.destroy();
     const { caller, formToken = '' } = session ?? {};
     const { headers, method, url = path } = request;

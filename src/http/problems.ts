@@ -27,13 +27,7 @@ export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessag
   return error;
 }
 
-export function answerProblem(
-  log: Log,
-  thrown: unknown,
-  request: IncomingMessage,
-  response: ServerResponse,
-): void {
-  const error = errorToAnswer(log, thrown, request);
+export function answerProblem(error: BusError, response: ServerResponse): void {
   if (response.headersSent) return void response.destroy();
   preparedProblem(error)(response);
 }

@@ -34,6 +34,8 @@ interface Outgoing {
   partition: Partition;
   unsent: Flush[];
   lastNumber: number;
+  /** True after a flush to this partition has failed, until one succeeds. */
+  isFailing: boolean;
 }
 
 /**
@@ -59,7 +61,7 @@ export class Counters {
   constructor(partitions: Partitions, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
     this.#partitions = partitions;
     this.#outgoing = new Map(
-      partitions.all.map((each) => [each, { partition: each, unsent: [], lastNumber: 0 }]),
+      partitions.all.map((each) => [each, { partition: each, unsent: [], lastNumber: 0, isFailing: false }]),
     );
     this.#flushIntervalMs = flushIntervalMs;
     this.#log = log;
@@ -110,6 +112,17 @@ export class Counters {
     return this.#flushing;
   }
 
+  /**
+   * Returns the counts of this process that Redis does not accept at present, for a counter of the whole bus. Returns
+   * none while flushes succeed: those counts reach Redis within the flush interval.
+   */
+  notAccepted(name: CounterName): { tags: Tags; value: number }[] {
+    const outgoing = this.#outgoing.get(this.#partitions.control);
+    if (!outgoing?.isFailing) return [];
+    const cells = [...outgoing.unsent.flatMap((flush) => flush.cells), ...this.#cells.values()];
+    return cells.flatMap((cell) => (cell.name === name ? { tags: cell.tags, value: cell.count } : []));
+  }
+
   async #tick(): Promise<void> {
     if (this.#busy || (this.#cells.size === 0 && this.#unsent.length === 0)) return;
     try {
@@ -151,11 +164,18 @@ export class Counters {
     await this.#send(outgoing);
   }
 
-  async #send({ partition, unsent }: Outgoing): Promise<void> {
-    for (let flush = unsent[0]; flush; flush = unsent[0]) {
-      const counts = flush.cells.map(sentCount);
-      await partition.run('count', { process: this.#process, flush: flush.number, counts });
-      unsent.shift();
+  async #send(outgoing: Outgoing): Promise<void> {
+    const { partition, unsent } = outgoing;
+    try {
+      for (let flush = unsent[0]; flush; flush = unsent[0]) {
+        const counts = flush.cells.map(sentCount);
+        await partition.run('count', { process: this.#process, flush: flush.number, counts });
+        unsent.shift();
+      }
+      outgoing.isFailing = false;
+    } catch (error) {
+      outgoing.isFailing = true;
+      throw error;
     }
   }
 

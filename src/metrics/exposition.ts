@@ -4,6 +4,7 @@ import { chunksOf } from '../chunks.ts';
 import { clock, sleep } from '../clock.ts';
 import { RELEASE } from '../release.ts';
 import { sumOf } from '../sum.ts';
+import type { Counters } from './counters.ts';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
 import { cumulate, HISTOGRAMS, type HistogramName } from './histogram.ts';
@@ -19,6 +20,8 @@ const EVENT_LOOP_SAMPLE_MS = 100;
  * Each reading discards the earlier samples, and a reading without samples would show a minimal lag of 292 years.
  */
 const SAMPLED_MS = 3 * EVENT_LOOP_SAMPLE_MS;
+
+const REFUSED = 'calls.refused' as const;
 
 /** The metrics of this process itself, such as its release and its CPU time. */
 const own = new Registry();
@@ -46,9 +49,20 @@ interface Shown {
   values: Series[];
 }
 
+/** A figure of those that Redis has, or of those of this process that Redis does not accept at present. */
+type ShownFigure = Pick<Figure, 'name' | 'value' | 'tags'>;
+
+export interface ExpositionParts extends FigureParts {
+  counters: Pick<Counters, 'notAccepted'>;
+}
+
 /** Returns all figures in the text format of Prometheus. Throws StorageUnavailable if no partition can be reached. */
-export async function exposition(parts: FigureParts): Promise<string> {
-  const figures = Map.groupBy<string, Figure>(await collectFigures(parts), ({ name }) => name);
+export async function exposition(parts: ExpositionParts): Promise<string> {
+  const stored: ShownFigure[] = await collectFigures(parts);
+  // A Redis that refuses writes, as with a full disk, accepts no counts either, but still answers reads. Without these
+  // counts of this process, no figure would show then that publishes are refused.
+  const refused = parts.counters.notAccepted(REFUSED).map((each) => ({ name: REFUSED, ...each }));
+  const figures = Map.groupBy<string, ShownFigure>([...stored, ...refused], ({ name }) => name);
   const texts: string[] = [];
   for (const [figure, family] of Object.entries(FAMILIES))
     texts.push(await textOf(await showFamily(family, figures.get(figure) ?? [])));
@@ -84,7 +98,7 @@ async function textOf(shown: Shown): Promise<string> {
  * Makes a series of each figure. Figures with the same labels are added up to one series, because Prometheus refuses
  * two series with the same labels. For example, each partition has its own total of removed topics.
  */
-async function showFamily(family: Family, figures: readonly Figure[]): Promise<Shown> {
+async function showFamily(family: Family, figures: readonly ShownFigure[]): Promise<Shown> {
   const { name, help, type, perUnit } = family;
   const labels = Object.entries(family.labels);
   const merged = new Map<string, Series>();
@@ -100,7 +114,10 @@ async function showFamily(family: Family, figures: readonly Figure[]): Promise<S
   return { name, help, type, values: sorted.map(([, series]) => series) };
 }
 
-function showHistogram(histogram: HistogramName, figures: ReadonlyMap<string, readonly Figure[]>): Shown {
+function showHistogram(
+  histogram: HistogramName,
+  figures: ReadonlyMap<string, readonly ShownFigure[]>,
+): Shown {
   const { name, help, bounds, labels } = HISTOGRAMS[histogram];
   const values: Series[] = [];
   const groups = Map.groupBy(figures.get(`${histogram}.bucket`) ?? [], (each) => group(each, labels));
@@ -117,6 +134,6 @@ function showHistogram(histogram: HistogramName, figures: ReadonlyMap<string, re
   return { name, help, type: 'histogram', values };
 }
 
-function group({ tags }: Figure, labels: readonly string[]): string {
+function group({ tags }: ShownFigure, labels: readonly string[]): string {
   return JSON.stringify(labels.map((label) => tags[label] ?? ''));
 }

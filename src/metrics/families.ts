@@ -78,6 +78,9 @@ const COUNTERS = {
     reason: 'reason',
   }),
   'authentication.slowed': counter('authentication_slowed', 'Failed authentications answered with 429.'),
+  'calls.refused': counter('calls_refused', 'Calls refused because of the state or the limits of the bus.', {
+    code: 'code',
+  }),
   'sweep.findings': counter('sweep_findings', 'Inconsistencies that sweeps found.', { kind: 'kind' }),
   process: counter('processes', 'Starts and stops of processes.', { status: 'status', type: 'type' }),
   'events.dead_lettered': counter('events_dead_lettered', 'Events that became dead letters.', DEATH),

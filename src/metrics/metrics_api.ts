@@ -1,18 +1,17 @@
 import { z } from 'zod';
 import { ALL, ok, type Route, route } from '../routing/route.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
-import { exposition } from './exposition.ts';
-import type { FigureParts } from './figures.ts';
+import { type ExpositionParts, exposition } from './exposition.ts';
 
 const HEADERS = { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' };
 
 /** `/metrics`: the counters, gauges and histograms of the bus, for Prometheus. */
-export function metricsApi(parts: FigureParts): Route[] {
+export function metricsApi(parts: ExpositionParts): Route[] {
   return [route('GET /metrics', ALL, { answers: { 200: z.string() }, handle: metricsPage(parts) })];
 }
 
 /** Returns a function that answers with the counters, gauges and histograms of the bus and of this process. */
-export function metricsPage(parts: FigureParts) {
+export function metricsPage(parts: ExpositionParts) {
   const text = new SharedReading(() => exposition(parts));
   return async () => ({ ...ok(await text.get()), headers: HEADERS });
 }

@@ -122,6 +122,11 @@ export class Recorder {
     this.#counters.increment('authentication.slowed', {});
   }
 
+  /** Counts a call that was refused with this error code, because of the state or the limits of the bus. */
+  callRefused(code: string): void {
+    this.#counters.increment('calls.refused', { code });
+  }
+
   processStarted(type: ProcessType): void {
     this.#counters.increment('process', { status: 'start', type });
   }

@@ -24,6 +24,7 @@ import { triggersApi } from '../flow/triggers/triggers_api.ts';
 import { CallLimits } from '../http/call_limits.ts';
 import { WorkBudget } from '../http/work_budget.ts';
 import type { Log } from '../log.ts';
+import type { Counters } from '../metrics/counters.ts';
 import { healthApi } from '../metrics/health_api.ts';
 import { History } from '../metrics/history.ts';
 import { historyApi } from '../metrics/history_api.ts';
@@ -74,6 +75,7 @@ export interface ApiParts {
    */
   confirmed?: Partitions | undefined;
   recorder: Recorder;
+  counters: Pick<Counters, 'notAccepted'>;
   log: Log;
 }
 
@@ -129,7 +131,7 @@ export function buildApi(given: ApiParts) {
   };
 }
 
-function sharedParts({ config, partitions, confirmed = partitions, recorder, log }: ApiParts) {
+function sharedParts({ config, partitions, confirmed = partitions, recorder, counters, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
   const guard = new StorageGuard(partitions, config, storageFull);
@@ -173,6 +175,7 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, log
     config,
     partitions,
     recorder,
+    counters,
     log,
     limits,
     // routing and http

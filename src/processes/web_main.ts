@@ -45,6 +45,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     config,
     partitions,
     recorder,
+    counters,
     log,
     confirmed: confirmed?.partitions,
   });
@@ -58,6 +59,7 @@ async function serve(config: Config, log: Log): Promise<void> {
       ready: () => isReady,
       storageWatch,
       log,
+      figures: recorder,
     });
   };
   const assumed = config.compatibility ?? 'none';

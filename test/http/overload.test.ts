@@ -51,7 +51,9 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
     },
   });
   const admission = new Admission({ maxRequests });
-  const app = createApp([publish], pipelineParts({ authentication, log, admission }));
+  const refused: string[] = [];
+  const figures = { callRefused: (code: string) => void refused.push(code) };
+  const app = createApp([publish], pipelineParts({ authentication, log, admission, figures }));
   const server = createServer(app);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => {
@@ -62,6 +64,8 @@ async function crampedWeb(t: TestContext, maxRequests: number) {
   return {
     port,
     lookups: () => lookups,
+    /** The codes of refused calls, as they are counted. */
+    refused,
     publish: (path = PLAIN, headers = {}, body = EVENT) => send(port, 'POST', path, headers, body),
     /** Publishes on one kept connection. */
     publishAgain: (headers = {}, body = EVENT) => send(port, 'POST', PLAIN, headers, body, agent),
@@ -88,6 +92,7 @@ test('a publish beyond the limit is refused at once, on either path, before auth
     }
   }
   assert.equal(web.lookups(), before);
+  assert.deepEqual(web.refused, Array(6).fill('overloaded'));
   web.release();
   assert.deepEqual(
     (await Promise.all(underWay)).map(({ status }) => status),

@@ -11,8 +11,8 @@ import { PublicNames } from '../../src/authentication/public_names.ts';
 import { createLog } from '../../src/log.ts';
 import { packField } from '../../src/metrics/counter_hash.ts';
 import { Counters } from '../../src/metrics/counters.ts';
+import type { ExpositionParts } from '../../src/metrics/exposition.ts';
 import { COUNTER_NAMES, FAMILIES } from '../../src/metrics/families.ts';
-import type { FigureParts } from '../../src/metrics/figures.ts';
 import { metricsPage } from '../../src/metrics/metrics_api.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -22,18 +22,20 @@ const redis = new TestStore({ maxmemory: '100mb' });
 const log = createLog('silent', {});
 const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 10_000_000 };
 
+const counting = () => new Counters(new Partitions(redis.store), { flushIntervalMs: 1000, log });
 const clients = () => new Clients(redis.store, []);
 const parts = () => ({
   partitions: new Partitions(redis.store),
   limits: LIMITS,
   publicNames: new PublicNames(clients(), new NameKey(redis.store)),
+  counters: counting(),
   log,
 });
-const text = async (given: FigureParts = parts()) => (await metricsPage(given)()).body;
+const text = async (given: ExpositionParts = parts()) => (await metricsPage(given)()).body;
 const show = async () => parsePrometheus(await text());
 
 async function record(what: (recorder: Recorder) => void): Promise<void> {
-  const counters = new Counters(new Partitions(redis.store), { flushIntervalMs: 1000, log });
+  const counters = counting();
   what(new Recorder(counters));
   await counters.flush();
 }

@@ -115,6 +115,11 @@ test('failed authentications are counted by reason, and those answered 429', () 
   ]);
 });
 
+test('a refused call is counted by the code of its answer', () => {
+  recorder.callRefused('overloaded');
+  assert.deepEqual(counted, [['calls.refused', { code: 'overloaded' }, 1]]);
+});
+
 test('starts and stops of processes are counted', () => {
   recorder.processStarted('web');
   recorder.processStopped('worker');

@@ -1,0 +1,48 @@
+import { ERRORS, type ErrorCode } from '../errors.ts';
+import type { Log } from '../log.ts';
+
+/** Minimum time between two lines of the log about calls that were refused with the same code. */
+const TOLD_EVERY_MS = 60_000;
+
+/** The error codes with which the bus refuses correct calls, because of its state or its limits. */
+export const REFUSALS = (Object.keys(ERRORS) as ErrorCode[]).filter(
+  (code) => code === 'limit_reached' || ERRORS[code].status === 429 || ERRORS[code].status === 503,
+);
+
+const CODES: ReadonlySet<ErrorCode> = new Set(REFUSALS);
+
+/**
+ * Counts calls that are refused because of the state or the limits of the bus, and logs how many there were. The log
+ * tells of the first such call at once, and of further ones with the same code once a minute, so that a flood of them
+ * does not fill it.
+ */
+export class RefusedCalls {
+  readonly #figures: { callRefused(code: ErrorCode): void };
+  readonly #log: Log;
+  /** For each code that the log told of in the last minute: the number of calls that were refused since. */
+  readonly #untold = new Map<ErrorCode, number>();
+
+  constructor(figures: { callRefused(code: ErrorCode): void }, log: Log) {
+    this.#figures = figures;
+    this.#log = log;
+  }
+
+  /** Counts a call that was answered with this error code. Ignores other codes than those of REFUSALS. */
+  count(code: ErrorCode): void {
+    if (!CODES.has(code)) return;
+    this.#figures.callRefused(code);
+    const untold = this.#untold.get(code);
+    if (untold === undefined) this.#tell(code, 1);
+    else this.#untold.set(code, untold + 1);
+  }
+
+  #tell(code: ErrorCode, calls: number): void {
+    this.#log.warn({ code, calls }, 'refused calls');
+    this.#untold.set(code, 0);
+    setTimeout(() => {
+      const untold = this.#untold.get(code) ?? 0;
+      this.#untold.delete(code);
+      if (untold > 0) this.#tell(code, untold);
+    }, TOLD_EVERY_MS).unref();
+  }
+}
