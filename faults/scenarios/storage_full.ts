@@ -159,7 +159,7 @@ async function judge(lab: Lab, { name, client, books }: Reader): Promise<void> {
   const missing = books.missingByTopic();
   const notified = books.notified();
   const { dropped } = await client.report();
-  const { untold, ...shown } = dropped ?? { untold: 0 };
+  const { untold, last_at, ...shown } = dropped ?? { untold: 0 };
   const exact =
     isDeepStrictEqual(notified.topics, missing) && isDeepStrictEqual(shown, notified) && untold === 0;
   const found = `missing ${text(missing)}; notified ${text(notified)}; shown ${text(dropped)}`;

@@ -3,7 +3,7 @@ Drop notices: reports to a subscriber about its events that the bus had to drop.
 
 Drops are a list of field, value, …. The fields are `batches` and `events` (their numbers), `from` and `to` (the times
 in ms at which the oldest and the newest of these batches were created), and for each topic `topic:{topic}`: its number
-of events.
+of events. The totals of a subscriber also have `last_at`: when the bus last dropped some (ms).
 ]]
 local many = include('store/many')
 local drop_notices = {}
@@ -33,6 +33,7 @@ function drop_notices.add(call, token, drops)
   if redis.call('EXISTS', call.keys.subscriber(token)) == 0 then return end
   add_drops(call.keys.drop_notice(token), drops)
   add_drops(call.keys.dropped(token), drops)
+  redis.call('HSET', call.keys.dropped(token), 'last_at', call.now_ms)
 end
 
 -- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch of a subscriber carries

@@ -65,12 +65,13 @@ const SIGNATURES = {
  */
 export function dropNotice({ dropped }: SubscriberReport, nowMs: number): Content {
   if (!dropped) return undefined;
-  const { batches, events, from, to, topics, untold } = dropped;
+  const { batches, events, from, to, topics, last_at, untold } = dropped;
   const told =
     untold === 0
       ? 'It was told of all of them.'
       : `The next batch that it takes tells it of ${count(untold, 'event')}.`;
   return html`<h2>Drop notice</h2><div class="card bad-news"><p><b>${count(events, 'event')}</b> in ${count(batches, 'batch', 'batches')} were dropped because memory ran short. ${told}</p>
-<dl class="settings"><dt>Opened between</dt><dd>${ago(from, nowMs)} and ${ago(to, nowMs)}</dd>
+<dl class="settings">${last_at !== null && html`<dt>Last dropped</dt><dd>${ago(last_at, nowMs)}</dd>`}
+<dt>Opened between</dt><dd>${ago(from, nowMs)} and ${ago(to, nowMs)}</dd>
 <dt>Topics</dt><dd>${Object.entries(topics).map(([topic, n]) => html`<span class="tag mono">${topic} × ${number(n)}</span> `)}</dd></dl></div>`;
 }

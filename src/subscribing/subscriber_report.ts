@@ -23,6 +23,7 @@ const DROPS_REPORT = z.object({
   from: ms.describe('When the oldest of these batches was opened.'),
   to: ms.describe('When the newest of these batches was opened.'),
   topics: z.record(z.string(), z.int()).describe('Events by topic.'),
+  last_at: ms.nullable().describe('When the last of them were dropped; null if that was not noted.'),
   untold: z.int().describe('Events that no accepted delivery has reported yet.'),
 });
 
@@ -160,9 +161,10 @@ function time(ms: string | undefined): number | null {
 }
 
 function dropsReport(row: Row): SubscriberReport['dropped'] {
-  const all = readDropNotice(Object.fromEntries(pairsOf(listIn(row.dropped))));
+  const hash: Record<string, string> = Object.fromEntries(pairsOf(listIn(row.dropped)));
+  const all = readDropNotice(hash);
   if (!all) return null;
   const { fromMs: from, toMs: to, ...rest } = all;
   const untold = Number(row.events_in_notice || 0) + Number(row.events_in_carried_notice || 0);
-  return { ...rest, from, to, untold };
+  return { ...rest, from, to, last_at: time(hash.last_at), untold };
 }

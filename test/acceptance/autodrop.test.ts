@@ -175,8 +175,9 @@ test('a publisher is told that the storage is full, and a subscriber of what it 
     await until(async () => (await subscriber.report()).events.queued === 0);
     const { dropped } = await subscriber.report();
     assert.ok(dropped);
-    const { from: fromMs, to: toMs, untold, ...drops } = dropped;
+    const { from: fromMs, to: toMs, last_at, untold, ...drops } = dropped;
     assert.equal(untold, 0);
+    assert.ok(last_at !== null && last_at >= toMs);
     const headers = receiver.deliveries
       .filter(({ taken }) => taken)
       .map(({ headers }) => headers['routemaster-gap']);

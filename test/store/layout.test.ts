@@ -24,6 +24,8 @@ const LATER = [
   /^counters hash msgpack \["calls\.refused",/,
   // Which delivery logs were written when.
   /^deliveries:trail:/,
+  // When events of a subscriber were last dropped.
+  /^dropped:\S+ hash last_at: <ms>$/,
   // By how much the numbers of leases are ahead of a clock that was set back.
   /^leases:ahead /,
   // When a client's rate was stored, by which it is known that Redis's clock was set back.

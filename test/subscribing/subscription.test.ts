@@ -121,7 +121,9 @@ describe('the report of a subscriber', () => {
     const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
     await bus.store.run('autodrop', { orders: [{ maxDeleted: 10 }], deliveryLog: 1000, begunTopics: [] });
     const dropped = async () => (await subscriptions().read(['alice']))[0]?.dropped;
-    const all = { batches: 2, events: 2, from, to, topics: { '': 2 } };
+    const last_at = (await dropped())?.last_at ?? 0;
+    assert.ok(to <= last_at && last_at <= (await bus.nowMs()));
+    const all = { batches: 2, events: 2, from, to, topics: { '': 2 }, last_at };
     assert.deepEqual(await dropped(), { ...all, untold: 2 });
     await bus.publish('b', 'widgets', ['e3']);
     await bus.acquire(['w1']);

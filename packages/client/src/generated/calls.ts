@@ -117,6 +117,7 @@ export interface Subscriber {
     from: number;
     to: number;
     topics: { [name: string]: number };
+    last_at: number | null;
     untold: number;
   } | null;
   lately?:
