@@ -1,9 +1,9 @@
 import { type Content, html } from '../html.ts';
-import { type Figures, STEPS } from '../metrics/history.ts';
+import { DROPS_TOLD_MS, type Figures, STEPS } from '../metrics/history.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { ProcessCounts } from '../store/presence.ts';
-import { bytes, count, duration } from './format.ts';
+import { bytes, count, duration, past } from './format.ts';
 import { subscriberPath } from './links.ts';
 import { pathWith } from './parts.ts';
 
@@ -23,6 +23,11 @@ export interface State {
   ageMs: number | undefined;
   /** The memory of the fullest Redis. */
   memory: Memory;
+  /**
+   * The events that were dropped for want of memory: of the bus those within DROPS_TOLD_MS, of a client all of its own.
+   * `agoMs` is the time since the last drop of a client. Undefined if nothing was dropped within DROPS_TOLD_MS.
+   */
+  dropped?: { events: number; agoMs?: number } | undefined;
   /** The partitions that cannot be reached. */
   missing: readonly Partition[];
   /** `fewest`: replicas of the Redis that has fewest. Publishes to a Redis with fewer than `min` are refused. */
@@ -49,7 +54,7 @@ export function complaintsOf(state: State): Complaint[] {
   return [...ofBus(state), ...(figures ? ofSubscribers(figures, client) : [])];
 }
 
-function ofBus({ ageMs, memory, missing, replicas, processes, client }: State): Complaint[] {
+function ofBus({ ageMs, memory, missing, replicas, processes, dropped, client }: State): Complaint[] {
   const found: Complaint[] = [];
   const advise = (advice: string) =>
     client === undefined ? advice : 'The operator of the bus can mend this.';
@@ -78,7 +83,21 @@ function ofBus({ ageMs, memory, missing, replicas, processes, client }: State): 
       text: `Memory is full: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
       advice: `Publishes are refused, and the oldest batches are dropped. ${advise('Give Redis more, or empty what is stuck.')}`,
     });
+  if (dropped) found.push(ofDrops(dropped, client));
   return found;
+}
+
+function ofDrops({ events, agoMs }: NonNullable<State['dropped']>, client: string | undefined): Complaint {
+  const were = events === 1 ? 'was' : 'were';
+  if (client !== undefined && agoMs !== undefined)
+    return {
+      text: `${count(events, 'event')} of yours ${were} dropped, the last ${past(agoMs)}.`,
+      advice: html`Memory ran short. Ask the publishers what has changed since: <a href="${subscriberPath(client)}">Your subscriber</a> has the topics.`,
+    };
+  return {
+    text: `${count(events, 'event')} ${were} dropped within the last ${duration(DROPS_TOLD_MS)}.`,
+    advice: html`Memory ran short. Give Redis more, or empty what is stuck. Each subscriber is told, and its page says of what: <a href="/console/subscribers">Subscribers</a>.`,
+  };
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { JoinReport } from '../flow/joins/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
-import type { History } from '../metrics/history.ts';
+import { DROPS_TOLD_MS, type History } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { clientOf } from '../routing/caller.ts';
 import { ALL, type Route } from '../routing/route.ts';
@@ -24,7 +24,7 @@ import { stateOfReport } from './subscribers_pages.ts';
 export interface OverviewParts {
   partitions: Partitions;
   limits: MemoryLimits & Pick<Config, 'minReplicas'>;
-  history: Pick<History, 'latest'>;
+  history: Pick<History, 'latest' | 'droppedLately'>;
 }
 
 export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls }): Route[] {
@@ -75,8 +75,9 @@ function stateShown(state: Shown): Content {
 async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<Shown> {
   const min = limits.minReplicas;
   const heads = partitions.byRedis().map(([one]) => one);
-  const [latest, { memory, missing }, replicas, nowMs, processes] = await Promise.all([
+  const [latest, events, { memory, missing }, replicas, nowMs, processes] = await Promise.all([
     history.latest(),
+    history.droppedLately(),
     readFullestMemory(partitions, limits),
     min > 0 ? partitions.reach((head) => head.command(countReplicas), heads) : { found: [min] },
     api.nowMs(),
@@ -84,18 +85,21 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
   ]);
   const ageMs = latest && nowMs - latest.atMs;
   const fewest = Math.min(...replicas.found);
-  return { figures: latest?.figures, ageMs, memory, missing, replicas: { fewest, min }, processes };
+  return {
+    ...{ figures: latest?.figures, ageMs, memory, missing, replicas: { fewest, min }, processes },
+    dropped: events > 0 ? { events } : undefined,
+  };
 }
 
 /**
- * Resolves with the figures of the client that looks at the page. `figures` is undefined if the client's partition
- * cannot be reached.
+ * Resolves with the figures of the client that looks at the page, and what was dropped of its events. `figures` is
+ * undefined if the client's partition cannot be reached.
  */
 async function readOwn(
   api: ApiCalls,
   call: PageCall,
   client: string,
-): Promise<Pick<State, 'client' | 'figures'>> {
+): Promise<Pick<State, 'client' | 'figures' | 'dropped'>> {
   try {
     const [nowMs, subscribers, joins] = await Promise.all([
       api.nowMs(),
@@ -114,11 +118,17 @@ async function readOwn(
       paused: Number(state === 'paused'),
       deadLetters: sumOf(letters),
     };
-    return { client, figures };
+    return { client, figures, dropped: droppedLately(report, nowMs) };
   } catch (error) {
-    if (error instanceof StorageUnavailable) return { client, figures: undefined };
+    if (error instanceof StorageUnavailable) return { client, figures: undefined, dropped: undefined };
     throw error;
   }
+}
+
+function droppedLately(report: SubscriberReport | undefined, nowMs: number): State['dropped'] {
+  const { events = 0, last_at = null } = report?.dropped ?? {};
+  if (last_at === null || nowMs - last_at > DROPS_TOLD_MS) return undefined;
+  return { events, agoMs: Math.max(0, nowMs - last_at) };
 }
 
 function sentence({ figures }: State, complaints: readonly Complaint[]): string {

@@ -83,7 +83,7 @@ function totalsByPartition(
   const byPartition = Map.groupBy(counts, ({ partition }) => partition);
   return all.map((partition) => {
     if (missing.includes(partition)) return before?.[partition.index] ?? null;
-    const totals: PartitionTotals = { published: 0, delivered: 0, failed: 0 };
+    const totals: PartitionTotals = { published: 0, delivered: 0, failed: 0, dropped: 0 };
     for (const count of byPartition.get(partition) ?? []) addTotal(count, totals);
     return totals;
   });
@@ -98,6 +98,7 @@ function addTotal(
   if (name === 'events.published') add('published', value, bus, topic);
   if (name === 'delivery.events')
     add(tags.status === 'success' ? 'delivered' : 'failed', value, bus, subscriber);
+  if (name === 'events.autodropped' || name === 'delayed.dropped') add('dropped', value, bus);
 }
 
 interface Reading {

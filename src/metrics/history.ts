@@ -2,13 +2,14 @@ import { decode } from '@msgpack/msgpack';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * The figures in one entry of a history, in stored order. `published`, `delivered`, `failed`, `latencyMs` and
- * `latencies` are totals since the bus was installed. The others are values at the time of the entry.
+ * The figures in one entry of a history, in stored order. `published`, `delivered`, `failed`, `latencyMs`,
+ * `latencies` and `dropped` are totals since the bus was installed. The others are values at the time of the entry.
  */
 export const STORED = {
   bus: [
     ...(['published', 'delivered', 'failed', 'latencyMs', 'latencies'] as const),
     ...(['queued', 'oldestSeconds', 'memory', 'subscribers', 'failing', 'paused', 'deadLetters'] as const),
+    'dropped',
   ],
   subscriber: ['delivered', 'failed', 'queued', 'oldestSeconds'],
   topic: ['published'],
@@ -26,6 +27,9 @@ export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
   coarse: { ms: 300_000, kept: 577 },
 } as const;
+
+/** How long the console tells of events that were dropped for want of memory. */
+export const DROPS_TOLD_MS = 86_400_000;
 
 export const RANGES = {
   '1h': { step: 'fine', points: 360 },
@@ -105,6 +109,22 @@ export class History {
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
+  }
+
+  /**
+   * Returns how many events the bus has dropped for want of memory within the last DROPS_TOLD_MS, as far as there are
+   * samples.
+   */
+  async droppedLately(): Promise<number> {
+    const kept = DROPS_TOLD_MS / STEPS.coarse.ms + 1;
+    const [entries, [newest]] = await Promise.all([
+      this.#entries('bus', '', 'coarse', kept),
+      this.#entries('bus', '', 'fine', 1),
+    ]);
+    if (!newest) return 0;
+    const sinceMs = newest.slot * STEPS.fine.ms - DROPS_TOLD_MS;
+    const first = entries.find(({ slot }) => slot * STEPS.coarse.ms >= sinceMs);
+    return first ? grown('dropped', newest.figures, first.figures) : 0;
   }
 
   /** Returns the history of the bus, a topic or a subscriber: the values of `metric`, or of all its metrics. */

@@ -64,12 +64,14 @@ export interface Standings {
 
 /**
  * Numbers of events since the bus was installed. `published` counts events of the partition's topics. `delivered`
- * counts events that its subscribers accepted, and `failed` those that they did not accept.
+ * counts events that its subscribers accepted, and `failed` those that they did not accept. `dropped` counts events that
+ * were dropped for want of memory.
  */
 export interface PartitionTotals {
   published: number;
   delivered: number;
   failed: number;
+  dropped: number;
 }
 
 interface ReadStandings extends Standings {

@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 /** Figures of a bus where everything is wrong. */
 const FIGURES: NonNullable<State['figures']> = {
   ...{ published: 0, delivered: 0, failed: 0, queued: 5, oldestSeconds: 600, memory: 95 },
-  ...{ failing: 1, paused: 1, subscribers: 3, deadLetters: 2, latencies: 0, latencyMs: 0 },
+  ...{ failing: 1, paused: 1, subscribers: 3, deadLetters: 2, latencies: 0, latencyMs: 0, dropped: 7 },
 };
 
 /** Returns what the overview may say, by the table of the document. */
@@ -26,7 +26,9 @@ test('operating.md says what to do about each complaint of the overview', () => 
   const missing = [3, 7].map((index) => ({ index }) as Partition);
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const replicas = { fewest: 0, min: 1 };
-  const complaints = complaintsOf({ figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, missing, replicas });
+  const dropped = { events: 7 };
+  const state = { figures: FIGURES, ageMs: 5 * MINUTE_MS, memory, missing, replicas, dropped };
+  const complaints = complaintsOf(state);
   const said = complaints.map(({ text }) => text.toLowerCase());
   const told = complaintsInDocument();
   for (const row of told) {
@@ -42,12 +44,14 @@ test('operating.md says what to do about each complaint of the overview', () => 
 test('tells a client of its own trouble, and of that of the bus without what an operator does', () => {
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const figures = { ...FIGURES, paused: 0, deadLetters: 1 };
-  const said = complaintsOf({ figures, ageMs: 0, memory, missing: [], client: 'shop' }).map(
+  const dropped = { events: 1, agoMs: 15 * MINUTE_MS };
+  const said = complaintsOf({ figures, ageMs: 0, memory, missing: [], dropped, client: 'shop' }).map(
     ({ text, advice }) => html`${text} ${advice}`.text,
   );
   const page = '<a href="/console/subscribers/shop">Your subscriber</a>';
   assert.deepEqual(said, [
     'Memory is full: 95 B of 100 B. Publishes are refused, and the oldest batches are dropped. The operator of the bus can mend this.',
+    `1 event of yours was dropped, the last 15 min ago. Memory ran short. Ask the publishers what has changed since: ${page} has the topics.`,
     `Your subscriber failed lately. Repair its callback. Its page has the last answers: ${page}.`,
     `Your oldest event waits for 10 min. Its subscriber fails, is paused or is too slow: ${page}.`,
     '1 dead letter of yours waits. Retry it when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.',

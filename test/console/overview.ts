@@ -60,6 +60,13 @@ describe('the overview', () => {
     const own = await as({ user: subscriber.token, password: subscriber.secret });
     assert.match(await own.text('main'), /^Your subscriber is paused\./);
     await own.assertSound();
+    const { keys, redis } = bus.store;
+    const drops = { batches: 1, events: 3, from: 1, to: 2, 'topic:widgets': 3, last_at: Date.now() };
+    await redis.hset(keys.dropped(subscriber.token), drops);
+    await own.page.reload();
+    assert.match(await own.text('main'), /3 events of yours were dropped, the last .* ago\./);
+    await redis.del(keys.dropped(subscriber.token));
+    await own.page.reload();
     await own.submit('.complaints a');
     assert.ok(own.page.url().endsWith(`/console/subscribers/${subscriber.token}`));
   });

@@ -73,7 +73,7 @@ describe('a sample', () => {
       await figures('bus');
     assert.deepEqual([published, delivered, failed, latencyMs, latencies, queued], [2, 5, 1, 60, 1, 2]);
     assert.ok(Number(oldest) >= 0 && Number(memory) > 0);
-    assert.deepEqual(states, [1, 0, 0, 0]);
+    assert.deepEqual(states, [1, 0, 0, 0, 0]);
     assert.deepEqual((await figures('subscriber:alice'))[0]?.slice(0, 3), [5, 1, 2]);
     assert.deepEqual(await figures('topic:widgets'), [[2]]);
   });
@@ -83,8 +83,17 @@ describe('a sample', () => {
     await bus.subscribe('bob', { topics: ['others'] });
     for (const token of ['alice', 'bob']) await client.hset(keys.subscriber(token), 'health_points', 90);
     await sample();
-    const states = (await figures('bus'))[0]?.slice(-4);
-    assert.deepEqual(states, [2, 1, 0, 0]);
+    const states = (await figures('bus'))[0]?.slice(-5);
+    assert.deepEqual(states, [2, 1, 0, 0, 0]);
+  });
+
+  test('has how many events were dropped, those that waited for their time included', async () => {
+    await count((recorder) => {
+      recorder.autodropped('alice', 4);
+      recorder.delayedDropped('widgets', 3);
+    });
+    await sample();
+    assert.equal((await new History(new Partitions(redis.store)).latest())?.figures.dropped, 7);
   });
 
   test('counts the dead letters of all subscribers', async () => {

@@ -9,7 +9,7 @@ const redis = new TestStore();
 const history = () => new History(new Partitions(redis.store));
 const NOTHING: Figures<'bus'> = {
   ...{ published: 0, delivered: 0, failed: 0, latencyMs: 0, latencies: 0, queued: 0, oldestSeconds: 0 },
-  ...{ memory: 0, subscribers: 0, failing: 0, paused: 0, deadLetters: 0 },
+  ...{ memory: 0, subscribers: 0, failing: 0, paused: 0, deadLetters: 0, dropped: 0 },
 };
 
 beforeEach(() => redis.flush());
@@ -24,12 +24,13 @@ async function write<K extends SubjectKind>(
   name: string,
   now: number,
   entries: readonly [slotsAgo: number, figures: Partial<Figures<K>>][],
+  list: 'history_fine' | 'history_coarse' = 'history_fine',
 ): Promise<void> {
   const subject = kind === 'bus' ? kind : `${kind}:${name}`;
   for (const [ago, figures] of entries) {
     const values = STORED[kind].map((each) => figures[each as keyof Figures<K>] ?? 0);
     await redis.store.redis.rpush(
-      redis.store.keys.history_fine(subject),
+      redis.store.keys[list](subject),
       Buffer.from(encode([now - ago, ...values])),
     );
   }
@@ -82,6 +83,31 @@ describe('the history of the bus', () => {
     // A total that became smaller was lost with Redis, so the rate is 0 and not negative.
     assert.deepEqual(last(values, 5 + lag)?.slice(0, 5), [10, null, null, 10, 0]);
   });
+});
+
+test('the bus knows how many events it dropped within a day', async () => {
+  const now = await nowSlot();
+  const coarseNow = Math.floor(now / 30);
+  const lately = () => history().droppedLately();
+  assert.equal(await lately(), 0);
+  await write('bus', '', now, [[0, { dropped: 50 }]]);
+  assert.equal(await lately(), 0);
+  const day = 288;
+  await write(
+    'bus',
+    '',
+    coarseNow,
+    [
+      [day + 100, { dropped: 10 }],
+      [day + 1, { dropped: 20 }],
+      [day - 1, { dropped: 30 }],
+      [1, { dropped: 40 }],
+    ],
+    'history_coarse',
+  );
+  assert.equal(await lately(), 20);
+  await write('bus', '', now, [[0, { dropped: 25 }]]);
+  assert.equal(await lately(), 0, 'a total that became smaller was lost with Redis');
 });
 
 test('a subject without a new entry has not changed', async () => {

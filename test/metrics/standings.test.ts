@@ -87,7 +87,7 @@ test('rates are true from the second sample of a bus on, and from the first of a
 });
 
 test('a subscriber of a partition that could not be reached before is not taken for a new one', () => {
-  const partitions = [{ published: 0, delivered: 0, failed: 0 }];
+  const partitions = [{ published: 0, delivered: 0, failed: 0, dropped: 0 }];
   const before = standingsAt({ ...reading(100_000, []), partitions }, undefined);
   const now = standingsAt({ ...reading(110_000, [subscriber('a', 9)], 1000), partitions }, before);
   assert.deepEqual([now.subscribers[0]?.delivered, now.subscribers[0]?.growth], [0, 0]);

@@ -40,6 +40,8 @@ const LATER = [
 const CHANGED: [added: RegExp, without: string][] = [
   // The time of closing, second in each record of a delivery log.
   [/^(deliveries:(?:taken|dropped):\S+ list <µs>),(?:<ms>|#)(?=,<ms>,)/, '$1'],
+  // How many events were dropped, last in the history of the bus.
+  [/^(history:(?:fine|coarse):bus list \(expires\) msgpack \[#(?:,#){12}),#(?=\])/, '$1'],
   // When a quota was stored, by which it is known that Redis's clock was set back.
   [/^(idempotency:quota:\S+ string \(expires\) <µs>) <µs>$/, '$1'],
   // The ids of spare workers.
