@@ -10,6 +10,7 @@ import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './
 import { type Call, collect, Failure } from './command.ts';
 import { callbackFindings, type Role } from './doctor_callbacks.ts';
 import { bad, certificateFinding, type Finding, good } from './doctor_connections.ts';
+import { dropFindings } from './doctor_drops.ts';
 import { type Figures, readFigures, sumOf } from './figures.ts';
 import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
@@ -60,6 +61,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
     const role = await roleOf(bus);
     const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
     if (role === 'client') yield* topicsFindings(bus, subscriptions, token);
+    yield* dropFindings(subscriptions, role);
     yield* callbackFindings(bus, subscriptions, role);
   } catch (error) {
     yield failureFinding('lists', error);

@@ -102,6 +102,37 @@ test('doctor says why the newest dead letter died', async (t) => {
   await subscriber.call('DELETE', '/subscriber');
 });
 
+test('doctor tells a client and root of events that were dropped within a day, or of which nobody was told', async (t) => {
+  const { receiver, topic, subscriber } = await bus.scene(t);
+  const { token, secret } = subscriber;
+  await subscriber.call('POST', '/subscription', { topics: [topic], callback: receiver.callback });
+  const { keys, redis } = bus.store;
+  const [from, lastMs] = [Date.now() - 3_600_000, Date.now() - 900_000];
+  const drops = { batches: 2, events: 1621, from, to: from, 'topic:widgets': 1621 };
+  await redis.hset(keys.dropped(token), { ...drops, last_at: lastMs });
+  const own = `-b ${bus.url} -t ${token}:${secret}`;
+  const examined = async (options: string) => (await terminal.rtm(`doctor ${options}`)).stdout;
+  const [dropped, since] = [lastMs, from].map((ms) => new Date(ms).toISOString());
+  const indent = ' '.repeat(18);
+  assert.ok(
+    (await examined(own)).includes(
+      `BAD  dropped      events were dropped: 1,621, the last at ${dropped}\n${indent}Memory of the bus ran short. ` +
+        `Ask the publishers of widgets what has changed since ${since}.\n`,
+    ),
+  );
+  const toRoot = await examined(asRoot());
+  assert.ok(
+    toRoot.includes(`BAD  dropped      events were dropped: 1,621 of ${token}, the last at ${dropped}\n`),
+    toRoot,
+  );
+
+  await redis.hset(keys.dropped(token), 'last_at', Date.now() - 90_000_000);
+  assert.doesNotMatch(await examined(own), /dropped/);
+  await redis.hset(keys.drop_notice(token), drops);
+  assert.match(await examined(own), /^BAD +dropped /m);
+  await subscriber.call('DELETE', '/subscriber');
+});
+
 test('doctor takes it for well if a callback failed, and nothing waits for it now, or what waits did not fail', async (t) => {
   const { receiver, publisher, topic, subscriber } = await bus.scene(t);
   const publish = () =>

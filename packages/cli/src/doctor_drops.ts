@@ -1,0 +1,55 @@
+import type { Calls } from '@routemaster/client';
+import type { Role } from './doctor_callbacks.ts';
+import { bad, type Finding } from './doctor_connections.ts';
+import { number, timeOf } from './tables.ts';
+
+type Shown = Calls['GET /subscriptions']['answer'][number];
+type Drops = NonNullable<Shown['dropped']>;
+
+/** Drops are reported for this long, and longer if the subscriber has not been told of them yet. */
+const REPORTED_MS = 86_400_000;
+
+/** Maximum subscribers, and topics of a subscriber, that are listed. */
+const MAX_LISTED = 5;
+
+/** Yields a finding if the bus has dropped events of a subscriber lately for want of memory. */
+export function* dropFindings(shown: readonly Shown[], role: Role): Generator<Finding> {
+  const lossy = shown
+    .flatMap(({ subscriber, dropped }) => (dropped && isReported(dropped) ? [{ subscriber, dropped }] : []))
+    .sort((one, other) => other.dropped.events - one.dropped.events);
+  const [first] = lossy;
+  if (!first) return;
+  const detail = lossy.map(({ subscriber, dropped }) => {
+    const of = role === 'client' ? '' : ` of ${subscriber}`;
+    return `${number(dropped.events)}${of}${whenOf(dropped)}`;
+  });
+  const advice =
+    role === 'client'
+      ? `Memory of the bus ran short. Ask the publishers of ${topicsOf(first.dropped)} what has changed since ${timeOf(first.dropped.from)}.`
+      : 'Memory ran short: raise the maxmemory of Redis, or mend the subscribers that do not take their events.';
+  yield bad('dropped', `events were dropped: ${listed(detail, '; ')}`, advice);
+}
+
+/** `last_at` is missing in what an old release answers, and null if an old release has dropped the events. */
+function isReported({ last_at, untold }: Drops): boolean {
+  return untold > 0 || (last_at ?? 0) > Date.now() - REPORTED_MS;
+}
+
+function whenOf({ last_at, from, to }: Drops): string {
+  // An old release says only when their batches were opened.
+  return typeof last_at === 'number'
+    ? `, the last at ${timeOf(last_at)}`
+    : ` in batches opened from ${timeOf(from)} to ${timeOf(to)}`;
+}
+
+/** Returns the topics that lost the most events. The topic of an unreadable event is not known, and is left out. */
+function topicsOf({ topics }: Drops): string {
+  const sorted = Object.entries(topics).sort(([, one], [, other]) => other - one);
+  const names = sorted.map(([topic]) => topic).filter((topic) => topic !== '');
+  return names.length === 0 ? 'your topics' : listed(names, ', ');
+}
+
+function listed(all: readonly string[], separator: string): string {
+  const more = all.length - MAX_LISTED;
+  return [...all.slice(0, MAX_LISTED), ...(more > 0 ? [`${more} more`] : [])].join(separator);
+}
