@@ -38,7 +38,8 @@ export async function* callbackFindings(
   for (const each of examined) yield await findingOf(bus, each, role);
   const rest = all.length - examined.length;
   if (rest === 0 || failing.length > examined.length) return;
-  yield good('callbacks', `no delivery to ${rest} ${rest === 1 ? 'subscriber' : 'subscribers'} fails`);
+  const noun = examined.length > 0 ? 'other' : 'subscriber';
+  yield good('callbacks', `no delivery to ${rest} ${rest === 1 ? noun : `${noun}s`} fails`);
 }
 
 async function findingOf(bus: Routemaster, subscription: Subscription, role: Role): Promise<Finding> {

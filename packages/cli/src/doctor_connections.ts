@@ -49,7 +49,7 @@ export async function certificateFinding(url: string): Promise<Finding> {
     return bad('tls', detail, advice);
   }
   const days = Math.floor((Date.parse(certificate.valid_to) - Date.now()) / DAY_MS);
-  const detail = `${version}, a trusted certificate for ${days} days more`;
+  const detail = `${version}, a trusted certificate for ${days} ${days === 1 ? 'day' : 'days'} more`;
   return days >= MIN_LEFT_DAYS ? good('tls', detail) : bad('tls', detail, 'Renew the certificate.');
 }
 
