@@ -47,6 +47,9 @@ const redis = {
   redisSslVerify: setting('ROUTEMASTER_REDIS_SSL_VERIFY', yesNo, 'yes').help(
     'Whether `rediss://` checks the certificate of Redis; `no` for the self-signed ones of Heroku.',
   ),
+  requireData: setting('ROUTEMASTER_REQUIRE_DATA', yesNo, 'no').help(
+    'Whether Redis must have the data of the bus: without it processes wait for a backup, and begin no new bus.',
+  ),
   partitions: setting('ROUTEMASTER_PARTITIONS', whole(1, 256), '1').help(
     'Number of partitions, fixed when the bus is created: 1, or 16 on a Redis Cluster (docs/scale.md).',
   ),

@@ -17,9 +17,10 @@ const TELL_EVERY_MS = 2000;
 /**
  * Checks that the bus can use this Redis. Upgrades its data, or takes over the data of a Ruby Routemaster. An upgrade
  * waits until all workers of the previous release are gone: none has renewed its lease for `leaseMs`. Several processes
- * may call this at once. Throws BootError if a person must act, and StorageUnavailable if a later call may succeed.
+ * may call this at once. Returns true if this call has begun a new bus. Throws BootError if a person must act, and
+ * StorageUnavailable if a later call may succeed.
  */
-export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<void> {
+export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<boolean> {
   await checkServer(partition, log);
   await partition.prepare();
   await tryScripts(partition);
@@ -32,12 +33,13 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
   if (found === null) {
     await refuseBesideRubyWorkers(partition, leaseMs);
     const renamed = await takeOver(partition, log);
-    await partition.run('adopt', { layout: SCHEMA });
-    if (renamed > 0 || (await takenOverAtMs(partition)) !== undefined)
-      log.info({ renamed }, 'took over from the Ruby Routemaster');
-  } else if (Number(found) < SCHEMA) {
-    await upgrade(partition, found, leaseMs, log);
+    const isFirst = await partition.run('adopt', { layout: SCHEMA });
+    const isOfRuby = renamed > 0 || (await takenOverAtMs(partition)) !== undefined;
+    if (isOfRuby) log.info({ renamed }, 'took over from the Ruby Routemaster');
+    return isFirst && !isOfRuby;
   }
+  if (Number(found) < SCHEMA) await upgrade(partition, found, leaseMs, log);
+  return false;
 }
 
 /**

@@ -7,7 +7,28 @@ import { policyProblem } from './schema.ts';
 
 const LOST =
   'Redis has lost the data of the bus, as after a restart with an empty disk. Stop the bus and restore a backup of ' +
-  'Redis, or start any process of the bus again to go on without the data.';
+  'Redis, or start any process of the bus again, without ROUTEMASTER_REQUIRE_DATA, to go on without the data.';
+
+const lost = (redis?: string) =>
+  new StorageUnavailable(undefined, 'Redis has lost the data of the bus', redis);
+
+/** True if this partition has the data of a bus. Each bus stores `schema` first, and never deletes it. */
+async function hasData(partition: Partition): Promise<boolean> {
+  return (await partition.command((redis, keys) => redis.exists(keys.schema()))) === 1;
+}
+
+/**
+ * Throws StorageUnavailable if a partition has no data. Also logs that the data is lost, once a minute while the caller
+ * tries again.
+ */
+export async function requireData(partitions: readonly Partition[], log: Log): Promise<void> {
+  for (const partition of partitions) {
+    if (await hasData(partition)) continue;
+    const away = partition.master.name;
+    log.error({ away }, LOST);
+    throw lost(away);
+  }
+}
 
 /**
  * Maximum time for which a request waits until Redis has been checked (`look`). It is short, because the bus may use
@@ -66,7 +87,7 @@ export class StorageWatch {
     }
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
-      if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
+      if (this.#isLost) throw lost();
       // If the process has connected again since `look` began, `look` may have asked the Redis of before, such as the
       // old master in a failover. So the present Redis is checked too: it may lack the data.
       return connections === this.#connections ? undefined : this.check();
@@ -85,10 +106,9 @@ export class StorageWatch {
 
   async #lookAt(partition: Partition): Promise<void> {
     try {
-      const [info, schema] = await partition.command((redis, keys) =>
-        Promise.all([redis.info('memory'), redis.exists(keys.schema())]),
-      );
-      const problem = schema === 0 ? LOST : policyProblem(infoField(info, 'maxmemory_policy'));
+      const info = partition.command((redis) => redis.info('memory'));
+      const [memory, isStored] = await Promise.all([info, hasData(partition)]);
+      const problem = isStored ? policyProblem(infoField(memory, 'maxmemory_policy')) : LOST;
       const isKnown = [...this.#problems.values()].includes(problem);
       if (problem !== undefined && !isKnown) this.#log.error({ redis: partition.master.name }, problem);
       this.#problems.set(partition, problem);

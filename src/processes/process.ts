@@ -3,6 +3,7 @@ import type { Config } from '../config.ts';
 import { BootError, isPassing } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
+import { requireData } from '../maintenance/storage_watch.ts';
 import { refuseMoved } from '../moving/stored_move.ts';
 import type { Compatibility } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
@@ -46,15 +47,28 @@ interface Booted {
   takenOver: number | undefined;
 }
 
-/** Prepares Redis for the bus, and tries again while Redis is unavailable or full. */
+const BEGINS =
+  'Redis has no bus yet: a new one begins. If there was one, stop the bus and restore a backup of Redis, or correct ' +
+  'ROUTEMASTER_REDIS_URL or ROUTEMASTER_REDIS_PREFIX.';
+
+/**
+ * Prepares Redis for the bus, and tries again while Redis is unavailable or full, or lacks the data that
+ * ROUTEMASTER_REQUIRE_DATA requires.
+ */
 export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Booted> {
   const backoff = new Backoff();
   let toldReason: string | undefined;
+  let hasBegun = false;
   for (;;) {
     try {
       await refuseMoved(partitions.control);
+      if (config.requireData) await requireData(partitions.all, log);
       await fixPartitionCount(partitions.control, config);
-      for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
+      for (const partition of partitions.all) {
+        const isNew = await prepareStorage(partition, config.leaseMs, log);
+        if (isNew && !hasBegun) log.warn({ redis: partition.master.name }, BEGINS);
+        hasBegun ||= isNew;
+      }
       // With `minReplicas`, each publish uses the command WAIT. If the ACL of Redis forbids WAIT, the start fails here.
       // For 0 replicas, WAIT returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));

@@ -139,12 +139,32 @@ test('after a Redis has come back empty, nothing is accepted for nobody until a 
   const [answer] = await once(slow, 'data');
   assert.match(answer, /^HTTP\/1.1 503 /, 'a publish whose body was under way');
   assert.equal((await send(port, 'GET', '/health')).status, 200);
-  await ready(WebProcess.during(t, env));
+  const next = WebProcess.during(t, env);
+  await ready(next);
+  await next.prints(/"level":40.*no bus yet: a new one begins.*restore a backup/);
   // The process may remember the client for a second.
   await until(async () => {
     const [made, fixed] = await publishes();
     return made?.status === 401 && fixed?.status === 204;
   });
+});
+
+test('a process that requires data begins no bus on an empty Redis, but waits until there is one', async (t) => {
+  const redis = await PrivateRedis.during(t);
+  const env = { ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_PARTITIONS: '2' };
+  const web = WebProcess.during(t, { ...env, ROUTEMASTER_REQUIRE_DATA: 'yes' });
+  const port = await web.port();
+  await web.prints(/"level":50.*"away":"partition 0".*Redis has lost the data of the bus.*restore a backup/);
+  const store = await openStore(redis.url);
+  t.after(() => store.redis.disconnect());
+  assert.equal(await store.redis.dbsize(), 0);
+  const pulse = await send(port, 'GET', '/pulse', { authorization: ROOT });
+  assert.equal(problemIn(pulse).code, 'storage_unavailable');
+  assert.equal((await send(port, 'GET', '/health')).status, 200);
+  await ready(WebProcess.during(t, env));
+  await ready(web);
+  assert.equal(web.output.match(/partition 0.*lost the data/g)?.length, 1);
+  assert.doesNotMatch(web.output, /a new one begins/);
 });
 
 describe('Redis is full', () => {
