@@ -17,10 +17,20 @@ local function may_run(keys, command)
   return false
 end
 
+-- Returns true if the Redis user lacks the channel and not the command PUBLISH. Call this only if the user may not
+-- PUBLISH on the channel: the answer is in the words with which Redis refuses that.
+local function lacks_channel(channel)
+  local reply = redis.pcall('PUBLISH', channel, '')
+  return type(reply) == 'table' and reply.err ~= nil and reply.err:find('channel', 1, true) ~= nil
+end
+
 return function(call)
   for _, command in ipairs(include('store/commands')) do
     if not may_run(call.keys, command) then
-      error({ err = "NOPERM The user executing the script can't run " .. command })
+      local channel = call.keys.wake('main')
+      local what = 'run ' .. command
+      if command == 'PUBLISH' and lacks_channel(channel) then what = 'access the channel ' .. channel end
+      error({ err = "NOPERM The user executing the script can't " .. what })
     end
   end
   local key = call.keys.schema()

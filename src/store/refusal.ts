@@ -32,6 +32,27 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
 }
 
 /**
+ * Returns what to grant to the Redis user. `message` is the error of Redis, whose words differ between releases: the ACL
+ * lacks the pattern of the keys, that of the channels, or a command. Returns an empty text if it names none of them.
+ */
+function whatToGrant(message: string, prefix: string): string {
+  // With several partitions, `prefix` ends with a hash tag of the partition.
+  const [begin, ...tags] = prefix.split('{');
+  if (/access .*\bkeys?\b/.test(message)) {
+    const keys = prefix === '' ? 'have no prefix' : `begin with "${prefix}"`;
+    return (
+      `Keys of the bus ${keys}: the ACL and ROUTEMASTER_REDIS_PREFIX do not fit. ` +
+      `Grant ~${begin}* to the Redis user, or correct the prefix; `
+    );
+  }
+  if (/(?:access|publish to) .*\bchannels?\b/.test(message))
+    return `Grant &${begin}${tags.length > 0 ? '*' : ''}wake* to the Redis user, or correct the prefix; `;
+  const [, inScript, alone] = /can't run ([A-Z]+)$|the '(.+)' command/.exec(message) ?? [];
+  const command = (inScript ?? alone)?.toLowerCase();
+  return command === undefined ? '' : `Grant +${command} to the Redis user; `;
+}
+
+/**
  * Throws a BootError if only a person can mend the cause of `error`, an error of Redis: the ACL forbids a command, or
  * keys have wrong types. Otherwise throws `error`.
  */
@@ -40,9 +61,7 @@ export async function throwForOperator(partitions: readonly Partition[], error: 
   if (error instanceof StorageForbidden) {
     // The error of a script ends with the name of a function, which tells an operator nothing.
     const message = (error.cause as Error).message.replace(/ script: .*/s, '');
-    const [, inScript, alone] = /can't run ([A-Z]+)$|the '(.+)' command/.exec(message) ?? [];
-    const command = (inScript ?? alone)?.toLowerCase();
-    const grant = command === undefined ? '' : `Grant +${command} to the Redis user; `;
+    const grant = whatToGrant(message, partitions[0]?.prefix ?? '');
     const acl = 'docs/operating.md has the ACL that the bus needs; a move needs what docs/scale.md has';
     throw new BootError(`Redis says: ${message}. ${grant}${acl}.`, cause);
   }

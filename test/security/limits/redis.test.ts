@@ -153,6 +153,33 @@ describe('the ACL of docs/operating.md', () => {
     }
   });
 
+  test('must fit the prefix of the bus; otherwise no process starts, and the log says what to grant', async (t) => {
+    const keys = (begin: string) =>
+      `Keys of the bus ${begin}: the ACL and ROUTEMASTER_REDIS_PREFIX do not fit. `;
+    const cases = [
+      ['~* &wake*', { ROUTEMASTER_REDIS_PREFIX: 'new:' }, 'Grant &new:wake* to the Redis user'],
+      [
+        '~* &wake*',
+        { ROUTEMASTER_REDIS_PREFIX: 'new:', ROUTEMASTER_PARTITIONS: '2' },
+        'Grant &new:*wake* to the Redis user',
+      ],
+      ['~shop:* &shop:wake*', {}, `${keys('have no prefix')}Grant ~* to the Redis user`],
+      [
+        '~shop:* &shop:wake*',
+        { ROUTEMASTER_REDIS_PREFIX: 'shpo:' },
+        `${keys('begin with "shpo:"')}Grant ~shpo:* to the Redis user`,
+      ],
+    ] as const;
+    for (const [patterns, env, advice] of cases) {
+      const user = `bus on >password resetchannels ${patterns} +@all`;
+      const redis = await PrivateRedis.during(t, { port: 0, config: { user } });
+      const url = redis.url.replace('//', '//bus:password@');
+      const web = WebProcess.during(t, { ...env, ROUTEMASTER_REDIS_URL: url });
+      assert.equal(await web.exitCode, 78, web.output);
+      assert.ok(web.output.includes(`. ${advice}, or correct the prefix; docs/`), web.output);
+    }
+  });
+
   test('is enough after an upgrade from 1.0.0 with what docs/migrating.md grants on one Redis', async (t) => {
     const first = FIRST_RELEASE.trim().replace(/\s+/g, ' ');
     const user = `bus on >password ~* resetchannels &wake -@all ${first} ${rulesSinceFirstRelease()}`;
