@@ -151,10 +151,21 @@ export function isPassing(error: unknown): boolean {
 export class BootError extends Error {
   /** The exit code for a wrong configuration: `EX_CONFIG` of sysexits.h. */
   static readonly EXIT_CODE = 78;
+  /** The exit code for a cause that may pass without a change: `EX_TEMPFAIL` of sysexits.h. */
+  static readonly MAY_PASS_EXIT_CODE = 75;
 
-  constructor(message: string, options?: { cause?: unknown }) {
+  readonly exitCode: number;
+
+  /** `mayPass` says that the same start may succeed later, so whatever runs the process should start it again. */
+  constructor(message: string, { mayPass = false, ...options }: { cause?: unknown; mayPass?: boolean } = {}) {
     super(message, options);
     this.name = 'BootError';
+    this.exitCode = mayPass ? BootError.MAY_PASS_EXIT_CODE : BootError.EXIT_CODE;
+  }
+
+  /** True if a process that ended with `code` ended with a BootError. */
+  static isExitCode(code: number | null | undefined): code is number {
+    return code === BootError.EXIT_CODE || code === BootError.MAY_PASS_EXIT_CODE;
   }
 }
 

@@ -39,7 +39,8 @@ describe('an error of the storage', () => {
   }
 });
 
-test('a process that must not start exits with EX_CONFIG', () => {
-  assert.equal(BootError.EXIT_CODE, 78);
+test('a process that must not start exits with EX_CONFIG, or with EX_TEMPFAIL if the cause may pass', () => {
+  assert.equal(new BootError('set this', { cause: 'x' }).exitCode, 78);
   assert.equal(new BootError('set this', { cause: 'x' }).cause, 'x');
+  assert.equal(new BootError('wait for this', { mayPass: true }).exitCode, 75);
 });

@@ -58,7 +58,7 @@ export class Launcher {
     const starting = this.#start().catch((error: Error) =>
       this.#stop.resolve({
         failure: error.message,
-        status: error instanceof BootError ? BootError.EXIT_CODE : 1,
+        status: error instanceof BootError ? error.exitCode : 1,
       }),
     );
     const { failure, status } = await this.#stop.promise;
@@ -115,7 +115,7 @@ export class Launcher {
       void started.ended.then(({ how, code }) =>
         this.#stop.resolve({
           failure: `${line.name} ${how}`,
-          status: code === BootError.EXIT_CODE ? code : 1,
+          status: BootError.isExitCode(code) ? code : 1,
         }),
       );
       return started;

@@ -14,5 +14,5 @@ try {
 } catch (error) {
   if (!(error instanceof BootError)) throw error;
   console.error(`start: ${error.message}`);
-  process.exit(BootError.EXIT_CODE);
+  process.exit(error.exitCode);
 }

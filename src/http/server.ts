@@ -134,12 +134,15 @@ export class HttpServer {
       await once(this.#server, 'listening');
     } catch (cause) {
       const { code = '', message } = cause as NodeJS.ErrnoException;
-      const advice = NOT_HERE.test(code)
+      const isTaken = code === 'EADDRINUSE';
+      const isElsewhere = NOT_HERE.test(code);
+      const advice = isElsewhere
         ? `HOST is ${host}, which is no address of this machine; set it to one, or to 0.0.0.0 for all`
-        : code === 'EADDRINUSE'
+        : isTaken
           ? `port ${port} is taken; set PORT to another`
           : `${message} (HOST and PORT say where)`;
-      throw new BootError(`Cannot listen: ${advice}.`, { cause });
+      // A process that is stopping may still have the port, and another machine an address that floats.
+      throw new BootError(`Cannot listen: ${advice}.`, { cause, mayPass: isTaken || isElsewhere });
     }
     return (this.#server.address() as AddressInfo).port;
   }

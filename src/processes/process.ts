@@ -19,7 +19,7 @@ import { throwForOperator } from '../store/refusal.ts';
 const STOP_LIMIT_MS = 24_000;
 
 /**
- * Runs the main function of a process. After a BootError, the process ends with EXIT_CODE, and with its message on
+ * Runs the main function of a process. After a BootError, the process ends with its exit code, and with its message on
  * stderr.
  */
 export async function start(entry: () => Promise<void>): Promise<void> {
@@ -31,10 +31,10 @@ export async function start(entry: () => Promise<void>): Promise<void> {
   }
 }
 
-async function endWith({ message }: BootError): Promise<never> {
+async function endWith({ message, exitCode }: BootError): Promise<never> {
   process.stderr.write(`${message}\n`);
   await logged();
-  process.exit(BootError.EXIT_CODE);
+  process.exit(exitCode);
 }
 
 interface Booted {

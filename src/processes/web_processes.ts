@@ -58,12 +58,12 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // A process that ends with EXIT_CODE needs an operator, for example to correct a setting. A new process would fail
-    // too, so all processes end, unless one of them still serves requests.
-    if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
+    // A process that ends with a BootError could not start, for example because of a wrong setting. A new process would
+    // fail too, so all processes end, unless one of them still serves requests.
+    if (BootError.isExitCode(code) && this.#listening.size === 0) {
       await this.stop();
       await logged();
-      process.exit(BootError.EXIT_CODE);
+      process.exit(code);
     }
     await this.#backoff.wait(this.#stopping.signal);
     if (!this.#stopping.signal.aborted) this.#fork();

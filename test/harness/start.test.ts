@@ -350,9 +350,9 @@ test('a wrong start is told in one sentence that says what to do', async () => {
 
 test('what web or worker refuses ends it with their status', async () => {
   const bus = start([], { HOST: '192.0.2.1' });
-  assert.equal(await bus.exitCode, 78, bus.output);
+  assert.equal(await bus.exitCode, 75, bus.output);
   assert.match(bus.output, /web +\| Cannot listen: HOST is 192\.0\.2\.1, .*\n/);
-  assert.match(bus.output, /start: web ended with exit code 78\n/);
+  assert.match(bus.output, /start: web ended with exit code 75\n/);
 });
 
 test('a signal while it starts leaves nothing behind', async () => {
