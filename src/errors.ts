@@ -169,10 +169,14 @@ export class BootError extends Error {
   }
 }
 
+/** True if Redis refuses the user or password of a connection. Only a person can mend this. */
+export function isRefusal({ message }: Error): boolean {
+  return /^(?:WRONGPASS|NOAUTH)/.test(message);
+}
+
 /** Returns what the log says of a connection to Redis that fails with this error. */
-export function connectionFailure({ message }: Error): string {
-  const isRefused = /^(?:WRONGPASS|NOAUTH)/.test(message);
-  const what = isRefused
+export function connectionFailure(error: Error): string {
+  const what = isRefusal(error)
     ? 'Redis refuses the user or password of ROUTEMASTER_REDIS_URL'
     : 'Redis cannot be reached';
   return `${what}; trying again`;

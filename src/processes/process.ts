@@ -1,6 +1,6 @@
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
-import { BootError, isPassing } from '../errors.ts';
+import { BootError, isPassing, isRefusal } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
 import { requireData } from '../maintenance/storage_watch.ts';
@@ -80,7 +80,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       const cause = (error as Error).cause as Error | undefined;
       // Only error replies from Redis are logged here. The connection itself logs other errors, such as a lost
       // connection.
-      if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
+      if (cause?.name === 'ReplyError' && !isRefusal(cause) && cause.message !== toldReason) {
         toldReason = cause.message;
         log.warn({ reason: toldReason }, 'Redis refuses commands; trying again');
       }

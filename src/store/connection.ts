@@ -2,7 +2,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { backoffMs } from '../backoff.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { BootError, connectionFailure, messageOf } from '../errors.ts';
+import { BootError, connectionFailure, isRefusal, messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Connection } from './master.ts';
 import { RedisCluster } from './redis_cluster.ts';
@@ -82,7 +82,8 @@ export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
     if (error.message.startsWith("Stream isn't writeable")) return;
     const failure = connectionFailure(error);
     const question = wasReady ? '' : questionOfTls(error, url);
-    if (failure !== told) log.warn({ reason: messageOf(error) + question }, failure);
+    if (isRefusal(error)) log.error({ away: 'Redis', reason: error.message }, failure);
+    else if (failure !== told) log.warn({ reason: messageOf(error) + question }, failure);
     told = failure;
   });
   redis.on('ready', () => {

@@ -1,5 +1,5 @@
 import { type Redis, ReplyError } from 'ioredis';
-import { StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
+import { isRefusal, StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
 import { RedisCluster } from './redis_cluster.ts';
 import { slotOfKey } from './tags.ts';
 
@@ -42,11 +42,15 @@ const NO_MASTER = /^ERR WAIT cannot be used with replica/;
  */
 const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError];
 
-/**
- * For each connection that a `Master` uses, how many times it has become ready. If this number grows, Redis may have
- * failed and lost data.
- */
-const made = new WeakMap<Redis, { count: number }>();
+interface Connections {
+  /** How many times the connection has become ready. If this number grows, Redis may have failed and lost data. */
+  count: number;
+  /** The error of Redis if the last failure was that it refused the user or password. */
+  refusal: Error | undefined;
+}
+
+/** What is known of each connection that a `Master` uses. */
+const made = new WeakMap<Redis, Connections>();
 
 /** The Redis that has a key: on a cluster, the present master of the key's slot. */
 export class Master {
@@ -86,6 +90,14 @@ export class Master {
   get connections(): number {
     const connection = this.#connection;
     return connection instanceof RedisCluster ? connection.connections : madeBy(connection).count;
+  }
+
+  /** The error with which Redis refuses the user or password. Undefined if it does not. */
+  get #refusal(): Error | undefined {
+    const connection = this.#connection;
+    return connection instanceof RedisCluster
+      ? connection.refusalAt(this.address)
+      : madeBy(connection).refusal;
   }
 
   get isInCluster(): boolean {
@@ -133,24 +145,40 @@ export class Master {
     const unavailable = (cause: unknown, what = 'does not answer') =>
       new StorageUnavailable(cause, `${this.name} ${what}`, this.address ?? this.name);
     if (error instanceof StorageUnavailable || MISTAKES.some((each) => error instanceof each)) return error;
-    if (!(error instanceof ReplyError)) return unavailable(error);
+    if (!(error instanceof ReplyError)) {
+      const refusal = this.#refusal;
+      return refusal
+        ? unavailable(refusal, `refuses the user or password (${firstWord(refusal)})`)
+        : unavailable(error);
+    }
     // ioredis adds the command to the error, but a command may have secrets, and errors are logged.
     delete (error as { command?: unknown }).command;
     const { message } = error as Error;
     if (isForbidden(error)) return this.forbids(error);
-    const word = NO_MASTER.test(message) ? 'READONLY' : (/^\w+/.exec(message)?.[0] ?? '');
+    const word = NO_MASTER.test(message) ? 'READONLY' : firstWord(error as Error);
     if (word === 'OOM') return new StorageFull(error, this.address);
     return PASSING_WORDS.has(word) ? unavailable(error, `refuses commands (${word})`) : error;
   }
 }
 
-function madeBy(redis: Redis): { count: number } {
+function madeBy(redis: Redis): Connections {
   const known = made.get(redis);
   if (known) return known;
-  const connections = { count: 0 };
+  const connections: Connections = { count: 0, refusal: undefined };
   made.set(redis, connections);
-  redis.on('ready', () => connections.count++);
+  redis.on('ready', () => {
+    connections.count++;
+    connections.refusal = undefined;
+  });
+  redis.on('error', (error) => {
+    connections.refusal = isRefusal(error) ? error : undefined;
+  });
   return connections;
+}
+
+/** Returns the word with which an error of Redis begins, such as WRONGPASS. */
+function firstWord({ message }: Error): string {
+  return /^\w+/.exec(message)?.[0] ?? '';
 }
 
 /** True if this is the error of a command that the ACL forbids. */

@@ -1,6 +1,6 @@
 import type { Cluster, Redis } from 'ioredis';
 import { clock, sleep } from '../clock.ts';
-import { connectionFailure } from '../errors.ts';
+import { connectionFailure, isRefusal } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { sharing } from '../sharing.ts';
 
@@ -20,6 +20,8 @@ export class RedisCluster {
   readonly #cluster: Cluster;
   readonly #nodes = new Map<string, Redis>();
   readonly #away = new Set<string>();
+  /** For each node whose last failure was that it refused the user or password: its error. */
+  readonly #refusals = new Map<string, Error>();
   readonly #log: Log;
   #connections = 0;
   #connectionName: string | undefined;
@@ -57,6 +59,14 @@ export class RedisCluster {
   /** Returns host and port of the master of a slot; undefined if the master is not known. */
   addressOf(slot: number): string | undefined {
     return this.#cluster.slots[slot]?.[0];
+  }
+
+  /**
+   * Returns the error with which the node at `address` refuses the user or password; undefined if it does not. If no
+   * master is known, each node may be the reason, so the error of any node is returned.
+   */
+  refusalAt(address: string | undefined): Error | undefined {
+    return address === undefined ? this.#refusals.values().next().value : this.#refusals.get(address);
   }
 
   /**
@@ -109,6 +119,7 @@ export class RedisCluster {
     redis.options.connectionName = this.#connectionName;
     redis.on('ready', () => {
       this.#connections++;
+      this.#refusals.delete(address);
       if (this.#away.delete(address)) this.#log.info({ node: address }, 'Redis is back');
       this.#away.delete('');
     });
@@ -124,6 +135,13 @@ export class RedisCluster {
   }
 
   #fail(address: string, error: Error): void {
+    this.#refusals.delete(address);
+    if (isRefusal(error)) {
+      this.#refusals.set(address, error);
+      this.#away.add(address);
+      this.#log.error({ away: address, reason: error.message }, connectionFailure(error));
+      return;
+    }
     if (this.#away.has(address)) return;
     this.#away.add(address);
     const node = address && { node: address };

@@ -9,7 +9,7 @@ import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { BootError, StorageUnavailable } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog, failureOf } from '../../src/log.ts';
 import { connectOne } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
 
@@ -134,20 +134,45 @@ test('the log says if Redis comes back with another password, and goes on when i
   const redis = await PrivateRedis.during(t, { port: 0, password: 'secret' });
   const { log, lines } = capturedLog();
   const connection = connectOne(redis.url, log);
+  const partition = new Partition(connection);
   t.after(() => connection.disconnect());
   await until(() => connection.status === 'ready');
   const administrator = await openStore(redis.url);
   t.after(() => administrator.redis.disconnect());
   await administrator.redis.acl('SETUSER', 'default', 'resetpass', '>other');
   connection.disconnect(true);
-  await until(() => lines.length > 0);
-  assert.deepEqual(
-    [lines[0]?.msg, /^WRONGPASS /.test(String(lines[0]?.reason))],
-    ['Redis refuses the user or password of ROUTEMASTER_REDIS_URL; trying again', true],
+  // The log of a process leaves out all but one a minute.
+  await until(() => lines.length > 1);
+  for (const { level, away, reason, msg } of lines) {
+    assert.deepEqual([level, away], [50, 'Redis']);
+    assert.equal(msg, 'Redis refuses the user or password of ROUTEMASTER_REDIS_URL; trying again');
+    assert.match(String(reason), /^WRONGPASS /);
+  }
+  const failure = await partition
+    .command((redis) => redis.ping())
+    .then(() => assert.fail('the call succeeded'), failureOf);
+  assert.equal(
+    failure.reason,
+    'Redis refuses the user or password (WRONGPASS): invalid username-password pair or user is disabled.',
   );
+  assert.equal(failure.away, 'Redis');
   await administrator.redis.acl('SETUSER', 'default', '>secret');
   await until(() => connection.status === 'ready');
-  assert.deepEqual(lines.map(({ msg }) => msg).slice(1), ['Redis is back']);
+  assert.equal(lines.at(-1)?.msg, 'Redis is back');
+});
+
+test('a Redis that went away after it had refused the password does not answer', async (t) => {
+  const redis = await PrivateRedis.during(t, { port: 0, config: { user: 'bus on >secret ~* &* +@all' } });
+  const { log, says } = capturedLog();
+  const partition = new Partition(connectOne(redis.url.replace('//', '//bus:wrong@'), log));
+  t.after(() => partition.redis.disconnect());
+  await until(() => says(/refuses the user/));
+  await redis.kill();
+  await until(() => says(/cannot be reached/));
+  await assert.rejects(
+    partition.command((commands) => commands.ping()),
+    /^StorageUnavailable: Redis does not answer/,
+  );
 });
 
 test('the log names each address of a Redis of which none can be reached', async (t) => {

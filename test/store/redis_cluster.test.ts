@@ -9,7 +9,7 @@ import type { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
 import { until } from '../../harness/until.ts';
 import { BootError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog, failureOf } from '../../src/log.ts';
 import { connect, connectOne } from '../../src/store/connection.ts';
 import { Listener } from '../../src/store/listener.ts';
 import type { Connection } from '../../src/store/master.ts';
@@ -278,5 +278,17 @@ describe('a cluster', () => {
   test('permits all that was done here to the user of docs/operating.md', async () => {
     const logs = await Promise.all(cluster.nodes.map(({ url }) => callRedis(url, 'ACL', 'LOG')));
     assert.deepEqual(logs.flat(), []);
+  });
+
+  test('that refuses the password is an error in the log, and the reason of each failure', async (t) => {
+    const { log, lines } = capturedLog();
+    const refused = connect(cluster.urlWith('routemaster:wrong@'), log);
+    t.after(() => refused.disconnect());
+    const { control } = Partitions.on(refused, { partitions: PARTITIONS, log });
+    await until(() => lines.some(({ level, away }) => level === 50 && /^127.0.0.1:/.test(String(away))));
+    const failure = await control
+      .command((redis) => redis.ping())
+      .then(() => assert.fail('the call succeeded'), failureOf);
+    assert.match(failure.reason, /^partition 0 refuses the user or password \(WRONGPASS\): invalid/);
   });
 });
