@@ -1,7 +1,13 @@
 import type { z } from 'zod';
-import { isUnusedRubyVariable, redisUrlByKey, rubyWarnings, variableInUse } from './config/ruby_variables.ts';
+import {
+  isUnusedRubyVariable,
+  otherNamesRead,
+  redisUrlByKey,
+  rubyWarnings,
+  variableInUse,
+} from './config/ruby_variables.ts';
 import { OF_BIN_START, SETTINGS, VARIABLES } from './config/settings.ts';
-import { editDistance } from './edit_distance.ts';
+import { editDistance, isSlip } from './edit_distance.ts';
 import { BootError } from './errors.ts';
 import { escapeOf } from './json.ts';
 import type { Compatibility } from './routing/dialect.ts';
@@ -140,7 +146,17 @@ function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
 
 /** Returns warnings for operators about the variables that are set. */
 export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): string[] {
-  return [...unknownVariables(env), ...rubyWarnings(env)];
+  return [...unknownVariables(env), ...unknownEnvironment(env), ...rubyWarnings(env)];
+}
+
+/** The usual values of NODE_ENV. Any other may be meant for `production`, whose checks it switches off. */
+const ENVIRONMENTS = ['production', 'development', 'test'];
+
+function unknownEnvironment(env: NodeJS.ProcessEnv): string[] {
+  const variable = variableInUse('NODE_ENV', env);
+  const value = env[variable];
+  if (!value || ENVIRONMENTS.includes(value)) return [];
+  return [`${variable} is ${quoted(value)}: only "production" forces https and refuses weak keys`];
 }
 
 /**
@@ -151,12 +167,16 @@ const OF_RTM = ['ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
 
 /**
  * Warns of each unknown `ROUTEMASTER_` variable, and suggests a setting with a similar name. Warns also of a name such
- * as `ROUTMASTER_ROOT_KEY`, whose prefix is misspelt.
+ * as `ROUTMASTER_ROOT_KEY`, whose prefix is misspelt, and of one such as `WEB_CONCURENCY`, if the setting without prefix
+ * for which it is taken is not set.
  */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
+  const plain = [...VARIABLES, ...otherNamesRead(env)].filter((name) => !name.startsWith(PREFIX));
+  const plainMeant = (name: string) =>
+    plain.includes(name) ? undefined : plain.find((each) => !env[each] && isSlip(name.toUpperCase(), each));
   const isMeantForBus = (name: string) =>
-    name.startsWith(PREFIX) || known.some((each) => isMisspelt(name, each));
+    name.startsWith(PREFIX) || known.some((each) => isMisspelt(name, each)) || plainMeant(name) !== undefined;
   return Object.keys(env)
     .filter(
       (name) =>
@@ -167,7 +187,7 @@ function unknownVariables(env: NodeJS.ProcessEnv): string[] {
         .map((each) => ({ name: each, distance: editDistance(name.toUpperCase(), each) }))
         .sort((one, other) => one.distance - other.distance);
       const similar = nearest && nearest.distance <= MAX_MISSPELT ? nearest.name : undefined;
-      const meant = known.find((each) => each === name.slice(PREFIX.length)) ?? similar;
+      const meant = plainMeant(name) ?? known.find((each) => each === name.slice(PREFIX.length)) ?? similar;
       const advice = meant === undefined ? '' : `; did you mean ${meant}?`;
       return `${name} is set, but the bus has no such setting${advice}`;
     });

@@ -1,5 +1,7 @@
 /** A text counts as a misspelling of a word if it has at most one mistake for every three letters of the word. */
 const LETTERS_PER_MISTAKE = 3;
+/** Minimum length of a word of which a word with one other letter is taken for a misspelling. */
+const MIN_LETTERS = 6;
 
 /** Returns how many characters must be added, removed or replaced to turn one text into the other (Levenshtein). */
 export function editDistance(one: string, other: string): number {
@@ -13,6 +15,21 @@ export function editDistance(one: string, other: string): number {
     row = next;
   }
   return row[other.length] as number;
+}
+
+/**
+ * True if `given` has a character more, less or other than `word`, or two neighbours exchanged, or is the same. In a
+ * word of fewer than MIN_LETTERS letters only an exchange counts, since many other words differ from it by one letter.
+ */
+export function isSlip(given: string, word: string): boolean {
+  const distance = Math.abs(given.length - word.length) > 1 ? 2 : editDistance(given, word);
+  if (distance === 1) return word.length >= MIN_LETTERS;
+  return distance === 0 || (given.length === word.length && isExchange(given, word));
+}
+
+function isExchange(one: string, other: string): boolean {
+  const at = [...one].findIndex((character, index) => character !== other[index]);
+  return one.slice(0, at) + one[at + 1] + one[at] + one.slice(at + 2) === other;
 }
 
 /**

@@ -217,8 +217,64 @@ describe('a variable that nothing reads', () => {
 
   test('is never one that the bus, bin/start or rtm reads', () => {
     const names = [...VARIABLES, 'ROUTEMASTER_DATA_DIR', 'ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
-    assert.deepEqual(environmentWarnings(Object.fromEntries(names.map((name) => [name, 'x']))), []);
+    const env = { ...Object.fromEntries(names.map((name) => [name, 'x'])), NODE_ENV: 'test' };
+    assert.deepEqual(environmentWarnings(env), []);
   });
+
+  test('is reported if it is like a setting without ROUTEMASTER_ that is not set', () => {
+    const env = {
+      WEB_CONCURENCY: '2',
+      FORCE_SLL: 'yes',
+      NODEENV: 'production',
+      DD_AGENT_HOTS: 'agent',
+      PROT: '80',
+      REDIS_ENV_KEY: 'REDIS_URL',
+      REDIS_ULR: 'redis://one',
+      max_backoff_ms: '1',
+    };
+    const meant = [
+      'WEB_CONCURRENCY',
+      'FORCE_SSL',
+      'NODE_ENV',
+      'DD_AGENT_HOST',
+      'PORT',
+      'REDIS_URL',
+      'MAX_BACKOFF_MS',
+    ];
+    const names = Object.keys(env).filter((name) => name !== 'REDIS_ENV_KEY');
+    assert.deepEqual(
+      environmentWarnings(env).slice(0, -1),
+      names.map((name, i) => `${name} is set, but the bus has no such setting; did you mean ${meant[i]}?`),
+    );
+    const right = Object.fromEntries(meant.map((name) => [name, '1']));
+    assert.deepEqual(environmentWarnings({ ...env, ...right, NODE_ENV: 'production' }), []);
+  });
+
+  test('is no usual one of a shell, a container, a host or a Datadog agent', () => {
+    const names = `
+      PATH HOME HOSTNAME HOSTTYPE HOSTS SHELL SHLVL USER LOGNAME MAIL LANG LC_ALL TERM TZ PWD OLDPWD TMPDIR EDITOR PAGER
+      DISPLAY SORT POST POET PORTS MOST COST GHOST SSH_AUTH_SOCK XDG_RUNTIME_DIR INVOCATION_ID JOURNAL_STREAM
+      NOTIFY_SOCKET MAINPID NODE_VERSION NODE_OPTIONS NODE_PATH NODE_COMPILE_CACHE YARN_VERSION DYNO SOURCE_VERSION
+      DATABASE_URL REDIS_URL REDIS_TLS_URL REDIS_HOST REDIS_PORT REDIS_PASSWORD PGHOST PGPORT MAX_BACKOFF FORCE_COLOR
+      WEB_MEMORY RAILS_ENV APP_ENV KUBERNETES_PORT KUBERNETES_SERVICE_HOST DD_ENV DD_SERVICE DD_VERSION DD_API_KEY
+      DD_HOSTNAME DD_SITE DD_DOGSTATSD_HOST DD_DOGSTATSD_URL DD_TRACE_AGENT_PORT DD_TRACE_AGENT_URL
+    `;
+    const env = Object.fromEntries(
+      names
+        .trim()
+        .split(/\s+/)
+        .map((name) => [name, 'x']),
+    );
+    assert.deepEqual(environmentWarnings(env), []);
+  });
+});
+
+test('NODE_ENV is reported if it is none of the usual values, since only production is strict', () => {
+  const strict = 'only "production" forces https and refuses weak keys';
+  assert.deepEqual(environmentWarnings({ NODE_ENV: 'prod' }), [`NODE_ENV is "prod": ${strict}`]);
+  assert.deepEqual(environmentWarnings({ RACK_ENV: 'Production' }), [`RACK_ENV is "Production": ${strict}`]);
+  for (const value of ['production', 'development', 'test', ''])
+    assert.deepEqual(environmentWarnings({ NODE_ENV: value }), []);
 });
 
 describe('ROUTEMASTER_WORKER_THREADS', () => {
@@ -254,10 +310,10 @@ describe('a variable of the Ruby Routemaster', () => {
   });
 
   test('counts under its old name while the new one is not set', () => {
-    const old = { RACK_ENV: 'staging', PUMA_WORKERS: '3' };
-    assert.deepEqual([read(old).environment, read(old).webProcesses], ['staging', 3]);
-    const both = { ...old, NODE_ENV: 'test', WEB_CONCURRENCY: '2' };
-    assert.deepEqual([read(both).environment, read(both).webProcesses], ['test', 2]);
+    const old = { RACK_ENV: 'test', PUMA_WORKERS: '3' };
+    assert.deepEqual([read(old).environment, read(old).webProcesses], ['test', 3]);
+    const both = { ...old, NODE_ENV: 'development', WEB_CONCURRENCY: '2' };
+    assert.deepEqual([read(both).environment, read(both).webProcesses], ['development', 2]);
     assert.deepEqual(environmentWarnings(both), [
       'RACK_ENV is set, and has no effect: NODE_ENV says something else',
       'PUMA_WORKERS is set, and has no effect: WEB_CONCURRENCY says something else',

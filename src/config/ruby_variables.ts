@@ -4,6 +4,12 @@ const FORMER_NAMES: Readonly<Record<string, string>> = {
   WEB_CONCURRENCY: 'PUMA_WORKERS',
 };
 
+/** Returns the names from outside `SETTINGS` that this environment makes the bus read. */
+export function otherNamesRead(env: NodeJS.ProcessEnv): string[] {
+  const named = env.REDIS_ENV_KEY ? [env.REDIS_ENV_KEY] : [];
+  return [...Object.values(FORMER_NAMES), 'REDIS_ENV_KEY', ...named];
+}
+
 /** Variables of the Ruby Routemaster that have no effect here. Each text says what there is instead. */
 const WITHOUT_USE: Readonly<Record<string, string>> = {
   DATADOG_API_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',
