@@ -1,11 +1,30 @@
 import { randomUUID } from 'node:crypto';
-import { Routemaster, UnauthenticatedError } from '@routemaster/client';
+import { ForbiddenError, Routemaster, UnauthenticatedError } from '@routemaster/client';
 import { parseJson } from './long_numbers.ts';
 
-/** Replaces the text of the bus, which speaks of Basic and Digest: users of rtm do not choose between them. */
-const REFUSED =
-  "the bus refuses these credentials for this call: give a client's TOKEN:SECRET, or the root key, " +
-  'by --token, ROUTEMASTER_TOKEN or .rtmrc';
+/** How the bus's text about right credentials of a wrong role begins. */
+const RIGHT = 'the credentials are right, but ';
+
+/** Credentials as the bus's text names them, and as users of rtm know them. */
+const CREDENTIALS = [
+  ["a client's credentials", "a client's TOKEN:SECRET"],
+  ['the root credentials', 'the root key'],
+  ['the viewer credentials', 'the viewer key'],
+] as const;
+
+/**
+ * Returns a text that replaces the bus's text about refused credentials, which speaks of Basic and Digest: users of rtm
+ * do not choose between them. It names the same credentials, or a client's and root's if the bus's text names none.
+ */
+function refusalText(text: string): string {
+  const problem = text.startsWith(RIGHT)
+    ? `${RIGHT}not for this call`
+    : 'the bus refuses these credentials for this call';
+  const named = CREDENTIALS.filter(([ofBus]) => text.includes(ofBus));
+  const taken = (named.length > 0 ? named : CREDENTIALS.slice(0, 2)).map(([, ofRtm]) => ofRtm);
+  const advice = taken.join() === CREDENTIALS[0][1] ? '; root makes a client with rtm token add SERVICE' : '';
+  return `${problem}: give ${taken.join(' or ')}, by --token, ROUTEMASTER_TOKEN or .rtmrc${advice}`;
+}
 
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
@@ -21,8 +40,10 @@ export class Bus extends Routemaster {
 
   protected override request(...parts: Parameters<Routemaster['request']>) {
     return super.request(...parts).catch((error) => {
-      if (!(error instanceof UnauthenticatedError)) throw error;
-      throw new UnauthenticatedError({ ...error, detail: REFUSED });
+      const isForbidden = error instanceof ForbiddenError && error.detail.startsWith(RIGHT);
+      if (!isForbidden && !(error instanceof UnauthenticatedError)) throw error;
+      const Refusal = isForbidden ? ForbiddenError : UnauthenticatedError;
+      throw new Refusal({ ...error, detail: refusalText(error.detail) });
     });
   }
 

@@ -373,10 +373,15 @@ test('doctor and the other commands say that a port is not for HTTP', async () =
   assert.equal(stderr, `no_connection: no answer: ${why}\n`);
 });
 
-test('doctor takes a client for a client in compatibility mode too', async (t) => {
+test('doctor takes a client for a client in compatibility mode too, and root is told what pub takes', async (t) => {
   const { token, secret } = (await bus.scene(t)).subscriber;
   await bus.start('web', { ROUTEMASTER_COMPATIBILITY: 'routemaster' });
   const { stdout, status } = await terminal.rtm(`doctor -b ${bus.url} -t ${token}:${secret}`);
   assert.match(stdout, /^ok +topics +nobody has published to \w+ yet/m);
   assert.equal(status, 0, stdout);
+  const byRoot = await terminal.rtm(`pub noop orders https://shop.example.com/1 ${asRoot()}`);
+  assert.match(
+    byRoot.stderr,
+    /^unauthenticated: .*: give a client's TOKEN:SECRET, by .* rtm token add SERVICE\n$/,
+  );
 });

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { VIEWER_KEY } from '../../../harness/processes/web_process.ts';
 import { until } from '../../../harness/until.ts';
 import { bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
@@ -211,12 +212,45 @@ test('wrong usage ends with 1, and says how it is right', async () => {
 
 test('what the bus refuses ends with 2, and its code is on stderr', async () => {
   const refused = await terminal.rtmAlone(`token list -b ${bus.url} -t wrong`);
-  const advice = "give a client's TOKEN:SECRET, or the root key, by --token, ROUTEMASTER_TOKEN or .rtmrc";
+  const advice = 'give the root key or the viewer key, by --token, ROUTEMASTER_TOKEN or .rtmrc';
   assert.equal(
     refused.stderr,
     `unauthenticated: the bus refuses these credentials for this call: ${advice}\n`,
   );
   assert.deepEqual([refused.stdout, refused.status], ['', 2]);
+});
+
+test('a command that takes the credentials of another role says whose, and how to get them', async () => {
+  const { options } = await client('shop');
+  const from = 'by --token, ROUTEMASTER_TOKEN or .rtmrc';
+  const clients =
+    `forbidden: the credentials are right, but not for this call: give a client's TOKEN:SECRET, ${from}; ` +
+    'root makes a client with rtm token add SERVICE';
+  const event = '{"type":"noop","url":"https://shop.example.com/1"}';
+  for (const line of [
+    'pub created orders https://shop.example.com/1',
+    'listen orders --port 0',
+    'sub add https://a.example.com/ orders',
+    'sub del',
+  ])
+    assert.deepEqual(await terminal.rtm(`${line} ${asRoot}`), {
+      stdout: '',
+      stderr: `${clients}\n`,
+      status: 2,
+    });
+  const lines = await terminal.rtm(`pub orders --ndjson - ${asRoot}`, { stdin: event });
+  assert.equal(lines.stderr, `${clients} (0 events before are stored)\n`);
+
+  const role = 'forbidden: the credentials are right, but not for this call: give';
+  for (const [line, stderr] of [
+    [`token list ${options}`, `${role} the root key or the viewer key, ${from}\n`],
+    [`token add shop ${options}`, `${role} the root key, ${from}\n`],
+    [
+      `topic del orders -b ${bus.url} -t ${VIEWER_KEY}`,
+      `${role} a client's TOKEN:SECRET or the root key, ${from}\n`,
+    ],
+  ] as const)
+    assert.equal((await terminal.rtm(line)).stderr, stderr);
 });
 
 test('help goes to stdout', async () => {
