@@ -32,7 +32,7 @@ const RULED: Ruled<Listed, Trigger> = {
     { name: 'Publishes to', cell: ({ topic }) => html`<span class="mono">${topic}</span>` },
     { name: 'Next', cell: ({ next_at }) => next_at !== null && ago(next_at, nowMs) },
     { name: 'Last', cell: ({ last_at }) => ago(last_at, nowMs) },
-    { name: 'Fired', isAmount: true, cell: ({ fired }) => number(fired) },
+    { name: 'Fired when due', isAmount: true, cell: ({ fired }) => number(fired) },
     { name: 'Missed', isAmount: true, cell: ({ missed }) => number(missed) },
   ],
   keep: ({ event: _, ...listed }: Trigger): Listed => listed,
@@ -111,7 +111,7 @@ function shown(trigger: Trigger, acts: Content, nowMs: number): Html {
   const figures = boxes([
     ['State', triggerState(trigger)],
     ['Last', ago(trigger.last_at, nowMs)],
-    ['Fired', number(trigger.fired)],
+    ['Fired when due', number(trigger.fired)],
     ['Missed', number(trigger.missed)],
   ]);
   return html`<h1 class="mono">${trigger.name}</h1>

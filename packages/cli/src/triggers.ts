@@ -10,7 +10,7 @@ export async function listTriggers(call: Call): Promise<void> {
     const { name, client, topic, schedule, fired, missed, last_error } = trigger;
     return [name, client, topic, scheduleOf(schedule), nextOf(trigger), fired, missed, last_error?.code];
   });
-  const heads = ['NAME', 'CLIENT', 'TOPIC', 'SCHEDULE', 'NEXT AT', 'FIRED', 'MISSED', 'LAST ERROR'];
+  const heads = ['NAME', 'CLIENT', 'TOPIC', 'SCHEDULE', 'NEXT AT', 'FIRED WHEN DUE', 'MISSED', 'LAST ERROR'];
   call.print(triggers, table(heads, rows));
 }
 

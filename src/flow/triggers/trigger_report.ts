@@ -20,7 +20,7 @@ export const TRIGGER_REPORT = z
     paused: z.boolean(),
     next_at: z.int().nullable().describe('When it fires next, also while it is paused.'),
     last_at: z.int().nullable().describe('The last due time that fired.'),
-    fired: z.int().describe('How many due times fired.'),
+    fired: z.int().describe('How many due times fired. What is fired by hand is not counted.'),
     missed: z.int().describe('How many did not.'),
     last_error: z
       .object({ code: z.string(), at: z.int() })
