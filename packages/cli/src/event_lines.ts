@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { TextDecoder } from 'node:util';
 import { Failure } from './command.ts';
 
@@ -10,6 +11,8 @@ export const MAX_LINES = 10_000;
  * twice as many, but smaller requests occupy the bus for a shorter time.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
+/** Maximum time for which a line waits for others. The chunk is sent then, because a live pipe may never fill it. */
+const MAX_WAIT_MS = 200;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
 const MAX_LINE_LENGTH = 5 * 1024 * 1024;
 
@@ -21,22 +24,35 @@ export interface Chunk {
 }
 
 /**
- * Divides an input into chunks of lines. Empty lines are left out. Throws Failure if the input is not UTF-8 with one
- * event on each line. The chunks that were yielded before the error are good.
+ * Divides an input into chunks of lines. A chunk is yielded when it is full, and MAX_WAIT_MS after its first line came.
+ * Empty lines are left out. Throws Failure if the input is not UTF-8 with one event on each line. The chunks that were
+ * yielded before the error are good.
  */
 export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<Chunk> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let [rest, number] = ['', 0];
   let chunk: Chunk = { lines: [], numbers: [], bytes: 0 };
+  let dueMs = Number.POSITIVE_INFINITY;
+  const take = () => {
+    const taken = chunk;
+    chunk = { lines: [], numbers: [], bytes: 0 };
+    dueMs = Number.POSITIVE_INFINITY;
+    return taken;
+  };
   const add = (line: string) => {
     number++;
     if (line.trim() === '') return;
     checkEvent(line, number);
+    if (chunk.lines.length === 0) dueMs = performance.now() + MAX_WAIT_MS;
     chunk.lines.push(line);
     chunk.numbers.push(number);
     chunk.bytes += Buffer.byteLength(line) + 1;
   };
-  for await (const piece of input) {
+  for await (const piece of orPauses(input, () => dueMs)) {
+    if (piece === undefined) {
+      yield take();
+      continue;
+    }
     const lines = decode(decoder, piece).split('\n');
     // Only the new piece is searched for line breaks. If `rest` were searched too, the time for a line would grow with
     // the square of its length.
@@ -45,14 +61,42 @@ export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGen
     for (const line of lines) {
       add(line);
       if (chunk.lines.length < MAX_LINES && chunk.bytes < FULL_REQUEST_BYTES) continue;
-      yield chunk;
-      chunk = { lines: [], numbers: [], bytes: 0 };
+      yield take();
     }
     if (rest.length > MAX_LINE_LENGTH)
       throw new Failure('body_too_large', `line ${number + 1}: it has more than the 5 MiB of a request`);
   }
   add(rest + decode(decoder));
-  if (chunk.lines.length > 0) yield chunk;
+  if (chunk.lines.length > 0) yield take();
+}
+
+/** Yields the pieces of an input, and undefined before each piece that has not come by the time `dueMs()`. */
+async function* orPauses<Piece>(
+  input: AsyncIterable<Piece>,
+  dueMs: () => number,
+): AsyncGenerator<Piece | undefined> {
+  const pieces = input[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = pieces.next();
+      // The input may fail while a pause is yielded, before `next` is awaited. Without this `catch`, Node would then
+      // end the process because of an unhandled rejection.
+      next.catch(() => {});
+      const waitMs = Math.max(0, dueMs() - performance.now());
+      if (waitMs < Number.POSITIVE_INFINITY && !(await settlesWithin(waitMs, next))) yield undefined;
+      const { done, value } = await next;
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await pieces.return?.();
+  }
+}
+
+async function settlesWithin(ms: number, promise: Promise<unknown>): Promise<boolean> {
+  const timer = new AbortController();
+  const late = sleep(ms, false, { signal: timer.signal });
+  return Promise.race([promise.then(() => true), late]).finally(() => timer.abort());
 }
 
 function decode(decoder: TextDecoder, piece?: Buffer | string): string {

@@ -88,20 +88,21 @@ export async function publishLines(call: Call, file: string): Promise<void> {
           'Ctrl-C again ends at once',
       );
   });
-  const input = addAbortSignal(interruption, lines);
+  const failed = new AbortController();
+  const input = addAbortSignal(AbortSignal.any([interruption, failed.signal]), lines);
   let underWay: Promise<void> = Promise.resolve();
   try {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // The request may fail while the next chunk is still being read, before `underWay` is awaited. Without this
-      // `catch`, Node would then end the process because of an unhandled rejection. The `await` still throws the error.
-      underWay.catch(() => {});
+      // The request may fail while the next chunk is still being read, before `underWay` is awaited. Then the reading
+      // ends at once, because a pipe may give the next line much later.
+      underWay.catch(() => failed.abort());
     }
     await underWay;
   } catch (error) {
-    // A request with earlier lines may still be under way. If it fails too, its error is reported instead, because the
-    // user must go on from those earlier lines.
+    // A request with earlier lines may still be under way, or its failure has ended the reading. Its error is reported
+    // instead, because the user must go on from those earlier lines.
     const reason = await underWay.then(
       () => error,
       (earlier: unknown) => earlier,

@@ -3,9 +3,11 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { answer } from '../../../harness/http/receiver.ts';
 import { freePort } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
+import { chunksOf } from '../../../packages/cli/src/event_lines.ts';
 import { asRoot, bus, client } from './shared_bus.ts';
 import { silent, terminal, write } from './shared_terminal.ts';
 
@@ -95,6 +97,44 @@ test('pub reads a long line in linear time, and refuses one that no request has 
     'body_too_large: line 2: it has more than the 5 MiB of a request (0 events before are stored)\n',
   );
   assert.equal(status, 2);
+});
+
+test('pub publishes lines of a pipe as they come, and says at once which of them is refused', async (t) => {
+  const { topic, receiver } = await bus.scene(t);
+  const shop = await client('shop');
+  const publishing = terminal.start(`pub ${topic} --ndjson - ${shop.options}`.split(' '));
+  t.after(() => publishing.kill('SIGKILL'));
+  let stderr = '';
+  publishing.stderr.on('data', (text) => (stderr += text));
+  const event = (n: number) => `{"type":"noop","url":"https://shop.example.com/${n}"}\n`;
+  publishing.stdin.write(event(1) + event(2) + event(3).slice(0, 10));
+  await until(() => receiver.events.length === 2);
+  publishing.stdin.write(event(3).slice(10));
+  await until(() => receiver.events.length === 3);
+  publishing.stdin.write('{"type":"noop"}\n');
+  assert.deepEqual(await once(publishing, 'close'), [2, null]);
+  assert.equal(stderr, 'bad_event: line 4: url must be a string (3 events before are stored)\n');
+});
+
+test('pub lets Node warn of nothing if a line is late because the process had no CPU time', async (t) => {
+  const warnings: Error[] = [];
+  const note = (warning: Error) => void warnings.push(warning);
+  process.on('warning', note);
+  t.after(() => process.off('warning', note));
+  const input = async function* () {
+    yield '{"n":1}\n';
+    // Longer than a line waits for others.
+    const endMs = performance.now() + 250;
+    while (performance.now() < endMs);
+    yield '{"n":2}\n';
+  };
+  const chunks = await Array.fromAsync(chunksOf(input()));
+  assert.deepEqual(
+    chunks.flatMap(({ lines }) => lines),
+    ['{"n":1}', '{"n":2}'],
+  );
+  await turn();
+  assert.deepEqual(warnings, []);
 });
 
 test('pub refuses data beside a file of events, which has data of its own', async () => {
@@ -191,7 +231,8 @@ test('pub says how many events of a file are stored if Ctrl-C ends it', async (t
   let stderr = '';
   publishing.stderr.on('data', (text) => (stderr += text));
   const event = (n: number) => `{"type":"noop","url":"https://shop.example.com/${n}"}\n`;
-  publishing.stdin.write(Array.from({ length: 10_500 }, (_, n) => event(n)).join(''));
+  publishing.stdin.write(Array.from({ length: 10_000 }, (_, n) => event(n)).join(''));
+  publishing.stdin.write('{"type":');
   const stored = /"name":"interrupted",[^}]*"events":10000,/;
   await until(async () => stored.test((await terminal.rtm(`topic list --json ${asRoot()}`)).stdout));
   publishing.kill('SIGINT');
