@@ -79,7 +79,7 @@ function parse(command: Command, args: readonly string[]) {
 /** Returns a line about a wrong command line, with the option that may be meant. `message` is Node's text about it. */
 function reasonOf(message: string, names: readonly string[]): string {
   const [, given] = /^Unknown option '([^']+)'/.exec(message) ?? [];
-  if (given === undefined) return message.split('\n', 1).join();
+  if (given === undefined) return message.replaceAll('\n', ' ');
   const near = nearest(
     given,
     names.map((name) => `--${name}`),

@@ -174,7 +174,8 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ['top --onec', /^bad_usage: There is no option --onec; did you mean --once\?\n/],
     ['token list --bsu localhost', /^bad_usage: There is no option --bsu; did you mean --bus\?\n/],
     ['token list -x', /^bad_usage: There is no option -x\n/],
-    ['token list --bus --json', /^bad_usage: Option '--bus' argument is ambiguous\.\n/],
+    ['token list --bus --json', /^bad_usage: Option '--bus' argument is ambiguous\. Did you forget to /],
+    ['token list -t -key', /^bad_usage: .* argument starting with a dash use '--token=-XYZ'/],
     [
       'listen orders --forward-to localhost -b localhost -t x',
       /^bad_usage: --forward-to must be a URL, .*, not localhost\n/,
