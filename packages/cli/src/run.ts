@@ -45,6 +45,8 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
     if (!fits(command, positionals.length)) {
       throw new UsageError(`Wrong number of arguments: ${forms(command).join(', or ')}`);
     }
+    if (positionals.includes(''))
+      throw new UsageError('An argument is empty; is its variable set in the environment?');
     await command.run(callOf(positionals, values, surroundings));
     return 0;
   } catch (error) {

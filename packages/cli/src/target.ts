@@ -24,6 +24,7 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   const given = token ?? entry?.token ?? env.ROUTEMASTER_TOKEN;
   if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
   const [name = '', ...rest] = given.split(':');
+  if (name === '') throw new UsageError('The token is empty; is its variable set in the environment?');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
   // A secret in `.rtmrc` belongs to the token beside it, and ROUTEMASTER_SECRET to ROUTEMASTER_TOKEN. With another
   // token it is not used: it could be sent to another bus.

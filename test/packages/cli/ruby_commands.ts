@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -208,6 +209,22 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     assert.match(stderr, expected, line);
     assert.match(stderr, /^.+\nrtm [a-z]+( [a-z]+)? --help says more\.\n$/, line);
     assert.equal(status, 1, line);
+  }
+});
+
+test('an empty argument or token, as of a variable that is not set, is wrong usage', async () => {
+  const [variable, at] = ['is its variable set in the environment?', ['-b', bus.url, '-t']];
+  for (const [args, said] of [
+    [['dead', 'purge', '', ...at, ROOT_KEY], `An argument is empty; ${variable}`],
+    [['token', 'list', ...at, ''], `The token is empty; ${variable}`],
+    [['token', 'list', ...at, ':secret'], `The token is empty; ${variable}`],
+  ] as const) {
+    const command = terminal.start(args);
+    let stderr = '';
+    command.stderr.on('data', (text) => (stderr += text));
+    const [status] = await once(command, 'close');
+    const help = `rtm ${args.slice(0, 2).join(' ')} --help says more.`;
+    assert.deepEqual([stderr, status], [`bad_usage: ${said}\n${help}\n`, 1]);
   }
 });
 
