@@ -49,11 +49,13 @@ export async function listen(call: Call): Promise<void> {
   await listenAt(numberOption(call, 'port') ?? PORT, server);
   try {
     const { port } = server.address() as AddressInfo;
-    const callback = textOption(call, 'callback') ?? `http://127.0.0.1:${port}/`;
+    const given = textOption(call, 'callback');
+    const callback = given ?? `http://127.0.0.1:${port}/`;
     const interrupted = call.interruption();
     // `withoutPublisher` is called before the client subscribes: if it fails, no subscription is left behind.
     const hint = await withoutPublisher(bus, call.args);
-    await bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
+    const subscribing = bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
+    await (given === undefined ? subscribing.catch((error) => adviseOn(callback, error)) : subscribing);
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
     if (hint !== undefined) call.note(hint);
     if (!interrupted.aborted) await once(interrupted, 'abort');
@@ -66,6 +68,13 @@ export async function listen(call: Call): Promise<void> {
     server.close();
     server.closeAllConnections();
   }
+}
+
+/** Throws the error of subscribing with a callback that the user has not given, with advice if the bus refuses it. */
+function adviseOn(callback: string, error: RoutemasterError): never {
+  if (error.code !== 'bad_callback') throw error;
+  const advice = 'give a --port that the bus allows, or by --callback a URL that leads there, as of a tunnel';
+  throw new Failure(error.code, `${error.message}; the callback was ${callback}: ${advice}`);
 }
 
 async function listenAt(port: number, server: Server): Promise<void> {

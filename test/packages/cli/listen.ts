@@ -91,6 +91,28 @@ test('listen refuses a port that does not exist', async () => {
   assert.equal(status, 1);
 });
 
+test('listen says what to give if the bus may not deliver to this machine', async (t) => {
+  const problem = {
+    code: 'bad_callback',
+    title: 'bad',
+    status: 400,
+    detail: 'callback: it must begin with https://',
+  };
+  const web = createServer(({ method }, response) => {
+    if (method === 'GET') return void response.writeHead(200).end('[]');
+    response.writeHead(400, { 'content-type': 'application/problem+json' }).end(JSON.stringify(problem));
+  });
+  t.after(() => web.close());
+  const at = `-b 127.0.0.1:${await listenLocally(web)} -t search`;
+  const own = await terminal.rtm(`listen orders --port 0 ${at}`);
+  assert.match(
+    own.stderr,
+    /^bad_callback: callback: it must begin with https:\/\/; .* http:\/\/127\.0\.0\.1:\d+\/: .* --port .* --callback /,
+  );
+  const given = await terminal.rtm(`listen orders --port 0 --callback http://a.example.com/ ${at}`);
+  assert.equal(given.stderr, `bad_callback: ${problem.detail}\n`);
+});
+
 test('listen says that its subscription may be left if the bus does not end it', async (t) => {
   const web = createServer(({ method }, response) => {
     response.writeHead(method === 'DELETE' ? 403 : 204).end();
