@@ -23,8 +23,8 @@ is `replaced` itself, unless the keys were already replaced since the refusal.
 local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
 
--- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, 8 KiB at most. Redis
--- reserves extra memory for a growing string, so the set takes up to 20 KB.
+-- Maximum count of a nonce: Digest counts the uses of a nonce by `nc`. Each nonce has a bit set with one bit for each
+-- count that was used, 8 KiB at most. Redis reserves extra memory for a growing string, so the set takes up to 20 KB.
 local MAX_COUNT = 65535
 -- The bit set grows by this number of bits at a time, so a nonce that is used only a few times takes little memory. A
 -- count that needs more than one step is refused. Example: a set of 512 bits grows to 1024 bits for a count from 512 to

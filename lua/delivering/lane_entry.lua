@@ -64,11 +64,11 @@ local function wait_for_turn(call, lane, job)
 end
 
 -- A share is the part of the workers that one kind of subscribers, such as all slow ones, may use together. If the
--- share has a free worker, or a quarantine asks (see `has_room`), counts `worker` in the share and returns true.
--- Otherwise returns false. Then where the job waits depends on the subscriber:
---   - If it has deliveries in flight, the job waits until one of them ends.
---   - If not, the job becomes its trial job, and waits in a list until the share has a free worker. The subscriber's
---     other jobs wait until the trial job runs, so the list has at most one job of each subscriber.
+-- share has a free worker, counts `worker` in the share and returns true. Does the same for a quarantine, which never
+-- waits (see `has_room`). Otherwise returns false, and the job waits:
+--   - If its subscriber has deliveries in flight, it waits among the subscriber's jobs until one of them ends.
+--   - If not, it becomes the subscriber's trial job, and waits in the list of the share until a worker is free. The
+--     subscriber's other jobs wait until the trial job runs, so the list has at most one job of each subscriber.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then

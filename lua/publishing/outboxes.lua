@@ -146,8 +146,9 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more may wait for one of the partitions in `marks`. Entries wait in the list
--- `outbox:{partition}`, or in the list `outbox` for all partitions, whose bytes are all counted.
+-- Returns true if `max_bytes` or more possibly wait for one of the partitions that `marks` names. What waits for a
+-- partition is in the list `outbox:{partition}`, and in `outbox`. All bytes of `outbox` are counted for each partition,
+-- although some entries are for others.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

@@ -170,7 +170,7 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // The parser still parses the rest of the bytes that it was given. So reading stops only in the next tick.
+    // The parser is in the middle of the bytes that it was given. Reading may stop only when it has parsed the rest.
     if (this.#held.length === 1) process.nextTick(() => this.#waitForHalf());
   }
 

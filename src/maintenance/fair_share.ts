@@ -82,7 +82,10 @@ export function firstDropOrders<Order extends { maxDeleted: number }>(
   return first;
 }
 
-/** Returns the orders of a plan that are left, each smaller by what was dropped for it: `dropped[i]` for `plan[i]`. */
+/**
+ * An order says how much to drop from a subscriber's queue. Returns those orders of a plan that are not yet fulfilled,
+ * each reduced by what was dropped for it: `dropped[i]` for `plan[i]`.
+ */
 export function withoutDropped<Order extends { maxDeleted: number }>(
   plan: readonly Order[],
   dropped: readonly number[],

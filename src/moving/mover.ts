@@ -96,9 +96,9 @@ export class Mover {
   }
 
   /**
-   * Decides which partition gets which elements of a key. If the key is copied whole, `whole` has the partitions that
-   * get all elements. Otherwise the elements are divided by the rule in ROWS: that of a subscriber goes to the
-   * subscriber's partition, and so on.
+   * Decides which partition gets which elements of a key. If `whole` is given, each of its partitions gets all of them.
+   * Otherwise the rule in ROWS divides them: for example, an element about a subscriber goes to the subscriber's
+   * partition.
    */
   async #shares(
     { found }: KeyReader,

@@ -62,8 +62,8 @@ export class RedisCluster {
   }
 
   /**
-   * Returns the error with which the node at `address` refuses the user or password; undefined if it does not. If no
-   * master is known, each node may be the reason, so the error of any node is returned.
+   * Returns the error with which the node at `address` refuses the user or password; undefined if it does not. Without
+   * `address`, because no master is known, returns the error of any node: its refusal may be why none is known.
    */
   refusalAt(address: string | undefined): Error | undefined {
     return address === undefined ? this.#refusals.values().next().value : this.#refusals.get(address);

@@ -36,7 +36,7 @@ function isReported({ last_at, untold }: Drops): boolean {
 }
 
 function whenOf({ last_at, from, to }: Drops): string {
-  // An old release says only when their batches were opened.
+  // A bus of an older release says only when the batches of the dropped events were opened.
   return typeof last_at === 'number'
     ? `, the last at ${timeOf(last_at)}`
     : ` in batches opened from ${timeOf(from)} to ${timeOf(to)}`;
