@@ -123,7 +123,9 @@ export class History {
     ]);
     if (!newest) return 0;
     const sinceMs = newest.slot * STEPS.fine.ms - DROPS_TOLD_MS;
-    const first = entries.find(({ slot }) => slot * STEPS.coarse.ms >= sinceMs);
+    const first = entries.find(
+      ({ slot, figures }) => slot * STEPS.coarse.ms >= sinceMs && figures.dropped !== undefined,
+    );
     return first ? grown('dropped', newest.figures, first.figures) : 0;
   }
 
@@ -162,7 +164,9 @@ export class History {
       .command((redis, keys) => redis.lrangeBuffer(keys[`history_${step}`](subject), -count, -1));
     return stored.map((packed) => {
       const [slot = 0, ...values] = decode(packed) as number[];
-      return { slot, figures: Object.fromEntries(STORED[kind].map((name, i) => [name, values[i] ?? 0])) };
+      // Entries that an older release has written lack the last figures.
+      const names = STORED[kind].slice(0, values.length);
+      return { slot, figures: Object.fromEntries(names.map((name, i) => [name, values[i]])) };
     });
   }
 }
