@@ -135,12 +135,14 @@ export class Credentials {
 
   /**
    * Judges the client that a lookup under way finds. If it began before the credentials became valid, it may find that
-   * they are wrong. So before they are refused, the client is looked up again.
+   * they are wrong. So before they are refused, the client is looked up again: by a lookup that another call has begun
+   * since, if there is one, so that many wrong credentials at once cost two lookups.
    */
   async #judgeFound(user: string, judge: (client?: Client) => Verdict): Promise<Verdict> {
-    const lookup = this.#clients.underWay(user);
-    const verdict = lookup && judge(await lookup);
-    return verdict && 'role' in verdict ? verdict : judge(await this.#clients.findNow(user));
+    const earlier = this.#clients.underWay(user);
+    const verdict = earlier && judge(await earlier);
+    if (verdict && 'role' in verdict) return verdict;
+    return judge(await (this.#clients.underWay(user) ?? this.#clients.findNow(user)));
   }
 
   /** Compares with every key even after a match, so that the time taken tells nothing about the keys. */

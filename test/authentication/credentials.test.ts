@@ -72,3 +72,19 @@ describe('a credential that became valid while an earlier request looked its cli
     );
   });
 });
+
+test('wrong credentials that come at once share a lookup', async () => {
+  const { token } = await clients().create('billing');
+  let lookups = 0;
+  const find = (asked: string) => {
+    lookups++;
+    return clients().find(asked);
+  };
+  const credentials = new Credentials('the-root-key-of-this-test', new ClientDirectory({ find }));
+  for (const user of [token, token, 'nobody']) {
+    lookups = 0;
+    const guesses = Array.from({ length: 50 }, (_, n) => credentials.checkPassword(user, `guess ${n}`));
+    for (const verdict of await Promise.all(guesses)) assert.ok('reason' in verdict);
+    assert.equal(lookups, 2, user === token ? 'a client' : 'an unknown user');
+  }
+});
