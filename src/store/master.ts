@@ -148,12 +148,10 @@ export class Master {
     if (!(error instanceof ReplyError)) {
       const refusal = this.#refusal;
       return refusal
-        ? unavailable(refusal, `refuses the user or password (${firstWord(refusal)})`)
+        ? unavailable(withoutCommand(refusal), `refuses the user or password (${firstWord(refusal)})`)
         : unavailable(error);
     }
-    // ioredis adds the command to the error, but a command may have secrets, and errors are logged.
-    delete (error as { command?: unknown }).command;
-    const { message } = error as Error;
+    const { message } = withoutCommand(error as Error);
     if (isForbidden(error)) return this.forbids(error);
     const word = NO_MASTER.test(message) ? 'READONLY' : firstWord(error as Error);
     if (word === 'OOM') return new StorageFull(error, this.address);
@@ -174,6 +172,15 @@ function madeBy(redis: Redis): Connections {
     connections.refusal = isRefusal(error) ? error : undefined;
   });
   return connections;
+}
+
+/**
+ * Removes the command that ioredis has added to an error of Redis, and returns the error. The command may have secrets,
+ * such as the password of Redis, and errors are logged.
+ */
+function withoutCommand(error: Error): Error {
+  delete (error as { command?: unknown }).command;
+  return error;
 }
 
 /** Returns the word with which an error of Redis begins, such as WRONGPASS. */

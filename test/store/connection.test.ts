@@ -161,6 +161,23 @@ test('the log says if Redis comes back with another password, and goes on when i
   assert.equal(lines.at(-1)?.msg, 'Redis is back');
 });
 
+test('an error that tells of a refused password does not contain it', async (t) => {
+  const redis = await PrivateRedis.during(t, { port: 0, config: { user: 'bus on >secret ~* &* +@all' } });
+  const { log, says } = capturedLog();
+  const partition = new Partition(connectOne(redis.url.replace('//', '//bus:mistyped@'), log));
+  t.after(() => partition.redis.disconnect());
+  await until(() => says(/refuses the user/));
+  await assert.rejects(
+    partition.command((commands) => commands.ping()),
+    (error) => {
+      const shown = inspect(error, { depth: Number.POSITIVE_INFINITY });
+      assert.match(shown, /WRONGPASS/);
+      assert.doesNotMatch(shown, /mistyped/);
+      return true;
+    },
+  );
+});
+
 test('a Redis that went away after it had refused the password does not answer', async (t) => {
   const redis = await PrivateRedis.during(t, { port: 0, config: { user: 'bus on >secret ~* &* +@all' } });
   const { log, says } = capturedLog();
