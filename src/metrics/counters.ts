@@ -34,8 +34,8 @@ interface Outgoing {
   partition: Partition;
   unsent: Flush[];
   lastNumber: number;
-  /** True after a flush to this partition has failed, until one succeeds. */
-  isFailing: boolean;
+  /** True if Redis has refused the last flush to this partition. False if only the reply to it was lost. */
+  isRefused: boolean;
 }
 
 /**
@@ -61,7 +61,7 @@ export class Counters {
   constructor(partitions: Partitions, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
     this.#partitions = partitions;
     this.#outgoing = new Map(
-      partitions.all.map((each) => [each, { partition: each, unsent: [], lastNumber: 0, isFailing: false }]),
+      partitions.all.map((each) => [each, { partition: each, unsent: [], lastNumber: 0, isRefused: false }]),
     );
     this.#flushIntervalMs = flushIntervalMs;
     this.#log = log;
@@ -113,12 +113,13 @@ export class Counters {
   }
 
   /**
-   * Returns the counts of this process that Redis does not accept at present, for a counter of the whole bus. Returns
-   * none while flushes succeed: those counts reach Redis within the flush interval.
+   * Returns the counts of this process that Redis refuses at present, for a counter of the whole bus. Returns none while
+   * flushes succeed, because those counts reach Redis within the flush interval, and none after the reply to a flush was
+   * lost, because Redis may have added those counts already.
    */
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
     const outgoing = this.#outgoing.get(this.#partitions.control);
-    if (!outgoing?.isFailing) return [];
+    if (!outgoing?.isRefused) return [];
     const cells = [...outgoing.unsent.flatMap((flush) => flush.cells), ...this.#cells.values()];
     return cells.flatMap((cell) => (cell.name === name ? { tags: cell.tags, value: cell.count } : []));
   }
@@ -172,9 +173,9 @@ export class Counters {
         await partition.run('count', { process: this.#process, flush: flush.number, counts });
         unsent.shift();
       }
-      outgoing.isFailing = false;
+      outgoing.isRefused = false;
     } catch (error) {
-      outgoing.isFailing = true;
+      outgoing.isRefused = ((error as Error).cause as Error | undefined)?.name === 'ReplyError';
       throw error;
     }
   }
