@@ -67,8 +67,12 @@ async function serve(config: Config, log: Log): Promise<void> {
   const server = new HttpServer((request, response) => app(request, response), config, parts.budget);
   onStop(log, async () => {
     await server.close(STOP_GRACE_MS);
-    if (isReady) recorder.processStopped('web');
-    await counters.stop();
+    // Until then, the process has counted only calls that it refused. It must store nothing in a Redis that is not
+    // prepared, such as one that lacks the data that ROUTEMASTER_REQUIRE_DATA requires.
+    if (isReady) {
+      recorder.processStopped('web');
+      await counters.stop();
+    }
     endPresence?.();
     redis.disconnect();
     confirmed?.redis.disconnect();

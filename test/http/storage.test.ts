@@ -161,6 +161,11 @@ test('a process that requires data begins no bus on an empty Redis, but waits un
   const pulse = await send(port, 'GET', '/pulse', { authorization: ROOT });
   assert.equal(problemIn(pulse).code, 'storage_unavailable');
   assert.equal((await send(port, 'GET', '/health')).status, 200);
+  const stopped = WebProcess.during(t, { ...env, ROUTEMASTER_REQUIRE_DATA: 'yes' });
+  await send(await stopped.port(), 'GET', '/pulse', { authorization: ROOT });
+  stopped.signal('SIGTERM');
+  assert.equal(await stopped.exitCode, 0);
+  assert.equal(await store.redis.dbsize(), 0, 'it has not stored how many calls it refused');
   await ready(WebProcess.during(t, env));
   await ready(web);
   assert.equal(web.output.match(/partition 0.*lost the data/g)?.length, 1);
