@@ -5,12 +5,13 @@ import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import { policyProblem } from './schema.ts';
 
-const LOST =
-  'Redis has lost the data of the bus, as after a restart with an empty disk. Stop the bus and restore a backup of ' +
-  'Redis, or start any process of the bus again, without ROUTEMASTER_REQUIRE_DATA, to go on without the data.';
-
-const lost = (redis?: string) =>
-  new StorageUnavailable(undefined, 'Redis has lost the data of the bus', redis);
+const ADVICE =
+  'Stop the bus and restore a backup of Redis, or start any process of the bus again, without ' +
+  'ROUTEMASTER_REQUIRE_DATA, to go on without the data.';
+const LOST = `Redis has lost the data of the bus, as after a restart with an empty disk. ${ADVICE}`;
+const LACKING =
+  'Redis does not have the data of the bus, which ROUTEMASTER_REQUIRE_DATA requires. Correct ROUTEMASTER_REDIS_URL ' +
+  `or ROUTEMASTER_REDIS_PREFIX if one of them is wrong. If both are right, the data is lost. ${ADVICE}`;
 
 /** True if this partition has the data of a bus. Each bus stores `schema` first, and never deletes it. */
 async function hasData(partition: Partition): Promise<boolean> {
@@ -18,15 +19,15 @@ async function hasData(partition: Partition): Promise<boolean> {
 }
 
 /**
- * Throws StorageUnavailable if a partition has no data. Also logs that the data is lost, once a minute while the caller
- * tries again.
+ * Throws StorageUnavailable if a partition has no data. Also logs what to do, once a minute while the caller tries
+ * again.
  */
 export async function requireData(partitions: readonly Partition[], log: Log): Promise<void> {
   for (const partition of partitions) {
     if (await hasData(partition)) continue;
     const away = partition.master.name;
-    log.error({ away }, LOST);
-    throw lost(away);
+    log.error({ away }, LACKING);
+    throw new StorageUnavailable(undefined, 'Redis does not have the data of the bus', away);
   }
 }
 
@@ -87,7 +88,7 @@ export class StorageWatch {
     }
     if (!mustWait && !this.#isAwaited) return undefined;
     return this.#looking?.then(() => {
-      if (this.#isLost) throw lost();
+      if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
       // If the process has connected again since `look` began, `look` may have asked the Redis of before, such as the
       // old master in a failover. So the present Redis is checked too: it may lack the data.
       return connections === this.#connections ? undefined : this.check();

@@ -10,7 +10,7 @@ import { connect } from '../store/connection.ts';
 import type { ProcessType } from '../store/keys.ts';
 import type { Listener } from '../store/listener.ts';
 import type { Partition } from '../store/partition.ts';
-import { fixPartitionCount } from '../store/partition_count.ts';
+import { checkPartitionCount, fixPartitionCount } from '../store/partition_count.ts';
 import { Partitions } from '../store/partitions.ts';
 import { showPresence } from '../store/presence.ts';
 import { throwForOperator } from '../store/refusal.ts';
@@ -62,7 +62,11 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
   for (;;) {
     try {
       await refuseMoved(partitions.control);
-      if (config.requireData) await requireData(partitions.all, log);
+      if (config.requireData) {
+        // A wrong number of partitions must not look like lost data.
+        await checkPartitionCount(partitions.control, config);
+        await requireData(partitions.all, log);
+      }
       await fixPartitionCount(partitions.control, config);
       for (const partition of partitions.all) {
         const isNew = await prepareStorage(partition, config.leaseMs, log);

@@ -7,38 +7,53 @@ import type { Partition } from './partition.ts';
 /** The key that has the number of partitions. It begins with the prefix of the bus, but is in no partition. */
 export const COUNT_KEY = 'partitions';
 
+type Wanted = Pick<Config, 'redisPrefix' | 'partitions'>;
+
+/** True if the keys of the bus have hash tags. Only then is the number of its partitions stored. */
+function hasTags({ master }: Partition, { partitions }: Wanted): boolean {
+  return partitions > 1 || master.isInCluster;
+}
+
+/**
+ * Stores the number of partitions if this is the first boot of the bus and its keys have hash tags. Throws BootError as
+ * `checkPartitionCount` does.
+ */
+export async function fixPartitionCount(control: Partition, wanted: Wanted): Promise<void> {
+  const isStored = await checkPartitionCount(control, wanted);
+  if (isStored || !hasTags(control, wanted)) return;
+  const key = wanted.redisPrefix + COUNT_KEY;
+  // Another process may store its number at the same moment. With NX, the number that comes first stays.
+  await control.master.forKey(key).call((redis) => redis.set(key, wanted.partitions, 'NX'));
+  await checkPartitionCount(control, wanted);
+}
+
 /**
  * Throws BootError if the bus cannot start with this configuration, usually because the bus in this Redis has another
- * number of partitions. The message says what to do. The first boot stores the number of partitions if there are
- * several, or if Redis is a cluster.
+ * number of partitions. The message says what to do. Returns true if Redis has the number. Stores nothing.
  */
-export async function fixPartitionCount(
-  { master }: Partition,
-  { redisPrefix: prefix, partitions: wanted }: Pick<Config, 'redisPrefix' | 'partitions'>,
-): Promise<void> {
-  const hasTags = wanted > 1 || master.isInCluster;
-  if (hasTags && /[{}]/.test(prefix))
+export async function checkPartitionCount(control: Partition, wanted: Wanted): Promise<boolean> {
+  const { master } = control;
+  const { redisPrefix: prefix, partitions } = wanted;
+  if (hasTags(control, wanted) && /[{}]/.test(prefix))
     throw new BootError(
       'ROUTEMASTER_REDIS_PREFIX must have no { or }: with several partitions, or on a cluster, the bus adds the hash tags.',
     );
   const key = prefix + COUNT_KEY;
-  const holder = master.forKey(key);
-  const read = () => holder.call((redis) => redis.get(key));
-  if (hasTags && (await read()) === null) {
-    await refuseBesideOne(master, prefix);
-    // Another process may store its number at the same moment. With NX, the number that comes first stays.
-    await holder.call((redis) => redis.set(key, wanted, 'NX'));
+  const stored = await master.forKey(key).call((redis) => redis.get(key));
+  if (stored === null) {
+    if (hasTags(control, wanted)) await refuseBesideOne(master, prefix);
+    return false;
   }
-  const stored = await read();
-  if (stored !== null && !/^\d+$/.test(stored))
+  if (!/^\d+$/.test(stored))
     throw new BootError(
       'A move into this bus is not finished: run the same bin/move again. docs/scale.md has more.',
     );
-  if (stored !== null && Number(stored) !== wanted)
+  if (Number(stored) !== partitions)
     throw new BootError(
-      `This bus has ${stored} partitions, and ROUTEMASTER_PARTITIONS is ${wanted}. The number is fixed when a bus is ` +
-        'created: set it back, or move the bus as docs/scale.md says.',
+      `This bus has ${stored} partitions, and ROUTEMASTER_PARTITIONS is ${partitions}. The number is fixed when a ` +
+        'bus is created: set it back, or move the bus as docs/scale.md says.',
     );
+  return true;
 }
 
 /**

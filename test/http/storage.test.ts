@@ -9,6 +9,7 @@ import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore } from '../../harness/redis/store.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
+import { BootError } from '../../src/errors.ts';
 
 /** An answer that waited for Redis would take five seconds, after which a silent connection is closed. */
 const AT_ONCE_MS = 4500;
@@ -154,7 +155,9 @@ test('a process that requires data begins no bus on an empty Redis, but waits un
   const env = { ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_PARTITIONS: '2' };
   const web = WebProcess.during(t, { ...env, ROUTEMASTER_REQUIRE_DATA: 'yes' });
   const port = await web.port();
-  await web.prints(/"level":50.*"away":"partition 0".*Redis has lost the data of the bus.*restore a backup/);
+  await web.prints(
+    /"level":50.*"away":"partition 0".*Redis does not have the data of the bus.*_PREFIX.*a backup/,
+  );
   const store = await openStore(redis.url);
   t.after(() => store.redis.disconnect());
   assert.equal(await store.redis.dbsize(), 0);
@@ -168,8 +171,21 @@ test('a process that requires data begins no bus on an empty Redis, but waits un
   assert.equal(await store.redis.dbsize(), 0, 'it has not stored how many calls it refused');
   await ready(WebProcess.during(t, env));
   await ready(web);
-  assert.equal(web.output.match(/partition 0.*lost the data/g)?.length, 1);
+  assert.equal(web.output.match(/partition 0.*not have the data/g)?.length, 1);
   assert.doesNotMatch(web.output, /a new one begins/);
+});
+
+test('a process that requires data ends if Redis has it in another number of partitions', async (t) => {
+  const redis = await PrivateRedis.during(t);
+  const env = { ROUTEMASTER_REDIS_URL: redis.url };
+  await ready(WebProcess.during(t, env));
+  const other = WebProcess.during(t, {
+    ...env,
+    ROUTEMASTER_PARTITIONS: '2',
+    ROUTEMASTER_REQUIRE_DATA: 'yes',
+  });
+  await other.prints(/This Redis has a bus with one partition/);
+  assert.equal(await other.exitCode, BootError.EXIT_CODE);
 });
 
 describe('Redis is full', () => {
