@@ -52,6 +52,14 @@ export class TestAuthority {
   }
 }
 
+/** Returns the configuration of a Redis that speaks TLS on `port`, with these certificates. */
+export function redisTls(port: number, { cert, key, ca }: TestAuthority): Record<string, string> {
+  return {
+    ...{ 'tls-port': String(port), 'tls-cert-file': cert, 'tls-key-file': key, 'tls-ca-cert-file': ca },
+    'tls-auth-clients': 'no',
+  };
+}
+
 function temporaryDir(): string {
   return mkdtempSync(join(tmpdir(), 'routemaster-tls-'));
 }

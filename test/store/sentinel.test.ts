@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { noOpenssl, TestAuthority } from '../../harness/http/certificates.ts';
+import { noOpenssl, redisTls, TestAuthority } from '../../harness/http/certificates.ts';
 import { freePort } from '../../harness/processes/ports.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
@@ -89,15 +89,9 @@ describe('redis+sentinel://', () => {
   test('rediss+sentinel:// encrypts both connections', { skip: noOpenssl }, async (t) => {
     const authority = new TestAuthority();
     t.after(() => authority.remove());
-    const tls = {
-      'tls-cert-file': authority.cert,
-      'tls-key-file': authority.key,
-      'tls-ca-cert-file': authority.ca,
-      'tls-auth-clients': 'no',
-    };
     const [port, sentinelPort] = [await freePort(), await freePort()];
-    await PrivateRedis.during(t, { config: { ...tls, 'tls-port': String(port) } });
-    const lines = Object.entries({ ...tls, 'tls-port': String(sentinelPort), 'tls-replication': 'yes' });
+    await PrivateRedis.during(t, { config: redisTls(port, authority) });
+    const lines = Object.entries({ ...redisTls(sentinelPort, authority), 'tls-replication': 'yes' });
     const watched = { name: 'shop', port, downAfterMs: 1000, quorum: 1 };
     const sentinel = await Sentinel.start({ ...watched, lines: lines.map((line) => line.join(' ')) });
     t.after(() => sentinel.stop());
