@@ -30,7 +30,8 @@ describe('the packed tool calls a bus', () => {
   for (const version of VERSIONS) {
     test(`on Node ${version}`, async (t) => {
       const node = await nodeOfVersion(version);
-      if (node === undefined) return t.skip(`there is no Node ${version}`);
+      if (node === undefined)
+        return t.skip(`there is no Node ${version}: node harness/packages/node_versions.ts installs it`);
       const options = ['-b', bus.url, '-t', ROOT_KEY];
       const token = await installed?.command(node, 'rtm', ['token', 'add', `shop${version}`, ...options]);
       const list = await installed?.command(node, 'rtm', ['token', 'list', ...options]);

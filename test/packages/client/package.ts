@@ -83,7 +83,8 @@ describe('each example of the README runs, and thousands of calls may share a si
   for (const version of VERSIONS) {
     test(`on Node ${version}`, async (t) => {
       const node = await nodeOfVersion(version);
-      if (node === undefined) return t.skip(`there is no Node ${version}`);
+      if (node === undefined)
+        return t.skip(`there is no Node ${version}: node harness/packages/node_versions.ts installs it`);
       for (const { file } of programsFor(version, examples))
         assert.equal(await installed?.run(node, file), '', file);
     });
