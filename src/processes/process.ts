@@ -48,8 +48,8 @@ interface Booted {
 }
 
 const BEGINS =
-  'Redis has no bus yet: a new one begins. If there was one, stop the bus and restore a backup of Redis, or correct ' +
-  'ROUTEMASTER_REDIS_URL or ROUTEMASTER_REDIS_PREFIX.';
+  'Redis has no bus yet: a new one begins. At the first start that is right. Otherwise stop the bus and restore a ' +
+  'backup of Redis, or correct ROUTEMASTER_REDIS_URL or ROUTEMASTER_REDIS_PREFIX.';
 
 /**
  * Prepares Redis for the bus, and tries again while Redis is unavailable or full, or lacks the data that
