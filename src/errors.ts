@@ -147,7 +147,7 @@ export function isPassing(error: unknown): boolean {
   return error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
 }
 
-/** Thrown if the process cannot start with this configuration or this Redis. `message` says what to change. */
+/** Thrown if the process cannot start, or go on, with this configuration or Redis. `message` says what to change. */
 export class BootError extends Error {
   /** The exit code for a wrong configuration: `EX_CONFIG` of sysexits.h. */
   static readonly EXIT_CODE = 78;

@@ -9,7 +9,7 @@ const run = promisify(execFile);
 export const VERSIONS = [20, 22, 24] as const;
 const CACHE = join(root, 'node_modules', '.cache', 'nodes');
 
-/** Returns a `node` of this major version: on PATH, or one that this module has installed. Undefined if there is none. */
+/** Returns a `node` of this major version: on PATH, or installed by this module. Undefined if there is none. */
 export async function nodeOfVersion(major: number): Promise<string | undefined> {
   const onPath = (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, 'node'));
   const cached = join(CACHE, String(major), 'node_modules', platformPackage(), 'bin', 'node');

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 --[[
-enqueue: put an instant job in a queue. Returns true if this call made the job instant.
+enqueue: put an instant job in a queue. Returns true if this call made the job instant. The job must not be a delivery,
+because only deliveries may be in other lists than those that are searched here.
 
 If the queue already has the job in any state, nothing changes and the reply is false. There are two exceptions, in
 which the job becomes instant. A dead worker holds the job: otherwise a periodic job whose worker died could not run

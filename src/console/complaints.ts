@@ -1,5 +1,5 @@
 import { type Content, html } from '../html.ts';
-import { DROPS_TOLD_MS, type Figures, STEPS } from '../metrics/history.ts';
+import { type Figures, STEPS } from '../metrics/history.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { ProcessCounts } from '../store/presence.ts';
@@ -14,6 +14,8 @@ import { pathWith } from './parts.ts';
 const MISSED_SAMPLES = 3;
 /** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
+/** How long the overview tells of events that were dropped for want of memory. */
+export const DROPS_TOLD_MS = 86_400_000;
 
 /** The state of the bus, in which the overview page finds what is wrong (its complaints). */
 export interface State {

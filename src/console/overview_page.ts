@@ -2,7 +2,7 @@ import type { Config } from '../config.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { JoinReport } from '../flow/joins/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { DROPS_TOLD_MS, type History } from '../metrics/history.ts';
+import type { History } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { clientOf } from '../routing/caller.ts';
 import { ALL, type Route } from '../routing/route.ts';
@@ -13,7 +13,7 @@ import { countReplicas } from '../store/replicas.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { sumOf } from '../sum.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { type Complaint, complaintsOf, type State } from './complaints.ts';
+import { type Complaint, complaintsOf, DROPS_TOLD_MS, type State } from './complaints.ts';
 import { bytes, count, duration, number, past } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
@@ -24,7 +24,7 @@ import { stateOfReport } from './subscribers_pages.ts';
 export interface OverviewParts {
   partitions: Partitions;
   limits: MemoryLimits & Pick<Config, 'minReplicas'>;
-  history: Pick<History, 'latest' | 'droppedLately'>;
+  history: Pick<History, 'latest' | 'droppedWithin'>;
 }
 
 export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls }): Route[] {
@@ -77,7 +77,7 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
   const heads = partitions.byRedis().map(([one]) => one);
   const [latest, events, { memory, missing }, replicas, nowMs, processes] = await Promise.all([
     history.latest(),
-    history.droppedLately(),
+    history.droppedWithin(DROPS_TOLD_MS),
     readFullestMemory(partitions, limits),
     min > 0 ? partitions.reach((head) => head.command(countReplicas), heads) : { found: [min] },
     api.nowMs(),

@@ -43,9 +43,9 @@ export class Queue {
   }
 
   /**
-   * Adds a job that a worker can take at once. Returns false if the queue already has the job. In two cases it has the
-   * job, but no worker would ever run it, so the job becomes ready again and the result is true: a dead worker holds it,
-   * or a script that was stopped half-way has left it in no list.
+   * Adds a job that a worker can take at once, and that is not a delivery. Returns false if the queue already has the
+   * job. In two cases it has the job, but no worker would ever run it, so the job becomes ready again and the result is
+   * true: a dead worker holds it, or a script that was stopped half-way has left it in no list.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {

@@ -10,7 +10,8 @@ export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settleme
 
 export type Settlement =
   /**
-   * The handler has stored the outcome in Redis itself. `held` is false if it could not: the worker had lost the job.
+   * The handler has reported the outcome to Redis itself. `held` is false if the worker had lost the job, so that
+   * nothing was stored.
    */
   | { end: 'settled'; held: boolean }
   /** The job has succeeded: it is deleted with its batch. */

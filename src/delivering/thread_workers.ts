@@ -18,8 +18,8 @@ interface ThreadSettings extends QueueSettings {
 
 const WORKERS_PER_SPARE = 3;
 /**
- * An idle spare worker asks for a job once in this many ticks (`tickMs` in workers.ts), to show that it is alive.
- * Asking at each tick would cost an idle thread more commands.
+ * Spare workers help while all regular workers of a thread are busy. An idle one asks for a job once in this many ticks
+ * (`tickMs` in workers.ts), to show that it is alive. Asking at each tick would send Redis more commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import type { LastSeen } from '../authentication/last_seen.ts';
 import type { Session, Sessions } from '../authentication/sessions.ts';
-import { type BusError, type ErrorCode, StorageUnavailable } from '../errors.ts';
+import { type BusError, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Audit } from '../records/audit.ts';
 import type { Caller } from '../routing/caller.ts';
@@ -16,7 +16,7 @@ import { type Arrival, Calls, countedAs, takesBody } from './calls.ts';
 import { visitorOf } from './forms.ts';
 import { redirectToHttps } from './https.ts';
 import { answerProblem, errorToAnswer, preparedProblem } from './problems.ts';
-import { RefusedCalls } from './refused_calls.ts';
+import { type RefusalFigures, RefusedCalls } from './refused_calls.ts';
 import { overloaded } from './reservation.ts';
 import { checkHeaders } from './well_formed.ts';
 import type { WorkBudget } from './work_budget.ts';
@@ -34,7 +34,7 @@ export interface PipelineParts {
   /** Refuses requests while Redis has lost the data of the bus. */
   storageWatch: { check(): Promise<void> | undefined };
   log: Log;
-  figures: { callRefused(code: ErrorCode): void };
+  figures: RefusalFigures;
   admission?: Admission;
   /** One for each web process. */
   budget: WorkBudget;

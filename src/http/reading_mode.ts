@@ -34,7 +34,10 @@ export class ReadingMode {
     this.#whole.delete(connection);
   }
 
-  /** Reads all open connections in slices from now on, because one of them has sent bytes that take long to parse. */
+  /**
+   * Reads all open connections in slices until they end, and those that are opened within SLICED_MS. Call this when a
+   * connection has sent bytes that take long to parse: it may be one of several connections of an attack.
+   */
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;
     for (const connection of this.#whole) connection.readInSlices();

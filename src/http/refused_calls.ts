@@ -5,11 +5,16 @@ import type { Log } from '../log.ts';
 const TOLD_EVERY_MS = 60_000;
 
 /** The error codes with which the bus refuses correct calls, because of its state or its limits. */
-export const REFUSALS = (Object.keys(ERRORS) as ErrorCode[]).filter(
-  (code) => code === 'limit_reached' || ERRORS[code].status === 429 || ERRORS[code].status === 503,
+export const REFUSALS: ReadonlySet<ErrorCode> = new Set(
+  (Object.keys(ERRORS) as ErrorCode[]).filter(
+    (code) => code === 'limit_reached' || ERRORS[code].status === 429 || ERRORS[code].status === 503,
+  ),
 );
 
-const CODES: ReadonlySet<ErrorCode> = new Set(REFUSALS);
+/** Counts a call that was refused with this error code. */
+export interface RefusalFigures {
+  callRefused(code: ErrorCode): void;
+}
 
 /**
  * Counts calls that are refused because of the state or the limits of the bus, and logs how many there were. The log
@@ -17,19 +22,19 @@ const CODES: ReadonlySet<ErrorCode> = new Set(REFUSALS);
  * does not fill it.
  */
 export class RefusedCalls {
-  readonly #figures: { callRefused(code: ErrorCode): void };
+  readonly #figures: RefusalFigures;
   readonly #log: Log;
   /** For each code that the log told of in the last minute: the number of calls that were refused since. */
   readonly #untold = new Map<ErrorCode, number>();
 
-  constructor(figures: { callRefused(code: ErrorCode): void }, log: Log) {
+  constructor(figures: RefusalFigures, log: Log) {
     this.#figures = figures;
     this.#log = log;
   }
 
   /** Counts a call that was answered with this error code. Ignores other codes than those of REFUSALS. */
   count(code: ErrorCode): void {
-    if (!CODES.has(code)) return;
+    if (!REFUSALS.has(code)) return;
     this.#figures.callRefused(code);
     const untold = this.#untold.get(code);
     if (untold === undefined) this.#tell(code, 1);

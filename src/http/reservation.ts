@@ -27,9 +27,12 @@ interface Room {
   /** Notes that the body is complete or given up, so it can no longer stall. */
   stopWatching(reservation: Reservation): void;
   shrink(bytes: number, client: string): void;
-  /** Counts bytes against the rate at which a client may send (PACE). Returns the ms for which reading should pause; 0 or less for no pause. */
+  /**
+   * Counts bytes against the rate at which a client may send (PACE). Returns the ms for which reading should pause; 0
+   * or less for no pause.
+   */
   pauseAfter(bytes: number, client: string): number;
-  /** Ends a reservation: makes its request and its bytes available to others. */
+  /** Ends a reservation: gives back its place among the requests, and its bytes, so that others may have them. */
   free(bytes: number, client: string): void;
 }
 

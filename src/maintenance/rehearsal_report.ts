@@ -8,7 +8,7 @@ interface Report {
 
 /** What the report says of the environment variables of the bus. */
 export interface EnvironmentNotes {
-  /** Faults of the environment variables with which web would not start after the takeover. */
+  /** Faults that would keep web from starting after the takeover from the Ruby Routemaster. */
   toDo: readonly string[];
   toKnow: readonly string[];
 }

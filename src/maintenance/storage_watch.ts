@@ -13,7 +13,7 @@ const LACKING =
   'Redis does not have the data of the bus, which ROUTEMASTER_REQUIRE_DATA requires. Correct ROUTEMASTER_REDIS_URL ' +
   `or ROUTEMASTER_REDIS_PREFIX if one of them is wrong. If both are right, the data is lost. ${ADVICE}`;
 
-/** True if this partition has the data of a bus. Each bus stores `schema` first, and never deletes it. */
+/** True if this partition has the data of a bus: its preparation for the bus stores `schema`, which stays. */
 async function hasData(partition: Partition): Promise<boolean> {
   return (await partition.command((redis, keys) => redis.exists(keys.schema()))) === 1;
 }

@@ -36,6 +36,8 @@ interface Outgoing {
   lastNumber: number;
   /** True if Redis has refused the last flush to this partition. False if only the reply to it was lost. */
   isRefused: boolean;
+  /** True if the reply to the oldest unsent flush may have been lost, so that Redis may have added its counts. */
+  isInDoubt: boolean;
 }
 
 /**
@@ -61,7 +63,10 @@ export class Counters {
   constructor(partitions: Partitions, { flushIntervalMs, log }: { flushIntervalMs: number; log: Log }) {
     this.#partitions = partitions;
     this.#outgoing = new Map(
-      partitions.all.map((each) => [each, { partition: each, unsent: [], lastNumber: 0, isRefused: false }]),
+      partitions.all.map((each) => [
+        each,
+        { partition: each, unsent: [], lastNumber: 0, isRefused: false, isInDoubt: false },
+      ]),
     );
     this.#flushIntervalMs = flushIntervalMs;
     this.#log = log;
@@ -172,10 +177,13 @@ export class Counters {
         const counts = flush.cells.map(sentCount);
         await partition.run('count', { process: this.#process, flush: flush.number, counts });
         unsent.shift();
+        outgoing.isInDoubt = false;
       }
       outgoing.isRefused = false;
     } catch (error) {
-      outgoing.isRefused = ((error as Error).cause as Error | undefined)?.name === 'ReplyError';
+      const isReply = ((error as Error).cause as Error | undefined)?.name === 'ReplyError';
+      outgoing.isInDoubt ||= !isReply;
+      outgoing.isRefused = isReply && !outgoing.isInDoubt;
       throw error;
     }
   }

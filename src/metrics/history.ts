@@ -28,9 +28,6 @@ export const STEPS = {
   coarse: { ms: 300_000, kept: 577 },
 } as const;
 
-/** How long the console tells of events that were dropped for want of memory. */
-export const DROPS_TOLD_MS = 86_400_000;
-
 export const RANGES = {
   '1h': { step: 'fine', points: 360 },
   '24h': { step: 'coarse', points: 288 },
@@ -111,18 +108,15 @@ export class History {
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
   }
 
-  /**
-   * Returns how many events the bus has dropped for want of memory within the last DROPS_TOLD_MS, as far as there are
-   * samples.
-   */
-  async droppedLately(): Promise<number> {
-    const kept = DROPS_TOLD_MS / STEPS.coarse.ms + 1;
+  /** Returns how many events the bus has dropped for want of memory within the last `ms`, as far as there are samples. */
+  async droppedWithin(ms: number): Promise<number> {
+    const kept = Math.ceil(ms / STEPS.coarse.ms) + 1;
     const [entries, [newest]] = await Promise.all([
       this.#entries('bus', '', 'coarse', kept),
       this.#entries('bus', '', 'fine', 1),
     ]);
     if (!newest) return 0;
-    const sinceMs = newest.slot * STEPS.fine.ms - DROPS_TOLD_MS;
+    const sinceMs = newest.slot * STEPS.fine.ms - ms;
     const first = entries.find(
       ({ slot, figures }) => slot * STEPS.coarse.ms >= sinceMs && figures.dropped !== undefined,
     );

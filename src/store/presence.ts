@@ -16,7 +16,7 @@ export function showPresence(
   listener: Listener,
   keys: Keyspace,
   type: ProcessType,
-  onCounted: () => void = () => {},
+  onCounted: () => void,
 ): () => void {
   return listener.listen({ channels: [keys.processes(type)], hear() {}, listens: onCounted });
 }

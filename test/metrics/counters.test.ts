@@ -194,6 +194,10 @@ describe('a flush that fails', () => {
           count('a', 1000);
           count('late', 1);
           await until(() => store.redis.status === 'ready');
+          await redis.store.redis.config('SET', 'min-replicas-to-write', 1);
+          await assert.rejects(counters.flush(), StorageUnavailable);
+          assert.deepEqual(counters.notAccepted('events.published'), [], 'refused, but still in doubt');
+          await redis.store.redis.config('SET', 'min-replicas-to-write', 0);
         }
         await counters.flush();
         assert.deepEqual(await totals(), expected);

@@ -88,7 +88,7 @@ describe('the history of the bus', () => {
 test('the bus knows how many events it dropped within a day', async () => {
   const now = await nowSlot();
   const coarseNow = Math.floor(now / 30);
-  const lately = () => history().droppedLately();
+  const lately = () => history().droppedWithin(86_400_000);
   assert.equal(await lately(), 0);
   await write('bus', '', now, [[0, { dropped: 50 }]]);
   assert.equal(await lately(), 0);
@@ -117,9 +117,9 @@ test('entries of a release that did not store how many events were dropped do no
   const coarseNow = Math.floor(now / 30);
   await raw.rpush(keys.history_coarse('bus'), Buffer.from(encode([coarseNow - 2, ...Object.values(older)])));
   await write('bus', '', now, [[0, { dropped: 1621 }]]);
-  assert.equal(await history().droppedLately(), 0);
+  assert.equal(await history().droppedWithin(86_400_000), 0);
   await write('bus', '', coarseNow, [[1, { dropped: 1600 }]], 'history_coarse');
-  assert.equal(await history().droppedLately(), 21);
+  assert.equal(await history().droppedWithin(86_400_000), 21);
 });
 
 test('a subject without a new entry has not changed', async () => {

@@ -21,7 +21,7 @@ interface Owner {
 /** Shows one process, and resolves when it counts. Returns the function that ends it. */
 async function show(t: Owner, partition: Partition, type: ProcessType) {
   const before = await countProcesses(partition);
-  const end = showPresence(new Listener(partition.redis), keyspace(partition.prefix), type);
+  const end = showPresence(new Listener(partition.redis), keyspace(partition.prefix), type, () => {});
   t.after(end);
   await until(async () => (await countProcesses(partition))?.[type] === (before?.[type] ?? 0) + 1);
   return end;

@@ -188,7 +188,7 @@ describe('a cluster', () => {
 
   test('counts processes on the master of the control partition', async () => {
     const { control } = partitions;
-    const end = showPresence(new Listener(connection), control.keys, 'worker');
+    const end = showPresence(new Listener(connection), control.keys, 'worker', () => {});
     await until(async () => (await countProcesses(control))?.worker === 1);
     end();
     await until(async () => (await countProcesses(control))?.worker === 0);

@@ -92,8 +92,8 @@ local function json(text)
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event about the join key `key` to those that `store` publishes to the topic of `to`. `rest` is further JSON
--- in the event's data: empty, or a comma and members.
+-- Adds an event about the join key `key` to `to`, which collects the events for one topic. They are published together
+-- at the end (`store`). `rest` is further JSON in the event's data: empty, or a comma and members.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = work.id_stem .. string.format('%04x', work.published)

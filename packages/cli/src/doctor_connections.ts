@@ -21,7 +21,7 @@ export function bad(check: string, detail: string, advice?: string): Finding {
 }
 
 const TIMEOUT_MS = 5000;
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 const MIN_LEFT_DAYS = 14;
 
 /** Checks whether the server has a certificate that this machine trusts, and that stays valid for 14 days at least. */

@@ -1,13 +1,13 @@
 import type { Calls } from '@routemaster/client';
 import type { Role } from './doctor_callbacks.ts';
-import { bad, type Finding } from './doctor_connections.ts';
+import { bad, DAY_MS, type Finding } from './doctor_connections.ts';
 import { number, timeOf } from './tables.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 type Drops = NonNullable<Shown['dropped']>;
 
 /** Drops are reported for this long, and longer if the subscriber has not been told of them yet. */
-const REPORTED_MS = 86_400_000;
+const REPORTED_MS = DAY_MS;
 
 /** Maximum subscribers, and topics of a subscriber, that are listed. */
 const MAX_LISTED = 5;
