@@ -17,7 +17,7 @@ const folders = {
   flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'flow', 'store'],
   moving: ['metrics', 'subscribing', 'flow', 'maintenance', 'store'],
-  openapi: [],
+  openapi: ['subscribing'],
   http: ['authentication', 'records'],
   console: [
     'http',

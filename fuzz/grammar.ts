@@ -1,5 +1,7 @@
 import type { Random } from '../harness/random.ts';
 import { routeTable } from '../harness/route_table.ts';
+import { askedName } from '../src/subscribing/subscription_input.ts';
+import { SETTING_NAMES } from '../src/subscribing/subscription_settings.ts';
 
 /** Credentials that requests may carry. */
 export interface Known {
@@ -88,9 +90,11 @@ const VALUES = [
 ];
 /** Names of members of objects: all fields of bodies that the API takes, and some that they do not have. */
 export const NAMES = [
-  ...['type', 'url', 'timestamp', 'data', 'topics', 'callback', 'uuid', 'timeout', 'max', 'ordered', 'name'],
-  ...['token', 'max_in_flight', 'max_attempts', 'max_age', 'max_bytes', 'signing_secret', 'id', 'at'],
+  ...['type', 'url', 'timestamp', 'data', 'topics', 'callback', 'uuid', 'name', 'token', 'signing_secret'],
+  ...SETTING_NAMES.map(askedName),
   ...[
+    'id',
+    'at',
     'client',
     'topic',
     'event',

@@ -1,6 +1,7 @@
 import { addedBySubscriber } from '../../src/publishing/publication.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import type { QueueName } from '../../src/store/job.ts';
+import { storedSettings } from '../../src/subscribing/subscription_settings.ts';
 import {
   type Begun,
   DELAY_LIMITS,
@@ -54,11 +55,13 @@ export class Bus extends WorkerCalls {
       token,
       callback: `https://${token}.example/`,
       uuid: 'u',
-      timeoutMs: given(timeout),
-      maxEvents: given(max),
-      maxBytes,
-      ordered: given(ordered),
-      maxInFlight: given(inFlight),
+      settings: storedSettings({
+        timeout: given(timeout),
+        max_events: given(max),
+        max_bytes: maxBytes,
+        ordered: ordered === '' ? undefined : ordered === 1,
+        max_in_flight: given(inFlight),
+      }),
       laneLimit,
       laneLimitMax: LANE_LIMIT_MAX,
       signingKey: given(signingKey),

@@ -4,8 +4,9 @@ subscribe: create or change a subscriber, and subscribe it to exactly the given 
 
 Unknown topics are created without a publisher, and are deleted with their last subscription. The topics in `foreign`
 live in other partitions, where the caller has already noted that this partition has subscribers of them (mark_topics).
-A setting whose argument is missing keeps its stored value; a new subscriber gets the default. If the call would exceed
-`max_topics` or `max_subscribers`, it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
+`settings` are stored in the subscriber's hash, under the same names. A setting that is missing keeps its stored value;
+a new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`, it changes nothing and
+returns `too_many_topics` or `too_many_subscribers`.
 
 The open batch gets the new max_events. It is due when the new timeout has passed from now, unless it was due earlier. A
 new max_bytes closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a subscriber
@@ -35,15 +36,11 @@ local function has_no_room_for_it(call, token, max)
   return redis.call('SCARD', keys.subscribers()) - redis.call('SCARD', keys.joins()) >= max
 end
 
-local function store_settings(call, subscriber, args)
+local function store_settings(call, subscriber, args, settings)
   -- `subscribed_at` is in µs, so that no two requests store the same time. A callback that answers 410 (Gone) pauses
   -- the subscriber only if `subscribed_at` has not changed since the delivery began (nack.lua). If it has changed, the
   -- subscriber may have another callback now.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
-  local settings = {
-    timeout = args.timeout_ms, max_events = args.max_events, max_bytes = args.max_bytes, ordered = args.ordered,
-    max_in_flight = args.max_in_flight, max_attempts = args.max_attempts, max_age = args.max_age_ms,
-  }
   for name, value in pairs(settings) do redis.call('HSET', subscriber, name, value) end
   for i = 1, #STORED_DEFAULTS, 2 do redis.call('HSETNX', subscriber, STORED_DEFAULTS[i], STORED_DEFAULTS[i + 1]) end
 end
@@ -62,8 +59,8 @@ end
 --   max_events  the batch is closed if it has this many events already
 --   max_bytes   a changed value closes the batch. While max_bytes was the default, the bytes of small events were not
 --               counted, so the bus may not know how many bytes the batch has
-local function change_open_batch(call, token, args, max_bytes_before)
-  local keys, timeout_ms = call.keys, args.timeout_ms
+local function change_open_batch(call, token, settings, max_bytes_before)
+  local keys, timeout_ms = call.keys, tonumber(settings.timeout)
   local entry = redis.call('HGET', keys.batches_open(), token)
   if not entry then return end
   local open = open_batches.read_entry(entry)
@@ -72,10 +69,10 @@ local function change_open_batch(call, token, args, max_bytes_before)
     local before_ms = tonumber(redis.call('ZSCORE', keys.jobs_scheduled('main'), job))
     if before_ms and before_ms > due_ms then jobs.make_scheduled(call, 'main', job, due_ms) end
   end
-  if args.max_bytes and tostring(args.max_bytes) ~= max_bytes_before then
+  if settings.max_bytes and settings.max_bytes ~= max_bytes_before then
     open_batches.close_full(call, token, open)
-  elseif args.max_events then
-    local max = open_batches.max_events(args.max_events)
+  elseif settings.max_events then
+    local max = open_batches.max_events(settings.max_events)
     redis.call('HSET', keys.batches_open(), token, open_batches.entry(open, max, max_bytes_before))
     local events = redis.call('LLEN', keys.batch(open)) - batches.HEADER
     if events >= max then open_batches.close_full(call, token, open) end
@@ -88,19 +85,21 @@ return function(call, args)
   if has_no_room_for_it(call, token, args.max_subscribers) then return 'too_many_subscribers' end
   if topics.have_no_room(call, args.topics, args.max_topics) then return 'too_many_topics' end
 
+  local settings = {}
+  for _, each in ipairs(args.settings) do settings[each.name] = each.value end
   local callback, ordered, max_in_flight, max_bytes =
     unpack(redis.call('HMGET', subscriber, 'callback', 'ordered', 'max_in_flight', 'max_bytes'))
   redis.call('SADD', keys.subscribers(), token)
   open_batches.spread_closed(call)
-  store_settings(call, subscriber, args)
+  store_settings(call, subscriber, args, settings)
   store_signing_key(call, subscriber, args.signing_key, args.signing_overlap_ms)
-  change_open_batch(call, token, args, max_bytes)
+  change_open_batch(call, token, settings, max_bytes)
 
   local resumes = pausing.paused_by(call, token) ~= 'operator' and pausing.lift(call, token)
   local moved = callback and callback ~= args.callback
-  local order_changed = args.ordered and args.ordered ~= (ordered or '0')
+  local order_changed = settings.ordered and settings.ordered ~= (ordered or '0')
   local width_before = lanes.width(call, max_in_flight, max_bytes, args)
-  local width = lanes.width(call, args.max_in_flight or max_in_flight, args.max_bytes or max_bytes, args)
+  local width = lanes.width(call, settings.max_in_flight or max_in_flight, settings.max_bytes or max_bytes, args)
   if resumes or moved then
     pausing.try_at_once(call, token, args.lane_limit_max)
   elseif order_changed or width > width_before then

@@ -1,5 +1,6 @@
 import { type Content, type Html, html } from '../html.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
+import { SETTING_NAMES, SETTINGS, type SettingName } from '../subscribing/subscription_settings.ts';
 import { ago, bytes, count, exactDuration, number } from './format.ts';
 import { boxes, pathParameter, pathWith } from './parts.ts';
 import { stateLabel, waiting } from './subscribers_pages.ts';
@@ -38,20 +39,21 @@ export function figures(report: SubscriberReport, nowMs: number): Html {
 export function details(report: SubscriberReport): Html {
   const settings: [string, Content][] = [
     ['Callback', html`<span class="mono">${report.callback}</span>`],
-    ['Events of a batch', `${report.max_events} at most, ${bytes(report.max_bytes)}`],
-    ['Waits for more', exactDuration(report.timeout)],
-    ['Order', report.ordered ? 'kept across batches' : 'within a batch'],
-    ['Deliveries at a time', report.max_in_flight],
-    [
-      'Gives up after',
-      `${report.max_attempts.toLocaleString('en')} attempts, or ${exactDuration(report.max_age)}`,
-    ],
+    ...SETTING_NAMES.map((name) => [SETTINGS[name].label, settingText(report, name)] as [string, string]),
     ['Signatures', report.signing === null ? 'none' : SIGNATURES[report.signing]],
   ];
   return html`<h2>Topics</h2>
 <p class="tags">${report.topics.length === 0 ? 'none' : report.topics.map((topic) => html`<a class="tag mono" href="/console/topics/${topic}">${topic}</a> `)}</p>
 <h2>Settings</h2>
 <dl class="settings card">${settings.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+}
+
+function settingText(report: SubscriberReport, name: SettingName): string {
+  const value = report[name];
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  const { unit } = SETTINGS[name];
+  if (unit === 'ms') return exactDuration(value);
+  return unit === 'bytes' ? bytes(value) : value.toLocaleString('en');
 }
 
 const SIGNATURES = {

@@ -1,11 +1,9 @@
 import { Decoder } from '@msgpack/msgpack';
-import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
-import { DELIVERY_FIELDS } from '../store/contracts/delivering.ts';
 import { unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
-import { namedFields, pairsOf } from '../store/replies.ts';
+import { pairsOf } from '../store/replies.ts';
 import { readDropNotice } from '../subscribing/drop_notice.ts';
-import type { Grant, Subscriber } from './grant.ts';
+import { type Grant, readSubscriber, type Subscriber, type SubscriberValues } from './grant.ts';
 import type { Acknowledged } from './settlement.ts';
 
 export interface Acquired {
@@ -28,12 +26,6 @@ type Head = [
   subscribers: (string | SubscriberValues)[],
   grants: GrantHead[],
 ];
-
-/**
- * A subscriber's values of the fields in DELIVERY_FIELDS, in that order. False stands for a field that the subscriber's
- * hash lacks.
- */
-type SubscriberValues = (string | false)[];
 
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
 
@@ -59,19 +51,6 @@ export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired 
     subscribers.set(flatSubscribers[i] as string, readSubscriber(flatSubscribers[i + 1] as SubscriberValues));
   const buffers = rest.values();
   return { readyJobs, acks, grants: grantHeads.map((each) => readGrant(each, buffers, subscribers, atMs)) };
-}
-
-function readSubscriber(values: SubscriberValues): Subscriber {
-  const hash = namedFields(DELIVERY_FIELDS, values);
-  return {
-    callback: hash.callback || '',
-    uuid: hash.uuid || '',
-    subscribedAt: hash.subscribed_at || '0',
-    healthPoints: Number(hash.health_points || PERFECT_HEALTH),
-    ...(hash.max_attempts && { maxAttempts: Number(hash.max_attempts) }),
-    ...(hash.max_age && { maxAgeMs: Number(hash.max_age) }),
-    ...(hash.signing && { signing: hash.signing }),
-  };
 }
 
 /** Reads an acquired job. The next items of `buffers` are the job, as Redis stores it, and the pieces of its batch. */

@@ -1,5 +1,8 @@
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
+import { DELIVERY_FIELDS } from '../store/contracts/delivering.ts';
 import type { Job } from '../store/job.ts';
 import type { Packed } from '../store/packed.ts';
+import { namedFields } from '../store/replies.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import type { Batch } from './batch.ts';
 
@@ -42,4 +45,23 @@ export interface Subscriber {
   /** Limits that the subscriber has set. A failed batch that has reached one of them becomes a dead letter. */
   maxAttempts?: number;
   maxAgeMs?: number;
+}
+
+/**
+ * A subscriber's values of the fields in DELIVERY_FIELDS, in that order. False stands for a field that the subscriber's
+ * hash lacks.
+ */
+export type SubscriberValues = (string | false)[];
+
+export function readSubscriber(values: SubscriberValues): Subscriber {
+  const hash = namedFields(DELIVERY_FIELDS, values);
+  return {
+    callback: hash.callback || '',
+    uuid: hash.uuid || '',
+    subscribedAt: hash.subscribed_at || '0',
+    healthPoints: Number(hash.health_points || PERFECT_HEALTH),
+    ...(hash.max_attempts && { maxAttempts: Number(hash.max_attempts) }),
+    ...(hash.max_age && { maxAgeMs: Number(hash.max_age) }),
+    ...(hash.signing && { signing: hash.signing }),
+  };
 }

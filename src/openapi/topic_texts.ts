@@ -1,3 +1,4 @@
+import { readSettings } from '../subscribing/subscription_settings.ts';
 import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP, URL } from './examples.ts';
 import type { Texts } from './route_text.ts';
 
@@ -7,13 +8,7 @@ const SUBSCRIBER = {
   subscriber: BILLING,
   uuid: null,
   callback: 'https://billing.example.com/events',
-  max_events: 100,
-  max_bytes: 1_048_576,
-  timeout: 500,
-  ordered: false,
-  max_in_flight: 16,
-  max_attempts: 1500,
-  max_age: 86_400_000,
+  ...readSettings({}, { laneLimit: 16, laneLimitMax: 64, maxAttempts: 1500, maxAgeMs: 86_400_000 }),
   signing: 'v1',
   topics: ['products'],
   health_points: 98,

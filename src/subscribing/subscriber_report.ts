@@ -1,19 +1,12 @@
 import { z } from 'zod';
-import {
-  DEFAULT_MAX_BYTES,
-  DEFAULT_MAX_EVENTS,
-  DEFAULT_TIMEOUT_MS,
-  PERFECT_HEALTH,
-} from '../config/subscription_defaults.ts';
-import type { Config } from '../config.ts';
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Partition } from '../store/partition.ts';
 import { PAUSERS, pauserOf } from '../store/pause.ts';
 import { pairsOf } from '../store/replies.ts';
 import { splitCallback } from './callback_url.ts';
 import { readDropNotice } from './drop_notice.ts';
-
-export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
+import { readSettings, SHOWN_SETTINGS, type SubscriptionDefaults } from './subscription_settings.ts';
 
 const ms = z.int();
 
@@ -50,13 +43,7 @@ export const SUBSCRIBER_REPORT = z
         'The user name of its deliveries, by which the receiver knows the bus; null in what others see.',
       ),
     callback: z.string().describe('Where it gets deliveries.'),
-    max_events: z.int().describe('How many events make a batch full: `max` of its subscription.'),
-    max_bytes: z.int().describe('How many bytes the body of a delivery may have.'),
-    timeout: z.int().describe('How long a batch may wait for more events, in ms.'),
-    ordered: z.boolean().describe('Whether its batches come one at a time, in order.'),
-    max_in_flight: z.int().describe('How many deliveries may be under way.'),
-    max_attempts: z.int().describe('After how many attempts a batch is a dead letter.'),
-    max_age: z.int().describe('After how many ms a batch is a dead letter.'),
+    ...SHOWN_SETTINGS,
     signing: z
       .enum(['v1', 'v1a'])
       .nullable()
@@ -123,13 +110,7 @@ function reportOf(row: Row, defaults: SubscriptionDefaults): SubscriberReport | 
     subscriber: row.token,
     uuid: hash.uuid ?? '',
     callback: splitCallback(hash.callback).callback,
-    max_events: Number(hash.max_events ?? DEFAULT_MAX_EVENTS),
-    max_bytes: Number(hash.max_bytes ?? DEFAULT_MAX_BYTES),
-    timeout: Number(hash.timeout ?? DEFAULT_TIMEOUT_MS),
-    ordered: hash.ordered === '1',
-    max_in_flight: Math.min(Number(hash.max_in_flight ?? defaults.laneLimit), defaults.laneLimitMax),
-    max_attempts: Number(hash.max_attempts ?? defaults.maxAttempts),
-    max_age: Number(hash.max_age ?? defaults.maxAgeMs),
+    ...readSettings(hash, defaults),
     signing: scheme(hash.signing),
     topics: listIn(row.topics).sort(),
     health_points: Number(hash.health_points ?? PERFECT_HEALTH),

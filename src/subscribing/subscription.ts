@@ -6,7 +6,8 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { sumOf } from '../sum.ts';
-import { readReports, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
+import { readReports, type SubscriberReport } from './subscriber_report.ts';
+import { type SubscriptionDefaults, storedSettings, type WantedSettings } from './subscription_settings.ts';
 import { type Flushing, TopicMarks } from './topic_marks.ts';
 
 /** Maximum subscribers that one script call reads. Reading 50 takes Redis 2 ms. */
@@ -17,21 +18,11 @@ const DROPPED_AT_ONCE = 500;
 /** Time for which a replaced signing key still signs deliveries, beside the new one. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
-/**
- * The settings that a client asks for. If a setting is undefined, it keeps its value or, for a new subscriber, gets its
- * default.
- */
-export interface Subscription {
+/** What a client asks for when it subscribes. */
+export interface Subscription extends WantedSettings {
   topics: string[];
   callback: string;
   uuid: string;
-  timeoutMs?: number | undefined;
-  maxEvents?: number | undefined;
-  maxBytes?: number | undefined;
-  ordered?: boolean | undefined;
-  maxInFlight?: number | undefined;
-  maxAttempts?: number | undefined;
-  maxAgeMs?: number | undefined;
   /** The new signing key. The replaced one also signs for another day. Null ends signing; undefined changes nothing. */
   signingKey?: string | null | undefined;
 }
@@ -65,7 +56,7 @@ export class Subscriptions {
 
   /** Subscribes to exactly these topics. Changes nothing if there would be too many subscribers or topics. */
   async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
-    const { ordered, signingKey } = wanted;
+    const { callback, uuid, signingKey } = wanted;
     const { laneLimit, laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
     const partition = this.#partitions.ofSubscriber(token);
     const topics = [...new Set(wanted.topics)];
@@ -75,9 +66,10 @@ export class Subscriptions {
     for (const home of toFlush) await this.#outbox.flush(home, partition);
     const leftTopics = await this.#flushLeftTopics(token, (topic) => !topics.includes(topic));
     const reply = await partition.run('subscribe', {
-      ...wanted,
       token,
-      ordered: ordered === undefined ? undefined : Number(ordered),
+      callback,
+      uuid,
+      settings: storedSettings(wanted),
       signingKey: signingKey === null ? 'none' : signingKey,
       signingOverlapMs: SIGNING_OVERLAP_MS,
       topics: topics.filter((topic) => !foreign.includes(topic)),

@@ -5,14 +5,7 @@ import type { Input, Wording } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { isSecret } from './signing_keys.ts';
 import type { Subscription } from './subscription.ts';
-
-const MAX_TIMEOUT_MS = 3_600_000;
-const MAX_MAX_EVENTS = 10_000;
-const MIN_MAX_BYTES = 1024;
-const MAX_MAX_BYTES = 16 * 1024 * 1024;
-const MAX_MAX_ATTEMPTS = 1_000_000;
-const MIN_AGE_MS = 1000;
-const MAX_AGE_MS = 365 * 86_400_000;
+import { askedSettings, type SettingLimits, type SettingName } from './subscription_settings.ts';
 
 /**
  * Matches the field `uuid`: the user name that deliveries carry in Basic authentication. It need not be a UUID, but
@@ -29,17 +22,10 @@ export const ED25519 = 'ed25519';
 
 const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;
 const topicName = z.string(topicRule).regex(TOPIC_NAME, topicRule);
-const wholeNumber = (min: number, max: number) =>
-  z
-    .int(`must be a whole number from ${min} to ${max}`)
-    .min(min, `must be at least ${min}`)
-    .max(max, `must be at most ${max}`);
-
-const requestSchema = (
-  { laneLimitMax, maxSubscriptionTopics }: SubscriptionLimits,
-  { cutsMax }: Pick<Dialect, 'cutsMax'>,
-) =>
-  z.strictObject({
+const requestSchema = (limits: SubscriptionLimits, dialect: Pick<Dialect, 'cutsMax'>) => {
+  const { maxSubscriptionTopics } = limits;
+  const { timeout, max_events: max, ...others } = askedSettings(limits, dialect);
+  return z.strictObject({
     topics: z
       .array(topicName, 'must be an array of topic names')
       .max(maxSubscriptionTopics, `must have at most ${maxSubscriptionTopics} names`)
@@ -52,31 +38,9 @@ const requestSchema = (
       .regex(UUID, `must have ${UUID_RULE}`)
       .nullish()
       .describe('User name that deliveries carry; empty unless given.'),
-    timeout: wholeNumber(0, MAX_TIMEOUT_MS)
-      .nullish()
-      .describe('How long a batch may wait for more events, in ms; at first 500.'),
-    max: (cutsMax
-      ? wholeNumber(1, Number.MAX_SAFE_INTEGER).transform((max) => Math.min(max, MAX_MAX_EVENTS))
-      : wholeNumber(1, MAX_MAX_EVENTS)
-    )
-      .nullish()
-      .describe('How many events make a batch full; at first 100.'),
-    max_bytes: wholeNumber(MIN_MAX_BYTES, MAX_MAX_BYTES)
-      .nullish()
-      .describe('How many bytes the body of a delivery may have; unless set 1048576.'),
-    ordered: z
-      .boolean('must be true or false')
-      .nullish()
-      .describe('Whether batches come one at a time, in order; at first not.'),
-    max_in_flight: wholeNumber(1, laneLimitMax)
-      .nullish()
-      .describe('How many deliveries may be under way; unless set `ROUTEMASTER_LANE_LIMIT`.'),
-    max_attempts: wholeNumber(1, MAX_MAX_ATTEMPTS)
-      .nullish()
-      .describe('After how many attempts a batch is a dead letter; unless set `ROUTEMASTER_MAX_ATTEMPTS`.'),
-    max_age: wholeNumber(MIN_AGE_MS, MAX_AGE_MS)
-      .nullish()
-      .describe('After how many ms a batch is a dead letter; unless set `ROUTEMASTER_MAX_AGE`.'),
+    timeout,
+    max,
+    ...others,
     signing_secret: z
       .custom<boolean | string>(
         (value) =>
@@ -87,10 +51,11 @@ const requestSchema = (
       .nullish()
       .describe('Signs deliveries: `true`, a `whsec_…` of your own, `"ed25519"`, or `false`; at first not.'),
   });
+};
 
 export type SubscriptionRequest = z.infer<ReturnType<typeof requestSchema>>;
 
-export type SubscriptionLimits = Pick<Config, 'laneLimitMax' | 'maxSubscriptionTopics'>;
+export type SubscriptionLimits = SettingLimits & Pick<Config, 'maxSubscriptionTopics'>;
 
 const wording = (fields: string[]): Wording => ({
   code: (field) => {
@@ -110,17 +75,13 @@ export function subscriptionInput(
   return { schema, wording: wording(Object.keys(schema.shape)) };
 }
 
-/** Returns the settings of a request under their names in `Subscription`. */
+/** Returns the name of a setting in a request. */
+export function askedName(name: SettingName): string {
+  return name === 'max_events' ? 'max' : name;
+}
+
+/** Returns the topics and the settings of a request, under their names in `Subscription`. */
 export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
-  const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;
-  return {
-    topics,
-    timeoutMs: timeout ?? undefined,
-    maxEvents: max ?? undefined,
-    maxBytes: max_bytes ?? undefined,
-    ordered: ordered ?? undefined,
-    maxInFlight: max_in_flight ?? undefined,
-    maxAttempts: max_attempts ?? undefined,
-    maxAgeMs: max_age ?? undefined,
-  };
+  const { callback, uuid, signing_secret, max: max_events, ...wanted } = body;
+  return { ...wanted, max_events };
 }

@@ -49,7 +49,7 @@ test('a delivery that outlasts the stop is given back, and another worker acquir
   const receiver = await Receiver.start();
   t.after(() => receiver.stop());
   const subscriptions = subscriptionsOf(store);
-  const wanted = { topics: ['widgets'], callback: receiver.callback, uuid: '', timeoutMs: 0, maxEvents: 1 };
+  const wanted = { topics: ['widgets'], callback: receiver.callback, uuid: '', timeout: 0, max_events: 1 };
   await subscriptions.subscribe('me', wanted);
   const event = {
     id: 'e1',

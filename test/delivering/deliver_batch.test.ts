@@ -45,7 +45,7 @@ async function deliver(settings: HandlerSettings = {}, count = 1): Promise<Works
 
 async function subscribe(wanted: Partial<Subscription> = {}, token = 'alice'): Promise<void> {
   const { callback } = receiver;
-  const all = { topics: ['widgets'], callback, uuid: '', timeoutMs: 0, maxEvents: 1, ...wanted };
+  const all = { topics: ['widgets'], callback, uuid: '', timeout: 0, max_events: 1, ...wanted };
   await subscriptionsOf(redis.store).subscribe(token, all);
   // A subscriber without a first delivery is on trial, and its batches would not arrive in order.
   await redis.store.redis.hsetnx(redis.store.keys.subscriber(token), 'sent', 1);
@@ -92,8 +92,8 @@ describe('a batch that its subscriber refuses becomes a dead letter', () => {
   test('after the attempts that its subscriber asked for, fewer or more', async () => {
     await deliver({ maxAttempts: 3 });
     receiver.usual = answer.status(500);
-    await subscribe({ maxAttempts: 1 });
-    await subscribe({ maxAttempts: 5, topics: ['gadgets'] }, 'bob');
+    await subscribe({ max_attempts: 1 });
+    await subscribe({ max_attempts: 5, topics: ['gadgets'] }, 'bob');
     await bus.publish('a', 'widgets', [event(1)]);
     await bus.publish('b', 'gadgets', [event(2)]);
     await isOver();
@@ -104,9 +104,9 @@ describe('a batch that its subscriber refuses becomes a dead letter', () => {
   test('at the maximum age of its subscriber, or else of the bus', async () => {
     await deliver({ maxAgeMs: 1, maxAttempts: 4 });
     receiver.usual = answer.status(500);
-    await subscribe({ maxAgeMs: HOUR_MS });
+    await subscribe({ max_age: HOUR_MS });
     await subscribe({ topics: ['gadgets'] }, 'bob');
-    await subscribe({ topics: ['gizmos'], maxAgeMs: 1 }, 'carol');
+    await subscribe({ topics: ['gizmos'], max_age: 1 }, 'carol');
     for (const [seed, topic] of [
       ['a', 'widgets'],
       ['b', 'gadgets'],
@@ -130,7 +130,7 @@ describe('a batch that its subscriber refuses becomes a dead letter', () => {
   });
 
   test('untried, if its last attempt never ended: it may have killed its worker', async () => {
-    await subscribe({ maxAttempts: 1 });
+    await subscribe({ max_attempts: 1 });
     await bus.publish('a', 'widgets', [event(1)]);
     await bus.acquire(['w1']);
     await bus.scrub(-1);
@@ -141,7 +141,7 @@ describe('a batch that its subscriber refuses becomes a dead letter', () => {
   });
 
   test('but never for its age alone: an old batch is still tried', async () => {
-    await subscribe({ maxAgeMs: 1 });
+    await subscribe({ max_age: 1 });
     await bus.publish('a', 'widgets', [event(1)]);
     const now = await bus.nowMs();
     await until(async () => (await bus.nowMs()) > now + 5);
@@ -305,7 +305,7 @@ describe('a payload that cannot be decoded', () => {
 
   test('takes the other events of its batch along, unchanged', async () => {
     await deliver();
-    await subscribe({ maxEvents: 3 });
+    await subscribe({ max_events: 3 });
     await bus.publish('a', 'widgets', [event(1), Buffer.from('garbled'), event(3)]);
     await isOver();
     assert.equal((await letters()).a1?.events.length, 3);
@@ -313,7 +313,7 @@ describe('a payload that cannot be decoded', () => {
 });
 
 test('a long batch, whose events the worker reads itself, arrives whole and in order', async () => {
-  await subscribe({ maxEvents: 10_000, maxBytes: 16_777_216 });
+  await subscribe({ max_events: 10_000, max_bytes: 16_777_216 });
   const numbers = Array.from({ length: 120 }, (_, n) => n);
   const long = (n: number) => event(n).replace(/}$/, `,"data":"${'x'.repeat(30_000)}"}`);
   await bus.publish('a', 'widgets', numbers.map(long));

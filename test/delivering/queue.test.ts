@@ -141,9 +141,9 @@ test('a subscriber has the limits that it asked for', async () => {
     topics: ['widgets'],
     callback: 'https://alice.example/',
     uuid: 'u',
-    maxEvents: 1,
-    maxAttempts: 3,
-    maxAgeMs: 60_000,
+    max_events: 1,
+    max_attempts: 3,
+    max_age: 60_000,
   });
   await bus.publish('a', 'widgets', ['e']);
   const [grant] = (await main().acquire(['w1'])).grants;

@@ -130,7 +130,7 @@ export class CrossingScene {
     const token = pick(this.#tokens, n) ?? '';
     const topics = this.#topics.filter((_, index) => [first, second][index]);
     const target = (each: string, topic: string) => (each === token ? topics.includes(topic) : undefined);
-    const wanted = { topics, callback: `https://${token}.example/`, uuid: 'u', maxEvents: 3, ordered: true };
+    const wanted = { topics, callback: `https://${token}.example/`, uuid: 'u', max_events: 3, ordered: true };
     await this.#change(`subscribe ${token} to ${topics}`, target, async () => {
       assert.equal(await this.#process(process).subscriptions.subscribe(token, wanted), 'ok');
     });

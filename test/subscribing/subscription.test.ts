@@ -48,7 +48,7 @@ describe('the report of a subscriber', () => {
   });
 
   test('counts sent and queued events, including those being delivered', async () => {
-    await subscriptions().subscribe('alice', { ...wanted, timeoutMs: 0, maxEvents: 2 });
+    await subscriptions().subscribe('alice', { ...wanted, timeout: 0, max_events: 2 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
     const { now } = await bus.acquire(['w1', 'w2']);
     await bus.ack('w1', 'a1');
@@ -59,7 +59,7 @@ describe('the report of a subscriber', () => {
   });
 
   test('has the settings asked for, keeps those left out, and caps them at the limits of the bus', async () => {
-    const settings = { ordered: true, maxInFlight: 3, maxAttempts: 7, maxAgeMs: 60_000 };
+    const settings = { ordered: true, max_in_flight: 3, max_attempts: 7, max_age: 60_000 };
     await subscriptions().subscribe('alice', { ...wanted, ...settings });
     const shown = async () => {
       const [report] = await subscriptions().read(['alice']);
@@ -68,7 +68,7 @@ describe('the report of a subscriber', () => {
     assert.deepEqual(await shown(), [true, 3, 7, 60_000]);
     await subscriptions().subscribe('alice', wanted);
     assert.deepEqual(await shown(), [true, 3, 7, 60_000]);
-    await subscriptions().subscribe('alice', { ...wanted, ordered: false, maxInFlight: 1000 });
+    await subscriptions().subscribe('alice', { ...wanted, ordered: false, max_in_flight: 1000 });
     assert.deepEqual(await shown(), [false, 64, 7, 60_000]);
   });
 
@@ -82,14 +82,14 @@ describe('the report of a subscriber', () => {
   });
 
   test('has the time of the pause until it subscribes again', async () => {
-    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
     await bus.publish('a', 'widgets', ['e1']);
     const { now } = await bus.acquire(['w1']);
     await bus.nack('w1', 'a1', { pause: 1 });
     const paused = async () => (await subscriptions().read(['alice']))[0]?.paused_at;
     const since = (await paused()) ?? 0;
     assert.ok(now <= since && since <= (await bus.nowMs()));
-    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
     assert.equal(await paused(), null);
   });
 
@@ -107,7 +107,7 @@ describe('the report of a subscriber', () => {
   });
 
   test('has its dead letters', async () => {
-    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 2 });
+    await subscriptions().subscribe('alice', { ...wanted, max_events: 2 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
     await buryAll(redis.store);
     const [report] = await subscriptions().read(['alice']);
@@ -116,7 +116,7 @@ describe('the report of a subscriber', () => {
   });
 
   test('has the events dropped for memory, and how many are not announced yet', async () => {
-    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
     await bus.store.run('autodrop', { orders: [{ maxDeleted: 10 }], deliveryLog: 1000, begunTopics: [] });
@@ -155,7 +155,7 @@ describe('removing a subscriber', () => {
   });
 
   test('works with more batches than one call drops', async () => {
-    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
     await bus.publish(
       'a',
       'widgets',
@@ -166,8 +166,8 @@ describe('removing a subscriber', () => {
   });
 
   test('purges its dead letters, but not those of others', async () => {
-    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
-    await subscriptions().subscribe('bob', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
+    await subscriptions().subscribe('bob', { ...wanted, max_events: 1 });
     await bus.publish(
       'a',
       'widgets',
@@ -181,7 +181,7 @@ describe('removing a subscriber', () => {
   });
 
   test('completes an earlier removal that was cut off', async () => {
-    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
     await bus.publish('a', 'widgets', ['e1']);
     await buryAll(redis.store);
     await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
@@ -190,7 +190,7 @@ describe('removing a subscriber', () => {
   });
 
   test('keeps a batch that is being delivered until the delivery ends', async () => {
-    await subscriptions().subscribe('alice', { ...wanted, maxEvents: 1 });
+    await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     await bus.acquire(['w1']);
     assert.equal(await subscriptions().remove('alice'), 1);

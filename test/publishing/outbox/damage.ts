@@ -44,7 +44,7 @@ describe('an outbox, while the ACL of Redis forbids a command,', () => {
 
   test('loses no event either if another program has written a key too', async () => {
     const token = bus.token(1);
-    const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', maxEvents: 2 };
+    const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', max_events: 2 };
     await bus.subscriptions.subscribe(token, wanted);
     await bus.publish('first');
     await bus.runJobs();
@@ -63,8 +63,8 @@ describe('an outbox, while the ACL of Redis forbids a command,', () => {
     test(`loses no event and repeats none time and again (${command})`, async () => {
       const tokens = [1, 1, 2].map((index, n) => bus.token(index, `alice${n}`));
       for (const [n, token] of tokens.entries()) {
-        const maxEvents = n === 1 ? 2 : 100;
-        const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', maxEvents };
+        const max_events = n === 1 ? 2 : 100;
+        const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', max_events };
         await bus.subscriptions.subscribe(token, wanted);
       }
       await bus.publish('first');
@@ -94,7 +94,7 @@ describe('an outbox, while the ACL of Redis forbids a command,', () => {
 for (const name of ['gauge_events', 'gauge_batches', 'batches_index'] as const)
   test(`an outbox entry is applied once, although another program has written the key ${name}`, async () => {
     const tokens = ['alice', 'bob'].map((stem) => bus.token(1, stem));
-    const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', maxEvents: 1 };
+    const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', max_events: 1 };
     for (const token of tokens) await bus.subscriptions.subscribe(token, wanted);
     await bus.publish('first');
     await bus.runJobs();

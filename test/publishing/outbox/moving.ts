@@ -33,7 +33,12 @@ describe('with several partitions, a publish', () => {
   test('that fills a batch elsewhere, and was accepted before the batch was opened, does not close it before', async () => {
     const token = bus.token(1);
     const near = nameIn(bus.partitions, 1, 'gadgets');
-    const wanted = { topics: [bus.topic, near], callback: 'https://alice.example/', uuid: 'u', maxEvents: 2 };
+    const wanted = {
+      topics: [bus.topic, near],
+      callback: 'https://alice.example/',
+      uuid: 'u',
+      max_events: 2,
+    };
     await bus.subscriptions.subscribe(token, wanted);
     const { redis: commands, keys } = bus.partitions.ofSubscriber(token);
     const nowMs = async () => msOf(await commands.time());

@@ -1,0 +1,147 @@
+import { z } from 'zod';
+import {
+  DEFAULT_MAX_BYTES,
+  DEFAULT_MAX_EVENTS,
+  DEFAULT_TIMEOUT_MS,
+} from '../config/subscription_defaults.ts';
+import type { Config } from '../config.ts';
+import type { Dialect } from '../routing/dialect.ts';
+
+/** The settings of the operator that bound those of subscribers, and those that stand in for them. */
+export type SettingLimits = Pick<Config, 'laneLimitMax'>;
+export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
+
+interface Setting<Value> {
+  /** Returns the schema of a value in a request. `asks` is its description. */
+  asked(limits: SettingLimits, dialect: Pick<Dialect, 'cutsMax'>): z.ZodType<Value>;
+  asks: string;
+  /** The schema of the value in a report. */
+  shown: z.ZodType<Value>;
+  /** Returns the value that counts. `stored` is the text in Redis, undefined if the subscriber has not set it. */
+  read(stored: string | undefined, defaults: SubscriptionDefaults): Value;
+  /** The name of the setting in the console, and its unit. */
+  label: string;
+  unit?: 'ms' | 'bytes';
+}
+
+const MAX_MAX_EVENTS = 10_000;
+
+/**
+ * The settings of a subscription that have a default, in the order in which reports list them, and under the names that
+ * they have in reports and in the subscriber's hash in Redis. `topics`, `callback`, `uuid` and the signing key are not
+ * among them: each is stored in its own way.
+ */
+export const SETTINGS = {
+  max_events: setting({
+    asked: (_limits, { cutsMax }) =>
+      cutsMax
+        ? wholeNumber(1, Number.MAX_SAFE_INTEGER).transform((max) => Math.min(max, MAX_MAX_EVENTS))
+        : wholeNumber(1, MAX_MAX_EVENTS),
+    asks: 'How many events make a batch full; at first 100.',
+    shown: z.int().describe('How many events make a batch full: `max` of its subscription.'),
+    read: (stored) => Number(stored ?? DEFAULT_MAX_EVENTS),
+    label: 'Max events of a batch',
+  }),
+  max_bytes: setting({
+    asked: () => wholeNumber(1024, 16 * 1024 * 1024),
+    asks: 'How many bytes the body of a delivery may have; unless set 1048576.',
+    shown: z.int().describe('How many bytes the body of a delivery may have.'),
+    read: (stored) => Number(stored ?? DEFAULT_MAX_BYTES),
+    label: 'Max size of a delivery',
+    unit: 'bytes',
+  }),
+  timeout: setting({
+    asked: () => wholeNumber(0, 3_600_000),
+    asks: 'How long a batch may wait for more events, in ms; at first 500.',
+    shown: z.int().describe('How long a batch may wait for more events, in ms.'),
+    read: (stored) => Number(stored ?? DEFAULT_TIMEOUT_MS),
+    label: 'Waits for more',
+    unit: 'ms',
+  }),
+  ordered: setting({
+    asked: () => z.boolean('must be true or false'),
+    asks: 'Whether batches come one at a time, in order; at first not.',
+    shown: z.boolean().describe('Whether its batches come one at a time, in order.'),
+    read: (stored) => stored === '1',
+    label: 'Keeps the order across batches',
+  }),
+  max_in_flight: setting({
+    asked: ({ laneLimitMax }) => wholeNumber(1, laneLimitMax),
+    asks: 'How many deliveries may be under way; unless set `ROUTEMASTER_LANE_LIMIT`.',
+    shown: z.int().describe('How many deliveries may be under way.'),
+    read: (stored, { laneLimit, laneLimitMax }) => Math.min(Number(stored ?? laneLimit), laneLimitMax),
+    label: 'Max deliveries at a time',
+  }),
+  max_attempts: setting({
+    asked: () => wholeNumber(1, 1_000_000),
+    asks: 'After how many attempts a batch is a dead letter; unless set `ROUTEMASTER_MAX_ATTEMPTS`.',
+    shown: z.int().describe('After how many attempts a batch is a dead letter.'),
+    read: (stored, { maxAttempts }) => Number(stored ?? maxAttempts),
+    label: 'Max attempts',
+  }),
+  max_age: setting({
+    asked: () => wholeNumber(1000, 365 * 86_400_000),
+    asks: 'After how many ms a batch is a dead letter; unless set `ROUTEMASTER_MAX_AGE`.',
+    shown: z.int().describe('After how many ms a batch is a dead letter.'),
+    read: (stored, { maxAgeMs }) => Number(stored ?? maxAgeMs),
+    label: 'Max age of a batch',
+    unit: 'ms',
+  }),
+};
+
+export type SettingName = keyof typeof SETTINGS;
+export const SETTING_NAMES = Object.keys(SETTINGS) as SettingName[];
+
+export type SubscriptionSettings = { [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+
+/** The settings that a client asks for. A setting that is missing keeps its value or, at first, has its default. */
+export type WantedSettings = { [Name in SettingName]?: SubscriptionSettings[Name] | null | undefined };
+
+type Asked<Value> = z.ZodOptional<z.ZodNullable<z.ZodType<Value>>>;
+
+/** Returns the schemas of all settings in a request. */
+export const askedSettings = (limits: SettingLimits, dialect: Pick<Dialect, 'cutsMax'>) =>
+  ofEach<{ [Name in SettingName]: Asked<SubscriptionSettings[Name]> }>((name) => {
+    const { asked, asks } = SETTINGS[name];
+    return asked(limits, dialect).nullish().describe(asks);
+  });
+
+/** The schemas of all settings in a report. */
+export const SHOWN_SETTINGS = ofEach<{ [Name in SettingName]: z.ZodType<SubscriptionSettings[Name]> }>(
+  (name) => SETTINGS[name].shown,
+);
+
+/** Returns the settings that count for a subscriber. `hash` has the fields of its hash in Redis. */
+export function readSettings(
+  hash: Readonly<Partial<Record<string, string>>>,
+  defaults: SubscriptionDefaults,
+): SubscriptionSettings {
+  return ofEach<SubscriptionSettings>((name) => SETTINGS[name].read(hash[name], defaults));
+}
+
+/** Returns the settings that a client asks for, as Redis stores them. */
+export function storedSettings(wanted: WantedSettings): { name: SettingName; value: string }[] {
+  return SETTING_NAMES.flatMap((name) => {
+    const value = wanted[name] ?? undefined;
+    if (value === undefined) return [];
+    return { name, value: String(typeof value === 'boolean' ? Number(value) : value) };
+  });
+}
+
+/** Returns an object with the value that `make` returns for each setting. */
+function ofEach<Values extends Record<SettingName, unknown>>(
+  make: (name: SettingName) => Values[SettingName],
+): Values {
+  return Object.fromEntries(SETTING_NAMES.map((name) => [name, make(name)])) as Values;
+}
+
+function setting<Value>(row: Setting<Value>): Setting<Value> {
+  return row;
+}
+
+function wholeNumber(min: number, max: number) {
+  return z
+    .int(`must be a whole number from ${min} to ${max}`)
+    .min(min, `must be at least ${min}`)
+    .max(max, `must be at most ${max}`);
+}
