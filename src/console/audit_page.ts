@@ -5,7 +5,7 @@ import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { listingPage } from './listing_page.ts';
-import { optionsOf } from './parts.ts';
+import { optionsOf, pathWith } from './parts.ts';
 
 const PATH = '/console/audit';
 
@@ -23,7 +23,7 @@ export function auditPage(api: ApiCalls): Route[] {
 <button class="quiet">Filter</button></form>`,
         columns: [
           { name: 'When', cell: ({ at }) => ago(at, nowMs) },
-          { name: 'Who', cell: who },
+          { name: 'Who', cell: (entry) => who(entry, action) },
           { name: 'From', cell: ({ address }) => html`<span class="mono">${address}</span>` },
           { name: 'What', cell: ({ action }) => html`<span class="mono">${action}</span>` },
           { name: 'Of what', cell: ({ target }) => html`<span class="mono">${target}</span>` },
@@ -38,8 +38,10 @@ export function auditPage(api: ApiCalls): Route[] {
   ];
 }
 
-function who({ role, client }: AuditEntry): Content {
-  if (client !== null) return html`<span class="mono">${client}</span>`;
+/** Returns who made a call. Of a client, this is a link to what it did, as its whole name is hard to type. */
+function who({ role, client }: AuditEntry, action: string | undefined): Content {
+  if (client !== null)
+    return html`<a class="mono" href="${pathWith(PATH, { client, action })}">${client}</a>`;
   return role === 'bus' ? 'the bus' : role;
 }
 

@@ -35,6 +35,20 @@ describe('root', () => {
     await bus.root.call('DELETE', `/api_tokens/${token}`);
   });
 
+  test('finds in the audit what one client did, by a click on its name', async () => {
+    const client = await bus.client('clicked');
+    await client.call('PUT', '/triggers/clicked', {
+      ...{ topic: 'clicked', schedule: { every: 60_000 } },
+      event: { type: 'noop', url: 'https://shop.example.com/16' },
+    });
+    const visit = await as(root, '/console/audit');
+    await visit.submit(`td a[href$="client=${client.token}"]`);
+    const rows = await visit.page.$$eval('tbody tr', (all) => all.map(({ textContent }) => textContent));
+    assert.equal(rows.length, 1);
+    assert.match(rows[0] ?? '', new RegExp(`${client.token}.*trigger.putclickeddone$`));
+    await bus.root.call('DELETE', `/api_tokens/${client.token}`);
+  });
+
   test('gives a topic to another client', async () => {
     const topic = 'topic_to_give';
     await scene.publisher.publish(topic, { url: 'https://shop.example.com/5' });
