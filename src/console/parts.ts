@@ -172,6 +172,9 @@ export function copyable(text: string): Html {
   return html`<div class="copyable"><pre tabindex="0">${text}</pre><button type="button" class="quiet needs-js" data-copy>Copy</button></div>`;
 }
 
+/** What a page says after a form on it has published an event. */
+export const PUBLISHED = html`<p class="card notice" role="status">The event was published.</p>`;
+
 /** Returns values as HTML, each in a box with its name. Those that are false are left out. */
 export function boxes(shown: readonly (readonly [name: string, value: Content] | false)[]): Html {
   return html`<dl class="figures">${shown.map((each) => each && html`<div><dt>${each[0]}</dt><dd>${each[1]}</dd></div>`)}</dl>`;

@@ -16,6 +16,7 @@ import {
   confirmed,
   folded,
   hidden,
+  PUBLISHED,
   pathParameter,
   pathWith,
   typeIt,
@@ -52,9 +53,9 @@ export interface Ruled<Listed, Whole> {
   warning(one: Whole): string;
 }
 
-/** Returns the path of the page of a trigger or join. */
-export function pathOf(what: What, name: string, client: string | null | undefined): string {
-  return pathWith(`/console/${what}s/${encodeURIComponent(name)}`, { client: client ?? undefined });
+/** Returns the path of the page of a trigger or join. With `done`, the page says that an event was published. */
+export function pathOf(what: What, name: string, client: string | null | undefined, done?: 'yes'): string {
+  return pathWith(`/console/${what}s/${encodeURIComponent(name)}`, { client: client ?? undefined, done });
 }
 
 type AnyFormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'body' | 'about'>;
@@ -95,7 +96,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
     query: ANY_QUERY,
     async show(call) {
       const { name } = call.params;
-      const { client } = call.query;
+      const { client, done } = call.query;
       const { body } = await api.call<Whole>(`GET /${what}s/:name`, call, {
         params: { name },
         query: { client, ...ruled.query },
@@ -109,6 +110,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         title: name,
         current: `/console/${what}s`,
         body: [
+          done && PUBLISHED,
           live(what, pathOf(what, name, client), ruled.shown(body, acts, await api.nowMs())),
           isChangeable && rulesForm(call, what, rules, () => [own, wasField(rules)], name),
           api.allows(`DELETE /${what}s/:name`, call) &&

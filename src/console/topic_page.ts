@@ -9,7 +9,7 @@ import { ago, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { page } from './page.ts';
-import { ANY_QUERY, boxes, pathWith, table } from './parts.ts';
+import { ANY_QUERY, boxes, PUBLISHED, pathWith, table } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
 import { giving, PATH, publishing, removal, takingBack, topicChanges } from './topic_changes.ts';
 
@@ -41,7 +41,7 @@ export function topicPage(api: ApiCalls): Route[] {
           current: PATH,
           body: [
             html`<h1 class="mono">${name}</h1>`,
-            done && html`<p class="card notice" role="status">The event was published.</p>`,
+            done && PUBLISHED,
             live('topic', pathWith(path, { part: 'now' }), [
               figures(topic),
               subscribersOf(topic, call),

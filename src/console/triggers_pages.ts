@@ -60,7 +60,7 @@ export function triggersPages(api: ApiCalls): Route[] {
       async act(call) {
         const query = auditedOwner(call, call.params.name);
         await api.call('POST /triggers/:name/fire', call, { params: call.params, query });
-        return pathOf('trigger', call.params.name, query.client);
+        return pathOf('trigger', call.params.name, query.client, 'yes');
       },
     }),
     pauseOr('pause'),

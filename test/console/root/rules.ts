@@ -43,7 +43,7 @@ describe('root', () => {
       await visit.submit('form[action$="/pause"] button');
       assert.match(await visit.text('main'), /Statepaused/);
       await visit.submit('form[action$="/fire"] button');
-      assert.match(await visit.text('main'), /Statepaused/);
+      assert.match(await visit.text('main'), /The event was published.*Statepaused/);
     }
   });
 
