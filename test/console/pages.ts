@@ -131,7 +131,7 @@ describe('each page', () => {
     assert.deepEqual(visit.complaints, []);
   });
 
-  test('keeps what it shows while refreshes fail, says so, and goes on', async () => {
+  test('keeps what it shows when that was removed, says so, and goes on when it is there again', async () => {
     const client = await bus.client('coming_and_going');
     const publish = () => client.publish('comes_and_goes', { url: 'https://shop.example.com/2' });
     await publish();
@@ -139,10 +139,10 @@ describe('each page', () => {
     const [title, before] = [await visit.page.title(), await visit.text('#topic')];
     await client.call('DELETE', '/topics/comes_and_goes');
     await visit.page.waitForSelector('.stale');
-    assert.match(await foot(visit), /could not be refreshed/);
+    assert.match(await foot(visit), /is gone: somebody has removed it/);
     assert.deepEqual([await visit.page.title(), await visit.text('#topic')], [title, before]);
     await publish();
-    await visit.page.waitForSelector('#topic:not(.stale)');
+    await visit.page.waitForSelector('#topic:not(.stale, .gone)');
   });
 
   test('says that a part could not be refreshed while others are', async () => {
