@@ -167,7 +167,7 @@ function processesShown({ web, worker }: ProcessCounts): Content {
 function memoryShown({ used, max, lowMark, highMark }: Memory): Content {
   if (max === 0) return bytes(used);
   const text = `${bytes(used)} of ${bytes(max)}`;
-  return html`${text} <meter min="0" max="${max}" low="${lowMark}" high="${highMark}" optimum="0" value="${used}" aria-label="Memory used">${text}</meter>`;
+  return html`<span class="whole">${bytes(used)}</span> of <span class="whole">${bytes(max)}</span> <meter min="0" max="${max}" low="${lowMark}" high="${highMark}" optimum="0" value="${used}" aria-label="Memory used">${text}</meter>`;
 }
 
 function marksOf({ lowMark, highMark }: Memory): string {

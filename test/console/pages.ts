@@ -34,7 +34,7 @@ describe('each page', () => {
     }
   });
 
-  test('fits a narrow screen with the longest names', async (t) => {
+  test('fits a narrow screen with the longest names, and a wide one with all columns', async (t) => {
     const subscriber = await bus.client('s'.repeat(42));
     const [paid, packed, name] = ['p'.repeat(64), 'q'.repeat(64), 'n'.repeat(50)];
     const { callback } = await bus.receiver(t);
@@ -46,7 +46,7 @@ describe('each page', () => {
       ...{ topic: paid, schedule: { cron: '0 3 * * *', timezone: 'Europe/London' } },
       event: { type: 'noop', url: 'https://shop.example.com/report' },
     });
-    await subscriber.publish(paid, { url: 'https://shop.example.com/1' });
+    await subscriber.publish(paid, { url: `https://shop.example.com/${'k'.repeat(200)}` });
     let batch: { id: string } | undefined;
     await until(async () => {
       const path = `/deliveries?subscriber=${subscriber.token}`;
@@ -64,6 +64,12 @@ describe('each page', () => {
       assert.equal((await visit.page.goto(bus.url + path))?.status(), 200, path);
       const overflow = await visit.page.evaluate('document.documentElement.scrollWidth - innerWidth');
       assert.ok(Number(overflow) <= 0, `${path} is ${overflow} pixels too wide`);
+    }
+    await visit.show({ width: 1440, scheme: 'light' });
+    for (const path of ['subscribers', 'topics', 'clients', `joins/${name}?${client}`]) {
+      await visit.page.goto(`${bus.url}/console/${path}`);
+      const hidden = await visit.page.$eval('.scroll', (each) => each.scrollWidth - each.clientWidth);
+      assert.ok(hidden <= 0, `${path} hides ${hidden} pixels of its table on a wide screen`);
     }
   });
 
