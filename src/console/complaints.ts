@@ -45,6 +45,9 @@ type SeenFigures = Pick<
   'queued' | 'oldestSeconds' | 'subscribers' | 'failing' | 'paused' | 'deadLetters'
 >;
 
+/** Whose batches are dropped also shows who fills Redis: by default those who hold most bytes lose theirs first. */
+const DROPPED = html`<a href="/console/deliveries?state=dropped">Dropped batches</a>`;
+
 export interface Complaint {
   text: string;
   advice: Content;
@@ -83,7 +86,7 @@ function ofBus({ ageMs, memory, missing, replicas, processes, dropped, client }:
   if (memory.max > 0 && memory.used > memory.highMark)
     found.push({
       text: `Memory is full: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
-      advice: `Publishes are refused, and the oldest batches are dropped. ${advise('Give Redis more, or empty what is stuck.')}`,
+      advice: html`Publishes are refused, and the oldest batches are dropped${client === undefined && html` (${DROPPED} says whose)`}. ${advise('Give Redis more, or empty what is stuck.')}`,
     });
   if (dropped) found.push(ofDrops(dropped, client));
   return found;
@@ -98,7 +101,7 @@ function ofDrops({ events, agoMs }: NonNullable<State['dropped']>, client: strin
     };
   return {
     text: `${count(events, 'event')} ${were} dropped within the last ${duration(DROPS_TOLD_MS)}.`,
-    advice: html`Memory ran short. Give Redis more, or empty what is stuck. Each subscriber is told, and its page says of what: <a href="/console/subscribers">Subscribers</a>.`,
+    advice: html`Memory ran short. Give Redis more, or empty what is stuck. ${DROPPED} says whose they were. Each subscriber is told, and its page says of what.`,
   };
 }
 

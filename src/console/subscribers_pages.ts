@@ -120,7 +120,7 @@ export function forecast(report: Forecast, nowMs: number): Content {
   if (paused_at === null && isWell && waitsMs < KEEPS_UP_MS) return 'keeps up';
   if (lately.drained_at !== null) return html`empty ${ago(Math.max(nowMs, lately.drained_at), nowMs)}`;
   const dropped =
-    lately.dropped_at !== null && html`, drops begin ${ago(Math.max(nowMs, lately.dropped_at), nowMs)}`;
+    lately.dropped_at !== null && html`, drops may begin ${ago(Math.max(nowMs, lately.dropped_at), nowMs)}`;
   return html`${paused_at === null ? 'does not shrink' : 'waits'}${dropped}`;
 }
 

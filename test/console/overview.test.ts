@@ -91,3 +91,13 @@ test('leads to the subscribers that a complaint is about, one or several', () =>
   assert.match(several, /Their events are kept .* resumes them: /);
   assert.match(several, /Retry them when/);
 });
+
+test('leads to the batches that were dropped, which say who fills Redis', () => {
+  const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
+  const state = { figures: undefined, ageMs: 0, memory, missing: [], dropped: { events: 7 } };
+  for (const { advice } of complaintsOf(state))
+    assert.match(
+      html`${advice}`.text,
+      /href="\/console\/deliveries\?state=dropped">Dropped batches<\/a> says whose/,
+    );
+});
