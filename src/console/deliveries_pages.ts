@@ -3,7 +3,7 @@ import { type Delivery, STATES } from '../records/delivery.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { outcomeShown } from './batch_parts.ts';
-import { deliveryState, nameOf, PATH } from './delivery_page.ts';
+import { deliveryState, findForm, nameOf, PATH } from './delivery_page.ts';
 import { ago, number } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { listingPage } from './listing_page.ts';
@@ -19,6 +19,7 @@ export function deliveriesPages(api: ApiCalls): Route[] {
       ({ query: { state, subscriber } }, nowMs) => ({
         above: [
           html`<h1>Deliveries${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>`,
+          findForm(),
           choices(CHOICES, state ?? '', (each) => pathWith(PATH, { subscriber, state: each })),
         ],
         columns: deliveryColumns(nowMs),

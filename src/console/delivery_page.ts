@@ -11,7 +11,7 @@ import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { boxes, confirmed, copyable, form, hidden, pathParameter } from './parts.ts';
+import { ANY_QUERY, boxes, confirmed, copyable, form, hidden, pathParameter } from './parts.ts';
 import { timeline } from './timeline.ts';
 
 export const PATH = '/console/deliveries';
@@ -32,9 +32,24 @@ const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
 /** States in which a batch waits: for its deadline, a worker, or its next attempt. A person can end the wait. */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
+const FIND_PATH = `${PATH}/find` as const;
+
+/** Returns a form that leads to the page of the batch whose id a person types, such as one from a receiver's log. */
+export function findForm(): Html {
+  return html`<form method="get" action="${FIND_PATH}" class="filter"><label>Batch <input name="id" required placeholder="its webhook-id" autocapitalize="none" spellcheck="false"></label>
+<button class="quiet">Open</button></form>`;
+}
+
 /** The page of one batch with its state, its story and its events, and buttons that deliver or purge it. */
 export function deliveryPage(api: ApiCalls): Route[] {
   return [
+    page(FIND_PATH, ALL, {
+      query: ANY_QUERY,
+      async show({ query: { id = '' } }) {
+        const headers = { Location: `${PATH}/${encodeURIComponent(id.trim())}` };
+        return { title: 'Deliveries', status: 303, headers, body: '' };
+      },
+    }),
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {

@@ -48,6 +48,18 @@ describe('root', () => {
     assert.ok(visit.page.url().endsWith(`/console/deliveries/${delivery?.headers['webhook-id']}`));
   });
 
+  test('opens the batch whose webhook-id a receiver has logged', async () => {
+    const { publisher, topic, receiver } = await bus.scene({ after: (end) => ends.push(end) });
+    await publisher.publish(topic, { url: 'https://shop.example.com/17' });
+    await until(() => receiver.deliveries.length === 1);
+    const id = String(receiver.deliveries[0]?.headers['webhook-id']);
+    const visit = await as(root, '/console/deliveries');
+    await visit.page.type('[name=id]', ` ${id} `);
+    await visit.submit('form[action$="/find"] button');
+    assert.equal(await visit.text('h1'), `Delivery ${id}`);
+    assert.ok(visit.page.url().endsWith(`/console/deliveries/${id}`));
+  });
+
   test('has a batch tried now that waits, and repeats it by curl', async () => {
     const own = await bus.scene({ after: (end) => ends.push(end) });
     // curl would take these brackets and braces for several addresses.
