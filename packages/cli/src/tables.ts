@@ -13,13 +13,26 @@ export function table(heads: readonly string[], rows: readonly (readonly unknown
   );
 }
 
-/** Returns a line for each member of the object, with its name and value. A number `…_at` is written as a date. */
+/** Matches the names that the API has for times. */
+const TIME = /(_at|^oldest|^from|^to)$/;
+
+/**
+ * Returns a line for each member of the object, with its name and value. The members of a member have names such as
+ * `events.queued`. Times are written as dates.
+ */
 export function members(record: object): string[] {
-  const width = Math.max(...Object.keys(record).map(({ length }) => length)) + 2;
-  return Object.entries(record).map(([name, value]) => {
-    const isTime = name.endsWith('_at') && typeof value === 'number';
-    return `${name.padEnd(width)}${isTime ? timeOf(value) : textOf(value)}`.trimEnd();
+  const all = Object.entries(record).flatMap(([name, value]: [string, unknown]) => {
+    const isRecord = typeof value === 'object' && value !== null && !Array.isArray(value);
+    if (!isRecord) return [member(name, value)];
+    return Object.entries(value).map(([own, inner]) => member(own, inner, `${name}.`));
   });
+  const width = Math.max(...all.map(({ name }) => name.length)) + 2;
+  return all.map(({ name, text }) => `${name.padEnd(width)}${text}`.trimEnd());
+}
+
+function member(name: string, value: unknown, prefix = '') {
+  const text = typeof value === 'number' && TIME.test(name) ? timeOf(value) : textOf(value);
+  return { name: prefix + name, text };
 }
 
 /** Returns a line with the time, topic, type, URL and data of an event. */

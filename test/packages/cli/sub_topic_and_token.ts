@@ -31,6 +31,18 @@ test('sub add gives a new subscription the token as uuid, and leaves that of ano
   assert.equal(await uuidAfter('--latency 0'), 'my-password');
 });
 
+test('sub show writes times as dates, also those within other figures', async (t) => {
+  const { subscriber, publisher, topic } = await bus.scene(t);
+  await terminal.rtmAlone(`sub pause ${subscriber.token} ${asRoot()}`);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  const { stdout } = await terminal.rtmAlone(`sub show ${subscriber.token} ${asRoot()}`);
+  assert.match(stdout, /^paused_at +20\d\d-\d\d-\d\dT.*Z$/m);
+  assert.match(stdout, /^events\.queued +1$/m);
+  assert.match(stdout, /^events\.oldest +20\d\d-\d\d-\d\dT.*Z$/m);
+  assert.match(stdout, /^dropped +-$/m);
+  await subscriber.call('DELETE', '/subscriber');
+});
+
 test('sub, topic and secret do as the API', async (t) => {
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
