@@ -17,9 +17,9 @@ const RULED: Ruled<JoinReport, Join> = {
     then: { topic: 'orders_ready', type: 'update' },
     within: 86_400_000,
   },
-  columns: (nowMs) => [
+  columns: (nowMs, isOwn) => [
     { name: 'Join', cell: linkTo },
-    { name: 'Client', cell: ({ client }) => html`<span class="mono">${client}</span>` },
+    !isOwn && { name: 'Client', cell: ({ client }) => html`<span class="mono">${client}</span>` },
     { name: 'Waits for', cell: sourcesOf },
     { name: 'Publishes to', cell: ({ then }) => html`<span class="mono">${then.topic}</span>` },
     { name: 'Open keys', isAmount: true, cell: ({ open }) => number(open) },

@@ -10,7 +10,7 @@ import { listingPage } from './listing_page.ts';
 import { action, page } from './page.ts';
 import {
   ANY_QUERY,
-  type Column,
+  type Columns,
   checkTyped,
   checkUnchanged,
   confirmed,
@@ -33,7 +33,8 @@ export interface Ruled<Listed, Whole> {
   what: What;
   title: string;
   example: object;
-  columns(nowMs: number): Column<Listed>[];
+  /** The columns of the list. `isOwn` is true if the visitor is a client, who sees only what is its own. */
+  columns(nowMs: number, isOwn: boolean): Columns<Listed>;
   /** Returns the part of an entry that `columns` needs, to save memory. Without it, `columns` gets whole entries. */
   keep?: (entry: never) => Listed;
   /** Query parameters of the API call that reads one trigger or join, besides `client`. */
@@ -82,7 +83,7 @@ function listing<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Rou
   const path = `/console/${what}s` as const;
   const about = { path, roles: ALL, title, name: `GET /${what}s`, keep, liveId: `${what}s` };
   return listingPage<Listed>(api, about, (call, nowMs) => ({
-    columns: ruled.columns(nowMs),
+    columns: ruled.columns(nowMs, call.caller.role === 'client'),
     empty: html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`,
     below:
       mayChange(api, call, what) && rulesForm(call, what, ruled.example, (fields) => naming(call, fields)),

@@ -24,10 +24,10 @@ const RULED: Ruled<Listed, Trigger> = {
     event: { type: 'noop', url: 'https://shop.example.com/reports/daily' },
     schedule: { cron: '0 9 * * MON-FRI', timezone: 'Europe/London' },
   },
-  columns: (nowMs) => [
+  columns: (nowMs, isOwn) => [
     { name: 'Trigger', cell: linkTo },
     { name: 'State', cell: triggerState },
-    { name: 'Client', cell: ({ client }) => client && html`<span class="mono">${client}</span>` },
+    !isOwn && { name: 'Client', cell: ({ client }) => client && html`<span class="mono">${client}</span>` },
     { name: 'When', cell: scheduleOf },
     { name: 'Publishes to', cell: ({ topic }) => html`<span class="mono">${topic}</span>` },
     { name: 'Next', cell: ({ next_at }) => next_at !== null && ago(next_at, nowMs) },

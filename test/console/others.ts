@@ -122,6 +122,7 @@ describe('a client', () => {
       await visit.submit(`form[action="${path}"] button`);
       assert.match(await visit.text('form [role=alert]'), /^this is not JSON/);
       await visit.page.goto(bus.url + path);
+      assert.ok(!(await visit.text('thead')).includes('Client'), `all ${kind} are its own`);
       await visit.page.click('details.wide summary');
       await visit.page.type('[name=name]', 'made_here');
       await visit.submit(`form[action="${path}"] button`);
