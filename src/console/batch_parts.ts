@@ -17,9 +17,13 @@ export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>
   return status === null ? 'no answer' : String(status);
 }
 
-/** Returns the outcome of an attempt for a table: its HTTP status, or a dimmed word. */
+/**
+ * Returns the outcome of an attempt for a table: its HTTP status, or why there was none, such as `ECONNREFUSED` without
+ * the details behind it.
+ */
 export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?: string): Content {
-  return attempt.status ?? html`<span class="none">${outcomeOf(attempt, join)}</span>`;
+  const why = join === undefined ? attempt.reason?.split(': ')[0] : undefined;
+  return attempt.status ?? html`<span class="none">${why ?? outcomeOf(attempt, join)}</span>`;
 }
 
 /** Takes the place of the events that the console cuts off from a long batch (see `ending` in api_calls.ts). */

@@ -48,6 +48,17 @@ describe('root', () => {
     assert.ok(visit.page.url().endsWith(`/console/deliveries/${delivery?.headers['webhook-id']}`));
   });
 
+  test('reads in the lists why a callback gave no answer', async () => {
+    const own = await bus.scene({ after: (end) => ends.push(end) });
+    const { publisher, subscriber, topic } = own;
+    const refusing = { topics: [topic], callback: 'http://127.0.0.1:9/', uuid: 'me', max_attempts: 1000 };
+    await subscriber.call('POST', '/subscription', refusing);
+    await publisher.publish(topic, { url: 'https://shop.example.com/18' });
+    await until(async () => (await newest(own)).state === 'retrying');
+    const visit = await as(root, `/console/subscribers/${subscriber.token}`);
+    assert.match(await visit.text('tbody'), /retrying1\d+ECONNREFUSED/);
+  });
+
   test('opens the batch whose webhook-id a receiver has logged', async () => {
     const { publisher, topic, receiver } = await bus.scene({ after: (end) => ends.push(end) });
     await publisher.publish(topic, { url: 'https://shop.example.com/17' });
