@@ -151,8 +151,9 @@ function filterOf({ tokens, reason, fromMs, untilMs }: Bulk, nowMs: number): Con
       ? html`Of ${tokens.map((each, index) => [index > 0 && ' ', linkToQueue(each)])}`
       : 'Of all subscribers',
     reason !== undefined && html`, with the reason <span class="mono">${reason}</span>`,
-    fromMs !== undefined && html`, from ${ago(fromMs, nowMs)}`,
-    untilMs !== undefined && html`, that died until ${ago(untilMs, nowMs)}`,
+    (fromMs ?? untilMs) !== undefined && ', that died',
+    fromMs !== undefined && html` from ${ago(fromMs, nowMs)}`,
+    untilMs !== undefined && html` until ${ago(untilMs, nowMs)}`,
     '.',
   ];
 }
