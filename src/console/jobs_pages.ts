@@ -58,7 +58,7 @@ function columnsAt(nowMs: number): Column<ListedJob>[] {
     },
     {
       name: 'Queue',
-      cell: ({ queue, partition }) => (partition === undefined ? queue : `${queue} of ${partition}`),
+      cell: ({ queue, partition }) => (partition === undefined ? queue : `${queue}, partition ${partition}`),
     },
     { name: 'State', cell: jobState },
     { name: 'Subscriber', cell: ({ subscriber }) => subscriber && linkToQueue(subscriber) },
