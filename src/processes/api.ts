@@ -80,67 +80,27 @@ export interface ApiParts {
 }
 
 /**
- * Makes everything that a web process serves:
+ * Makes everything that a web process serves: first the objects that several stories share, then the rows of the route
+ * table, with what each story needs of these objects. Returns
  * - `routesIn`: a function that returns the routes of the API in a dialect: with the formats of this bus or with those
  *   of the Ruby Routemaster;
  * - `pages`: the routes of the console;
  * - the objects that are needed for every request, such as `authentication`.
  */
-export function buildApi(given: ApiParts) {
-  const shared = sharedParts(given);
-  const { authentication, sessions, proxies, audit, lastSeen, budget } = shared;
-  const makeRoutes = (dialect: Dialect) => {
-    const parts = { ...shared, dialect };
-    const rows = [
-      ...healthApi(parts),
-      ...metricsApi(parts),
-      ...publishApi(parts),
-      ...topicsApi(parts),
-      ...delayedApi(parts),
-      ...triggersApi(parts),
-      ...subscriptionsApi(parts),
-      ...subscribersApi(parts),
-      ...pauseApi(parts),
-      ...testEventApi(parts),
-      ...joinsApi(parts),
-      ...deadLettersApi(parts),
-      ...deliveriesApi(parts),
-      ...apiTokensApi(parts),
-      ...auditApi(parts),
-      ...jobsApi(parts),
-      ...historyApi(parts),
-      ...tailApi(parts),
-    ];
-    const routes = declaredQueries(rows, dialect);
-    return [
-      ...routes,
-      ...openApi(routes, { ...parts, forceSsl: given.config.forceSsl, delivered: DELIVERED }),
-    ];
-  };
-  const routes = makeRoutes(DIALECTS.none);
-  return {
-    routesIn: (dialect: Dialect) => (dialect === DIALECTS.none ? routes : makeRoutes(dialect)),
-    pages: consolePages(routes, shared),
-    authentication,
-    sessions,
-    proxies,
-    audit,
-    lastSeen,
-    budget,
-    callLimits: new CallLimits(given.config, proxies),
-  };
-}
-
-function sharedParts({ config, partitions, confirmed = partitions, recorder, counters, log }: ApiParts) {
+export function buildApi({ config, partitions, confirmed = partitions, recorder, counters, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
   const guard = new StorageGuard(partitions, config, storageFull);
   const limits = limitsOf(config, guard);
+  const proxies = new Proxies(config.trustedProxies);
+  const budget = new WorkBudget();
+
+  // Clients and their credentials
   const clients = new Clients(control, config.clients, partitions.all.slice(1));
   const directory = new ClientDirectory(clients);
   const nameKey = new NameKey(control);
   const publicNames = new PublicNames(directory, nameKey);
-  const proxies = new Proxies(config.trustedProxies);
+  const pages = new Pages(nameKey);
   const authentication = new Authentication({
     rootKey: config.rootKey,
     viewerKey: config.viewerKey,
@@ -152,10 +112,24 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, cou
     md5: config.digestMd5,
     log,
   });
+  const sessions = new Sessions(control, authentication.credentials);
+  const audit = new Audit({ control, publicNames, config, log });
+
+  // Topics and subscribers
   const marks = new TopicMarks(partitions);
   const outbox = new Outbox({ confirmed, figures: recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
+  const topics = new Topics(partitions, outbox);
   const subscriptions = new Subscriptions(partitions, config, deadLetters, outbox);
+  const joins = new Joins(partitions, config);
+  const policy = new CallbackPolicy(config.callbackAllow, config);
+  const removeSubscriber = async (token: string) => {
+    const events = await subscriptions.remove(token);
+    if (events !== undefined) recorder.removed(token, events);
+    return events !== undefined;
+  };
+
+  // Events
   const tail = new Tail(control, log);
   const publishing = {
     partitions: confirmed,
@@ -165,54 +139,72 @@ function sharedParts({ config, partitions, confirmed = partitions, recorder, cou
     onFull: storageFull,
     onlooker: tail,
   };
-  const removeSubscriber = async (token: string) => {
-    const events = await subscriptions.remove(token);
-    if (events !== undefined) recorder.removed(token, events);
-    return events !== undefined;
-  };
+  const publisher = new Publisher(publishing);
+  const delaying = new Delaying(publishing);
+  const triggers = new Triggers(partitions, limits);
+  const rateLimit = RateLimit.of(control, config);
 
+  // Records and figures
+  const deliveries = new Deliveries(partitions);
+  const history = new History(partitions);
+  const standings = new LatestStandings(partitions);
+  const jobs = new Jobs(partitions);
+
+  const makeRoutes = (dialect: Dialect) => {
+    const accepting = { publisher, guard, rateLimit, limits, budget, dialect };
+    const rows = [
+      ...healthApi({ config, partitions, dueDeliveries: dueDeliveries(partitions, config) }),
+      ...metricsApi({ partitions, limits, publicNames, counters, log }),
+      ...publishApi({ ...accepting, delaying, authentication }),
+      ...topicsApi({ topics, limits, joins, pages, publicNames, clients, log }),
+      ...delayedApi({ partitions }),
+      ...triggersApi({ ...accepting, triggers, pages, publicNames, clients }),
+      ...subscriptionsApi({ clients, subscriptions, policy, limits, removeSubscriber, dialect }),
+      ...subscribersApi({ subscriptions, standings, clients, pages, publicNames, dialect, removeSubscriber }),
+      ...pauseApi({ subscriptions }),
+      ...testEventApi({ partitions, guard, recorder }),
+      ...joinsApi({ joins, clients, pages, publicNames, removeSubscriber }),
+      ...deadLettersApi({ deadLetters, deliveries, guard, subscriptions, joins, publicNames }),
+      ...deliveriesApi({ deliveries, subscriptions, joins, publicNames }),
+      ...apiTokensApi({
+        clients,
+        pages,
+        publicNames,
+        config,
+        removeSubscriber,
+        joins,
+        authentication,
+        dialect,
+      }),
+      ...auditApi({ audit }),
+      ...jobsApi({ jobs, pages, publicNames }),
+      ...historyApi({ history, publicNames, topics, subscriptions }),
+      ...tailApi({ tail, publicNames }),
+    ];
+    const routes = declaredQueries(rows, dialect);
+    const { forceSsl } = config;
+    return [...routes, ...openApi(routes, { dialect, proxies, forceSsl, delivered: DELIVERED })];
+  };
+  const routes = makeRoutes(DIALECTS.none);
   return {
-    config,
-    partitions,
-    recorder,
-    counters,
-    log,
-    limits,
-    // routing and http
-    pages: new Pages(nameKey),
-    proxies,
-    budget: new WorkBudget(),
-    // authentication
-    clients,
-    publicNames,
+    routesIn: (dialect: Dialect) => (dialect === DIALECTS.none ? routes : makeRoutes(dialect)),
+    pages: consolePages(routes, {
+      authentication,
+      sessions,
+      proxies,
+      partitions,
+      limits,
+      history,
+      bulks: new Bulks(partitions),
+      joins,
+    }),
     authentication,
-    sessions: new Sessions(control, authentication.credentials),
+    sessions,
+    proxies,
+    audit,
+    budget,
     lastSeen: new LastSeen(control, log),
-    // metrics
-    standings: new LatestStandings(partitions),
-    history: new History(partitions),
-    dueDeliveries: dueDeliveries(partitions, config),
-    // subscribing
-    topics: new Topics(partitions, outbox),
-    subscriptions,
-    removeSubscriber,
-    policy: new CallbackPolicy(config.callbackAllow, config),
-    // publishing
-    guard,
-    rateLimit: RateLimit.of(control, config),
-    publisher: new Publisher(publishing),
-    // delivering
-    deadLetters,
-    bulks: new Bulks(partitions),
-    // records
-    audit: new Audit({ control, publicNames, config, log }),
-    deliveries: new Deliveries(partitions),
-    jobs: new Jobs(partitions),
-    tail,
-    // flow
-    delaying: new Delaying(publishing),
-    triggers: new Triggers(partitions, limits),
-    joins: new Joins(partitions, config),
+    callLimits: new CallLimits(config, proxies),
   };
 }
 
