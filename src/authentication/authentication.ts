@@ -90,14 +90,14 @@ export class Authentication {
   }
 
   /**
-   * Checks the credentials of a request again, before its call changes anything. Resolves with the caller and its
-   * current scopes. With `isNow` the client is read from Redis; otherwise it may come from a cache, up to a second old.
-   * Throws unauthenticated or StorageUnavailable.
+   * Judges the credentials of a request again, before its call changes anything. Resolves with the caller and its
+   * current scopes. The client is read from Redis, or from a cache that is up to a second old. Throws unauthenticated
+   * or StorageUnavailable.
    */
-  async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
+  async judgeAgain(request: IncomingMessage, caller: Caller, from: 'redis' | 'cache'): Promise<Caller> {
     // The keys of root and viewer change only with a restart, so they are not checked again.
     if (caller.role !== 'client') return caller;
-    if (isNow) this.#clients.forget(caller.token);
+    if (from === 'redis') this.#clients.forget(caller.token);
     const scheme = schemeOf(request);
     const verdict = await (scheme === 'basic'
       ? this.#basic.judge(request)

@@ -19,10 +19,7 @@ import type { WorkBudget } from './work_budget.ts';
 
 /** A body longer than this (bytes) is decoded in parts, and other requests are served in between. */
 const LONG_BODY = 4096;
-/**
- * If reading and checking a body takes longer than this, earlier checks may be out of date. So two checks are repeated:
- * that Redis still has the data of the bus and, for a publish, that the credentials are still valid.
- */
+/** If reading and checking a body takes longer than this, what was checked before it may be out of date. */
 const LATE_MS = 50;
 
 /** A request whose route is known. */
@@ -35,7 +32,7 @@ export interface Arrival {
 }
 
 interface CallsParts {
-  authentication: Pick<Authentication, 'wrongRole' | 'confirm'>;
+  authentication: Pick<Authentication, 'wrongRole' | 'judgeAgain'>;
   sessions: Pick<Sessions, 'of'>;
   dialect: Pick<Dialect, 'wrongRole'>;
   admission: Admission;
@@ -44,7 +41,10 @@ interface CallsParts {
   storageWatch: { check(): Promise<void> | undefined };
 }
 
-/** Carries out calls whose caller is identified: checks the inputs, reads the body, and runs the handler. */
+/**
+ * Carries out calls whose caller is identified: checks the inputs, reads the body, judges the credentials again, and
+ * runs the handler.
+ */
 export class Calls {
   readonly #parts: CallsParts;
 
@@ -85,7 +85,7 @@ export class Calls {
     }
     await route.refuseEarly?.(call);
     if (takesBody(route)) return await this.#makeWithBody(route, request, call);
-    return await this.#inTurn(route, caller, () => this.#handle(route, call));
+    return await this.#handle(route, call);
   }
 
   async #makeWithBody(route: Route, request: IncomingMessage, call: Call): Promise<Answer> {
@@ -99,7 +99,7 @@ export class Calls {
     // Memory is reserved only after the credentials have been checked. If it were reserved earlier, strangers could
     // hold all the memory for bodies.
     const reservation = admission.reserve(request, holderOf(call));
-    const judgedAtMs = reservation.progressMs;
+    const checkedAtMs = reservation.progressMs;
     try {
       const chunks = await readBytes(request, maxBytes, reservation);
       reservation.bodyCompleted();
@@ -111,34 +111,33 @@ export class Calls {
       if (isLong && !route.takesText) await whenFree();
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       await route.refuseLate?.(call);
-      const isLate = clock.monotonicMs() - judgedAtMs > LATE_MS;
-      if (isLate) await this.#parts.storageWatch.check();
-      if (route.isFrequent && isLate) {
-        call.caller = await this.#confirm(route, call, false);
+      call.isLate = clock.monotonicMs() - checkedAtMs > LATE_MS;
+      if (call.isLate) {
+        await this.#parts.storageWatch.check();
         await route.refuseEarly?.(call);
       }
-      return await this.#inTurn(route, call.caller, () => this.#handle(route, call));
+      return await this.#handle(route, call);
     } finally {
       reservation.release();
     }
   }
 
-  /**
-   * Before any change, checks the credentials again, in Redis. Publishes are excepted, because they are so many that a
-   * further read for each would cost too much.
-   */
-  async #handle(route: Route, call: Call): Promise<Answer> {
-    if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
-    return await route.handle(call);
+  /** When it is the caller's turn, judges the credentials again, and runs the handler. */
+  #handle(route: Route, call: Call): Promise<Answer> {
+    return this.#inTurn(route, call.caller, async () => {
+      if (route.method !== 'GET' && !route.isFrequent)
+        call.caller = (await this.#judgeAgain(route, call)) as Call['caller'];
+      return await route.handle(call);
+    });
   }
 
   /**
-   * Checks the credentials of a call again, because they may have become invalid while the body arrived or the call
-   * waited. With `isNow`, reads the client from Redis; otherwise from a cache.
+   * Judges the credentials of a call again, because they may have become invalid while the body arrived or the call
+   * waited. The handler of publishes (`isFrequent`) does the same itself, by a cache, and only if it may matter.
    */
-  async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
-    if (route.page) return visitorOf(route, await this.#parts.sessions.of(request.headers)) as Call['caller'];
-    return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
+  async #judgeAgain(route: Route, { request, caller }: Call): Promise<Caller | undefined> {
+    if (route.page) return visitorOf(route, await this.#parts.sessions.of(request.headers));
+    return await this.#parts.authentication.judgeAgain(request, caller, 'redis');
   }
 
   /**

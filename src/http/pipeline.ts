@@ -25,7 +25,7 @@ import type { WorkBudget } from './work_budget.ts';
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
-  authentication: Pick<Authentication, 'callerOf' | 'wrongRole' | 'confirm'>;
+  authentication: Pick<Authentication, 'callerOf' | 'wrongRole' | 'judgeAgain'>;
   sessions: Pick<Sessions, 'of'>;
   forceSsl: boolean;
   proxies: Proxies;

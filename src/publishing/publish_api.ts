@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { clock } from '../clock.ts';
@@ -6,7 +6,7 @@ import type { Config } from '../config.ts';
 import type { Caller, ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { OwnerLimit } from '../routing/owner_limit.ts';
-import { CLIENTS, MAX_PUBLISH_BYTES, type Route, route } from '../routing/route.ts';
+import { type Call, CLIENTS, MAX_PUBLISH_BYTES, type Route, route } from '../routing/route.ts';
 import { TOPIC_PARAMS, type TopicParams } from '../subscribing/topics_api.ts';
 import { isLong, readEvents, readInSteps } from './event_input.ts';
 import { publishBody } from './event_schema.ts';
@@ -37,7 +37,7 @@ interface PublishParts {
   delaying: { publish(publication: TimedPublication): Promise<TimedOutcome> };
   limits: RefusalLimits & Pick<Config, 'maxEventDataBytes'>;
   guard: Pick<StorageGuard, 'checkTopic'>;
-  authentication: Pick<Authentication, 'confirm'>;
+  authentication: Pick<Authentication, 'judgeAgain'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
   /** Spreads the parsing of a long body over time, so that other requests are served in between. */
@@ -48,12 +48,9 @@ interface Budget {
   whenFree(owner: string): Promise<void>;
 }
 
-interface PublishCall {
+interface PublishCall extends Pick<Call, 'headers' | 'request' | 'isLate' | 'text'> {
   caller: ClientCaller;
   params: TopicParams;
-  headers: IncomingHttpHeaders;
-  request: IncomingMessage;
-  text: string;
 }
 
 /** `POST /topics/:name`: publishes events to a topic. */
@@ -100,7 +97,7 @@ export function publishApi(parts: PublishParts): Route[] {
     }),
   ];
 
-  async function store({ caller, params: { name: topic }, headers, request, text }: PublishCall) {
+  async function store({ caller, params: { name: topic }, headers, request, isLate, text }: PublishCall) {
     const client = caller.token;
     const key = keyIn(headers);
     let rates: RateHeaders | undefined;
@@ -108,9 +105,10 @@ export function publishApi(parts: PublishParts): Route[] {
     const isNdjson = NDJSON.test(headers['content-type'] ?? '');
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await runSteps(readInSteps(body), client, budget) : readEvents(body);
-    // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
-    // removed, or its scopes narrowed, so its right to publish is checked again.
-    if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
+    // The body may have come slowly, and a long publish may have waited for seconds behind others of its client.
+    // Meanwhile the client may have been removed, or its scopes narrowed.
+    if (isLate || isLong(body))
+      refuseUnlessAllowed(await authentication.judgeAgain(request, caller, 'cache'), topic);
     // Before the body was parsed, the rate limit counted its bytes and one event. The other events are counted now.
     if (rateLimit && events.length > 1) rates = await rateLimit.charge(client, events.length - 1, 0);
     const publication: TimedPublication = { topic, client, events };

@@ -46,6 +46,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   text: string;
   headers: IncomingHttpHeaders;
   request: IncomingMessage;
+  /** True if the body was late, so that what was checked before it may be out of date. */
+  isLate?: boolean;
   /**
    * The secret text that a form must send back, so that no page of another site can send the form. The text is empty if
    * there is no session.
@@ -140,7 +142,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   action?: Action;
   /** The codes of errors that this route can cause, besides the errors that every route can cause. */
   errors?: readonly ErrorCode[];
-  /** Called before the body is read. Throws for a call that can be refused without reading the body. */
+  /** Called before the body is read, and after a late body. Throws for a call that can be refused without its body. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
   /**
    * Makes checks that need the body and may take a while, such as resolving a host name. Throws if the call must be
@@ -148,8 +150,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is frequent. CallLimits does not limit its rate. Its credentials are checked only once.
-   * Before any other change, Redis is asked again whether they are still valid, which would take too much time here.
+   * True for publishing, which is frequent. CallLimits does not limit its rate. Before any other change, Redis is asked
+   * whether the credentials are still valid. Here that would take too much time, so the handler judges them again.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

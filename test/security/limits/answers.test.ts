@@ -17,7 +17,7 @@ const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 /** Serves routes that need no credentials. Resolves with the port. */
 async function serve(t: TestContext, routes: Route[], log = capturedLog().log): Promise<number> {
   const nobody = () => assert.fail('nobody is asked who calls');
-  const authentication = { callerOf: nobody, wrongRole: nobody, confirm: nobody };
+  const authentication = { callerOf: nobody, wrongRole: nobody, judgeAgain: nobody };
   const app = createApp(routes, pipelineParts({ authentication, log }));
   const server = createServer(app);
   t.after(() => server.close().closeAllConnections());

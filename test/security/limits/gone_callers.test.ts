@@ -29,7 +29,7 @@ test('calls whose callers have gone are under way until they end, and are no fau
     },
   });
   const callerOf = async () => ({ role: 'client', token: 'alpha', name: 'alpha' }) as const;
-  const authentication = { callerOf, wrongRole: () => assert.fail(), confirm: callerOf };
+  const authentication = { callerOf, wrongRole: () => assert.fail(), judgeAgain: callerOf };
   const callLimits = new CallLimits({ callRate: 1000, strangerRate: 0 }, new Proxies(0));
   const { log, lines } = capturedLog();
   const app = createApp([slow], pipelineParts({ authentication, callLimits, log }));
