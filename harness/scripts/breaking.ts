@@ -20,8 +20,8 @@ export const [a3, b1, c1] = [longName('a3'), longName('b1'), longName('c1')];
 
 /**
  * Fills Redis with a batch or a job in every state. alice: a1, a2 in flight with w1, w2; a3, a4 wait in the lane. bob:
- * b1 is open, scheduled. carol: c1 is a dead letter, cc1 is instant. dave, on trial: d1 in flight with w3, d2 waits in
- * the lane. erin has accepted e1. aux: scrub is instant, x1 has monitor.
+ * b1 is open, scheduled. carol: c1 is a dead letter, cc1 is instant. dave, new: d1 in flight with w3, d2 waits in the
+ * lane. erin has accepted e1. aux: scrub is instant, x1 has monitor.
  */
 async function fill(): Promise<void> {
   await bus.subscribe('alice', { max: 1 });

@@ -10,7 +10,7 @@ export interface Wanted {
   inFlight?: number | '';
   laneLimit?: number;
   signingKey?: string;
-  /** True if the subscriber has accepted batches before, so that it is not on trial. The default. */
+  /** True if the subscriber has accepted batches before, so that it is not new. The default. */
   proven?: boolean;
 }
 

@@ -206,26 +206,19 @@ async function assertLanes(
     if (paused) continue;
     const of = (jobs: string[]) => jobs.filter((job) => batches[job]?.token === token);
     // A packed job ends with the id of its batch.
-    const trialJob = packed ? shortName(packed.slice(-20)) : undefined;
-    assert.ok(
-      trialJob === undefined || of(main.index).includes(trialJob),
-      `the trial job of ${token} is a job`,
-    );
+    const probe = packed ? shortName(packed.slice(-20)) : undefined;
+    assert.ok(probe === undefined || of(main.index).includes(probe), `the probe of ${token} is a job`);
     const outside = of([
       ...main.instant,
       ...Object.values(main.pending).flat(),
       ...Object.values(lanes.sharing).flat(),
       ...lanes.suspects,
     ]);
-    // A postponed delivery holds up other jobs only if it is the trial job, or that of the oldest batch of an
-    // ordered lane.
+    // A postponed delivery holds up other jobs only if it is the probe, or that of the oldest batch of an ordered lane.
     const oldest = ordered === '1' ? queued[token]?.[0] : undefined;
-    outside.push(...main.scheduled.filter((job) => job === trialJob || job === oldest));
+    outside.push(...main.scheduled.filter((job) => job === probe || job === oldest));
     assert.notDeepEqual(outside, [], `something brings back what waits aside for ${token}`);
-    assert.ok(
-      !trialJob || !lanes.waiting[token]?.includes(trialJob),
-      `the trial job of ${token} does not wait aside`,
-    );
+    assert.ok(!probe || !lanes.waiting[token]?.includes(probe), `the probe of ${token} does not wait aside`);
   }
 }
 

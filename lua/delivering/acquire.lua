@@ -41,8 +41,8 @@ local finishing = include('delivering/finishing')
 local grants = include('delivering/grants')
 local lane_entry = include('delivering/lane_entry')
 local lanes = include('delivering/lanes')
-local late = include('delivering/late')
 local leases = include('delivering/leases')
+local slow_deliveries = include('delivering/slow_deliveries')
 
 -- Returns a table of the jobs that these idle workers hold, by worker. An idle worker holds a job only if the reply
 -- that gave it the job was lost, so the table is usually empty.
@@ -102,7 +102,7 @@ return function(call, args)
   local held = held_by(call, q, workers)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
-  if #workers > 0 then late.notice(call, args.slow_ms) end
+  if #workers > 0 then slow_deliveries.notice(call, args.slow_ms) end
   local choice = choosing.begin(call, q, #workers, args.kind)
   local given = grants.begin(choice, lane_entry.reader(args), args.uid_seed)
   for _, worker in ipairs(workers) do

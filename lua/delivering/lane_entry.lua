@@ -1,6 +1,6 @@
 --[[
 Lane entry: decides whether a delivery may begin now. If not, decides where its job waits. A subscriber that fails, is
-slow or new, or is a join may have a *trial job*: the only one of its jobs that may run next. Its other jobs wait.
+slow or new, or is a join may have a *probe*: the one of its jobs that is tried next. Its other jobs wait meanwhile.
 ]]
 local jobs = include('delivering/jobs')
 local join_tokens = include('flow/joins/join_tokens')
@@ -21,13 +21,13 @@ end
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
-  local callback, throttled_until, sent, trial_job, paused_at, ordered, max_in_flight, slow, max_events, max_bytes =
+  local callback, throttled_until, sent, probe, paused_at, ordered, max_in_flight, slow, max_events, max_bytes =
     unpack(redis.call(
       'HMGET', call.keys.subscriber(token), 'callback', 'throttled_until', 'sent', 'probe', 'paused_at', 'ordered',
       'max_in_flight', 'slow', 'max_events', 'max_bytes'
     ))
   lane = {
-    token = token, callback = callback, throttled_until = throttled_until, sent = sent, trial_job = trial_job,
+    token = token, callback = callback, throttled_until = throttled_until, sent = sent, probe = probe,
     paused_at = paused_at, ordered = ordered, max_in_flight = max_in_flight, slow = slow, max_events = max_events,
     max_bytes = max_bytes, in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0,
   }
@@ -35,9 +35,9 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores `job` as the subscriber's trial job (field `probe` of its hash). If `job` is false, removes the field.
-local function set_trial_job(call, lane, job)
-  lane.trial_job = job
+-- Makes `job` the subscriber's probe. If `job` is false, the subscriber has no probe any more.
+local function set_probe(call, lane, job)
+  lane.probe = job
   if job then
     redis.call('HSET', call.keys.subscriber(lane.token), 'probe', job)
   else
@@ -45,21 +45,21 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other waiting jobs. If it was the trial job, the subscriber has no trial job
--- any more, so that another of its jobs can run. Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other waiting jobs. If it was the probe, the subscriber has no probe any more,
+-- so that another of its jobs can run. Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
-  if lane.trial_job == job then set_trial_job(call, lane, false) end
+  if lane.probe == job then set_probe(call, lane, false) end
   return false
 end
 
 -- Makes a job of an `ordered` subscriber wait, because the subscriber must accept older batches first. Returns false,
 -- because no delivery begins.
 local function wait_for_turn(call, lane, job)
-  local was_trial_job = lane.trial_job == job
+  local was_probe = lane.probe == job
   make_wait(call, lane, job)
-  -- Only the job of the oldest batch may run. It waited while this job was the trial job, and becomes ready now.
-  if was_trial_job then waiting.make_instant(call, lane.token, 1) end
+  -- Only the job of the oldest batch may run. It waited while this job was the probe, and becomes ready now.
+  if was_probe then waiting.make_instant(call, lane.token, 1) end
   return false
 end
 
@@ -67,8 +67,8 @@ end
 -- share has a free worker, counts `worker` in the share and returns true. Does the same for a quarantine, which never
 -- waits (see `has_room`). Otherwise returns false, and the job waits:
 --   - If its subscriber has deliveries in flight, it waits among the subscriber's jobs until one of them ends.
---   - If not, it becomes the subscriber's trial job, and waits in the list of the share until a worker is free. The
---     subscriber's other jobs wait until the trial job runs, so the list has at most one job of each subscriber.
+--   - If not, it becomes the subscriber's probe, and waits in the list of the share until a worker is free. The
+--     subscriber's other jobs wait until the probe runs, so the list has at most one job of each subscriber.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -78,7 +78,7 @@ local function enter_share(call, reader, lane, share, worker, job)
   end
   if holds_some then return make_wait(call, lane, job) end
   redis.call('RPUSH', call.keys.share_jobs(share), job)
-  set_trial_job(call, lane, job)
+  set_probe(call, lane, job)
   return false
 end
 
@@ -108,21 +108,21 @@ function lane_entry.enter(call, reader, worker, job, token)
   local ordered = lane.ordered == '1'
   if ordered and job ~= waiting.oldest_job(call, token) then return wait_for_turn(call, lane, job) end
   local throttled_until = tonumber(lane.throttled_until)
-  local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
+  local is_new = (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
-  local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- While a failing, slow or new subscriber, or a join, has a trial job, its other jobs wait.
-  if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
+  local share = is_join and 'joins' or throttled_until and 'failing' or (is_new or lane.slow) and 'slow'
+  -- While a failing, slow or new subscriber, or a join, has a probe, its other jobs wait.
+  if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)
-    set_trial_job(call, lane, job)
+    set_probe(call, lane, job)
     return false
   end
-  if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
+  if lane.in_flight > 0 and (ordered or throttled_until or is_new or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end
   if share and not enter_share(call, reader, lane, share, worker, job) then return false end
-  if lane.trial_job == job then set_trial_job(call, lane, false) end
+  if lane.probe == job then set_probe(call, lane, false) end
   return begin(reader, lane)
 end
 

@@ -2,14 +2,14 @@
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
 A lane is what a subscriber has in flight: its deliveries, and the workers that make them. A lane may hold up to a
-quarter of the workers, but always at least one. A subscriber that fails, or has never accepted a batch, is *on trial*:
-its lane has at most one delivery in flight, and none before `throttled_until`. A spare worker may begin a delivery only
-if the lane then holds at most a quarter of the workers that no other lane holds, or only this worker. So even if many
-lanes hang at once, some workers are left.
+quarter of the workers, but always at least one. The lane of a subscriber that fails, or is new (has never accepted a
+batch), has at most one delivery in flight; if it fails, none before `throttled_until`. A spare worker may begin a
+delivery only if the lane then holds at most a quarter of the workers that no other lane holds, or only this worker. So
+even if many lanes hang at once, some workers are left.
 
 A *share* is the part of the workers that all subscribers of one kind may hold together: half of the workers for all
-that are slow or have never accepted a batch (`slow`), a quarter for all that fail (`failing`), and a sixteenth for all
-joins (`joins`). So of eight workers or more, the shares leave at least an eighth free, unless deliveries become late.
+that are slow or new (`slow`), a quarter for all that fail (`failing`), and a sixteenth for all joins (`joins`). So of
+eight workers or more, the shares leave at least an eighth free, unless deliveries that run already become slow.
 The last quarter of the share `slow` is kept for lanes without a delivery in flight. If a share is full, a job may wait
 for it in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
@@ -64,8 +64,8 @@ end
 --
 -- The last quarter (`kept`) of the share `slow` is for first deliveries, to subscribers that have none in flight.
 -- Otherwise these would wait for subscribers that hang. Example: of 64 workers, the share `slow` has 32. First
--- deliveries may use all of them, further deliveries 24. Late deliveries (late.lua) may fill the share, and more. Even
--- then, a first delivery may begin while fewer than 8 subscribers have exactly one worker in the share.
+-- deliveries may use all of them, further deliveries 24. Slow deliveries (slow_deliveries.lua) may fill the share, and
+-- more. Even then, a first delivery may begin while fewer than 8 subscribers have exactly one worker in the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -75,8 +75,8 @@ function lanes.share_room(call, share, holds_some)
   return room > 0 and room or math.max(room, kept > 0 and kept - single_workers(call) or 0)
 end
 
--- Returns how many deliveries a subscriber may have in flight, unless it fails or has never accepted a batch. It is the
--- smallest of these numbers, but at least 1:
+-- Returns how many deliveries a subscriber may have in flight, unless it fails or is new. It is the smallest of these
+-- numbers, but at least 1:
 --   - what the subscriber has set (`own_limit`), or `args.lane_limit` if `own_limit` is false
 --   - `args.lane_limit_max`
 --   - a quarter of the living workers
@@ -122,7 +122,7 @@ function lanes.count_ready(call, q, kind, waiting)
   return ready
 end
 
--- Counts a worker whose delivery is late in the share `slow`, even if the share is full, because the delivery already
+-- Counts a worker whose delivery is slow in the share `slow`, even if the share is full, because the delivery already
 -- runs. Does nothing if the worker already counts in a share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do

@@ -1,9 +1,8 @@
 #!lua flags=allow-oom
 --[[
 retry_batch: try a batch at once although it waits for its deadline, for its next attempt, or until another delivery to
-its subscriber ends. If `clients` is not empty, finds only batches of these subscribers. If no delivery to the
-subscriber may begin for a while after failures, the job of this batch becomes the one by which the subscriber is tried
-(its trial job, lane_entry.lua).
+its subscriber ends. If `clients` is not empty, finds only batches of these subscribers. If the subscriber is failing,
+the job of this batch becomes its probe (lane_entry.lua).
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused.
 `delivery_not_waiting` means that a worker holds the job of the batch, or that the job is in a list from which workers
@@ -18,16 +17,16 @@ local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
 -- After a failure, no delivery to the subscriber begins before `throttled_until`. Sets this time to now, and makes
--- `job` the trial job: the one that runs next. An earlier trial job becomes a waiting job if it is scheduled for later.
--- Otherwise it stays the trial job, and `job` does not become one.
+-- `job` the probe: the one that runs next. An earlier probe becomes a waiting job if it is scheduled for later.
+-- Otherwise it stays the probe, and `job` does not become one.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
-  local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))
+  local throttled_until, probe = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))
   if not throttled_until then return end
   if tonumber(throttled_until) > call.now_ms then redis.call('HSET', subscriber, 'throttled_until', call.now_ms) end
-  if trial_job and trial_job ~= job then
-    if redis.call('ZREM', keys.jobs_scheduled('main'), trial_job) == 0 then return end
-    waiting.add(call, token, trial_job)
+  if probe and probe ~= job then
+    if redis.call('ZREM', keys.jobs_scheduled('main'), probe) == 0 then return end
+    waiting.add(call, token, probe)
   end
   redis.call('HSET', subscriber, 'probe', job)
 end

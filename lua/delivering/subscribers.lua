@@ -4,7 +4,7 @@ Subscribers: writes the changes that deliveries make to the hash of a subscriber
 local attempts = include('delivering/attempts')
 local defaults = include('store/defaults')
 local jobs = include('delivering/jobs')
-local late = include('delivering/late')
+local slow_deliveries = include('delivering/slow_deliveries')
 local subscribers = {}
 
 local function change_health(subscriber, points, change)
@@ -34,33 +34,33 @@ end
 --   - `events` are added to the subscriber's number of sent events, and `heal` to its health points, which are 100 at
 --     most.
 --   - If the last delivery took longer than `slow_ms` (`took_ms`), the subscriber becomes slow. Otherwise it is no
---     longer slow, unless another delivery to it is late.
+--     longer slow, unless another delivery to it is.
 --   - The subscriber no longer counts as failing.
 -- Returns whether the subscriber still exists, and a true value if it could have only one job at a time until now, for
 -- example because it was failing or new.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
-  local callback, health, throttled, slow, trial_job =
+  local callback, health, throttled, slow, probe =
     unpack(redis.call('HMGET', subscriber, 'callback', 'health_points', 'throttled_until', 'slow', 'probe'))
   if not callback then return false end
   local first = redis.call('HINCRBY', subscriber, 'sent', events) == events
   change_health(subscriber, health, heal)
   if took_ms > slow_ms then
     redis.call('HSET', subscriber, 'slow', 1)
-  elseif slow and not late.has_any(call, token, slow_ms) then
+  elseif slow and not slow_deliveries.has_any(call, token, slow_ms) then
     redis.call('HDEL', subscriber, 'slow')
   end
   if throttled then redis.call('HDEL', subscriber, 'throttled_until') end
-  if trial_job then subscribers.release_trial_job(call, token, trial_job) end
-  return true, trial_job or throttled or first
+  if probe then subscribers.release_probe(call, token, probe) end
+  return true, probe or throttled or first
 end
 
--- A subscriber with a trial job runs no other job. Ends this: the trial job becomes an ordinary job. If it was
--- scheduled for later, it becomes ready at once, and the result is true. Otherwise it stays in its list.
-function subscribers.release_trial_job(call, token, trial_job)
+-- Makes the probe of a subscriber an ordinary job, so that others of its jobs may run. If the probe was scheduled for
+-- later, it becomes ready at once, and the result is true. Otherwise it stays in its list.
+function subscribers.release_probe(call, token, probe)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
-  local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1
-  if was_scheduled then jobs.make_instant(call, 'main', trial_job) end
+  local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), probe) == 1
+  if was_scheduled then jobs.make_instant(call, 'main', probe) end
   return was_scheduled
 end
 

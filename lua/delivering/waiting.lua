@@ -21,13 +21,12 @@ end
 
 -- Makes up to `max` waiting jobs of a subscriber instant (any worker may take them), the longest waiting first. They go
 -- behind all other instant jobs, so that subscribers take turns. If the subscriber is `ordered`, makes only the job of
--- its oldest batch instant, whatever `max` is. Does nothing if the subscriber is paused, or has a trial job (`probe`),
--- which must run before its other jobs. Returns true if a job became instant.
+-- its oldest batch instant, whatever `max` is. Does nothing if the subscriber is paused, or has a probe, which must run
+-- before its other jobs. Returns true if a job became instant.
 function waiting.make_instant(call, token, max)
   local keys = call.keys
-  local trial_job, paused_at, ordered =
-    unpack(redis.call('HMGET', keys.subscriber(token), 'probe', 'paused_at', 'ordered'))
-  if trial_job or paused_at then return end
+  local probe, paused_at, ordered = unpack(redis.call('HMGET', keys.subscriber(token), 'probe', 'paused_at', 'ordered'))
+  if probe or paused_at then return end
   if ordered == '1' then
     local job = waiting.oldest_job(call, token)
     if not job or redis.call('ZREM', keys.jobs_waiting(token), job) == 0 then return end

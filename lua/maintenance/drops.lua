@@ -56,14 +56,14 @@ end
 
 -- Corrects which jobs of a subscriber run, and which wait, after some of its batches were dropped:
 --   - Removes their jobs from the waiting jobs.
---   - Deletes the field `probe` if it names a dropped job. Otherwise the subscriber's other jobs would never run.
+--   - If its probe was dropped, it has none any more. Otherwise the subscriber's other jobs would never run.
 --   - Makes a waiting job ready for each dropped job that was not waiting. Usually this happens when a job ends, but a
 --     dropped job never ends.
 function drops.update_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
-  local trial_job = redis.call('HGET', call.keys.subscriber(token), 'probe')
-  if trial_job and collection.dropped[trial_job] then redis.call('HDEL', call.keys.subscriber(token), 'probe') end
+  local probe = redis.call('HGET', call.keys.subscriber(token), 'probe')
+  if probe and collection.dropped[probe] then redis.call('HDEL', call.keys.subscriber(token), 'probe') end
   waiting.make_instant(call, token, #dropped_jobs - waiting_count)
 end
 

@@ -5,7 +5,7 @@ the findings.
 
 The deliveries to a subscriber are stuck if all of its jobs wait, because a waiting job becomes instant only when
 another job of the subscriber ends. (The jobs of a paused subscriber are meant to wait.) They are also restarted if the
-subscriber's trial job, the only one that may run next (`probe`), is no longer in the queue.
+subscriber's probe, the only one that may run next, is no longer in the queue.
 ]]
 local findings = include('maintenance/findings')
 local waiting = include('delivering/waiting')
@@ -19,8 +19,8 @@ return function(call, args)
   local found = {}
   for _, token in ipairs(args.tokens) do
     local subscriber = call.keys.subscriber(token)
-    local trial_job, paused_at = unpack(redis.call('HMGET', subscriber, 'probe', 'paused_at'))
-    local lost = trial_job and redis.call('SISMEMBER', call.keys.jobs_index('main'), trial_job) == 0
+    local probe, paused_at = unpack(redis.call('HMGET', subscriber, 'probe', 'paused_at'))
+    local lost = probe and redis.call('SISMEMBER', call.keys.jobs_index('main'), probe) == 0
     local stuck = not paused_at and all_wait(call, token)
     if lost then findings.add(found, 'probe_lost', token) end
     if stuck then findings.add(found, 'lane_stuck', token) end

@@ -45,14 +45,14 @@ local function try_failed(call, token)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Ends the wait of a subscriber after failures, so that workers deliver to it at once. Its trial job (field `probe`),
--- for which its other jobs wait, becomes due now, and so do up to `max` waiting jobs. If there are no such jobs, the
--- delivery of the oldest failed batch becomes due now.
+-- Ends the wait of a subscriber after failures, so that workers deliver to it at once. Its probe, for which its
+-- other jobs wait, becomes due now, and so do up to `max` waiting jobs. If there are no such jobs, the delivery of the
+-- oldest failed batch becomes due now.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')
-  local trial_job = redis.call('HGET', subscriber, 'probe')
-  local released = trial_job and subscribers.release_trial_job(call, token, trial_job)
+  local probe = redis.call('HGET', subscriber, 'probe')
+  local released = probe and subscribers.release_probe(call, token, probe)
   local became_instant = waiting.make_instant(call, token, max)
   if not (released or became_instant) then try_failed(call, token) end
 end

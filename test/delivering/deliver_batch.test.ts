@@ -47,7 +47,7 @@ async function subscribe(wanted: Partial<Subscription> = {}, token = 'alice'): P
   const { callback } = receiver;
   const all = { topics: ['widgets'], callback, uuid: '', timeout: 0, max_events: 1, ...wanted };
   await subscriptionsOf(redis.store).subscribe(token, all);
-  // A subscriber without a first delivery is on trial, and its batches would not arrive in order.
+  // A new subscriber has one delivery in flight, and its batches would not arrive in order.
   await redis.store.redis.hsetnx(redis.store.keys.subscriber(token), 'sent', 1);
 }
 

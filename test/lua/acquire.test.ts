@@ -218,7 +218,7 @@ describe('a throttled subscriber', () => {
     return String(until);
   };
 
-  test('waits for one trial job when it may be tried; without an attempt, and others pass', async () => {
+  test('waits for its probe when it may be tried; without an attempt, and others pass', async () => {
     await readyBatches('a', 'b');
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'] });
     await bus.publish('c', 'gadgets', ['e3']);
@@ -296,7 +296,7 @@ describe('a throttled subscriber', () => {
     assert.deepEqual(lanes.waiting, { alice: ['c1'] });
   });
 
-  test('gets another trial job when the one it had is dropped', async () => {
+  test('gets another probe when the one it had is dropped', async () => {
     await readyBatches('a', 'b', 'c');
     await throttle('alice', 60_000);
     await bus.acquire(['w1', 'w2', 'w3']);
@@ -374,7 +374,7 @@ test('each batch more that is finished and handed out in a call takes five comma
   // The first call does not count, because it begins the delivery log.
   for (const count of [1, 1, 3]) {
     const finished = grants.slice(0, count).map(({ worker, job }) => ({ worker, job }));
-    // Keeps the call from looking for late deliveries, which takes a command. It looks only if the newest lease was given
+    // Keeps the call from looking for slow deliveries, which takes a command. It looks only if the newest lease was given
     // in an earlier quarter of a second. A second ahead of the clock, the number of a lease is taken for a sign that the
     // clock was set back.
     await bus.store.redis.set('leases:last', ((await bus.nowMs()) + 900) * 1000);

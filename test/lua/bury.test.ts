@@ -122,7 +122,7 @@ describe('bury', () => {
     assert.equal((await bus.subscriber('alice')).health_points, '100');
   });
 
-  test('lets the next delivery on trial start', async () => {
+  test('lets the next delivery to a new subscriber start', async () => {
     await bus.subscribe('alice', { max: 1, proven: false });
     await bus.subscribe('bob', { max: 1, topics: ['gadgets'], proven: false });
     await bus.publish('a', 'widgets', ['e']);

@@ -198,7 +198,7 @@ describe('a subscriber that asks for a number of deliveries in flight', () => {
     assert.equal((await lanes()).waiting.alice?.length, 16);
     await bus.ack('w2', 'a2', { laneLimit });
     const { main } = await bus.state();
-    assert.equal(main.instant.length, 5, 'the trial job, and four beside the one in flight');
+    assert.equal(main.instant.length, 5, 'the probe, and four beside the one in flight');
     await acquire(...WORKERS.slice(10));
     assert.equal(await inFlight(), 5);
   });

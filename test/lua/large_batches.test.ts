@@ -222,7 +222,7 @@ describe('a delivery carries no more than max and max_bytes', () => {
     assert.deepEqual(again.grants[0]?.batch?.slice(3), grants[0]?.batch?.slice(3));
   });
 
-  test('of a trial job: the rest waits until it was accepted', async () => {
+  test('of a probe: the rest waits until it was accepted', async () => {
     await bus.subscribe('alice', { maxBytes: KB, proven: false });
     await bus.publish('a', 'widgets', events(20));
     await bus.acquire(['w1', 'w2']);

@@ -137,7 +137,7 @@ describe('nothing passes the oldest batch', () => {
     assert.deepEqual(await drain(), FIVE);
   });
 
-  test('when it is due before the subscriber may be tried: it is the trial job', async () => {
+  test('when it is due before the subscriber may be tried: it is the probe', async () => {
     await five();
     await acquire('w1');
     await bus.nack('w1', 'd1', { delayMs: 1, damage: 2, throttleMs: MINUTE_MS });
@@ -190,7 +190,7 @@ describe('the next batch becomes ready', () => {
     await acquire('w1', 'w2');
     await bus.bury('w1', 'd1', { damage: 2, throttleMs: MINUTE_MS });
     assert.deepEqual(await acquire('w1', 'w2'), []);
-    assert.deepEqual((await bus.state()).main.scheduled, ['b1'], 'it is the trial job');
+    assert.deepEqual((await bus.state()).main.scheduled, ['b1'], 'it is the probe');
     await bus.store.redis.hset('subscriber:alice', 'throttled_until', 1);
     await bus.ripen('b1');
     assert.deepEqual(await drain(), FIVE.slice(1));
@@ -270,7 +270,7 @@ describe('a subscriber that becomes ordered', () => {
     assert.deepEqual(await drain(), ['d1', 'e1', 'a1', 'c1']);
   });
 
-  test('gets its oldest batch next while it fails, although another was the trial job', async () => {
+  test('gets its oldest batch next while it fails, although another was the probe', async () => {
     await five({ ordered: 0 });
     await acquire('w1');
     await bus.nack('w1', 'd1', { delayMs: 2 * MINUTE_MS, damage: 2, throttleMs: MINUTE_MS });

@@ -300,13 +300,13 @@ describe('subscribing again', () => {
     assert.deepEqual((await acquire('w1', 'w2', 'w3', 'w4')).sort(), ['a1', 'a2', 'a3', 'a4']);
   });
 
-  test('ends the pause also when a trial job was scheduled', async () => {
+  test('ends the pause also when a probe was scheduled', async () => {
     await subscribe();
     await bus.publish('a', 'widgets', ['1', '2', '3', '4']);
     await acquire('w1', 'w2');
     await bus.nack('w1', 'a1', { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS });
     assert.deepEqual(await acquire('w1'), []);
-    assert.deepEqual((await bus.state()).main.scheduled.sort(), ['a1', 'a3'], 'a3 is the trial job');
+    assert.deepEqual((await bus.state()).main.scheduled.sort(), ['a1', 'a3'], 'a3 is the probe');
     await gone('w2', 'a2');
     await subscribe();
     assert.deepEqual((await bus.state()).main.scheduled, ['a1'], 'it has failed, and waits for its own sake');

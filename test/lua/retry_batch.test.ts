@@ -15,7 +15,7 @@ const acquire = async (...workers: string[]) => (await bus.acquire(workers)).gra
 const fail = (worker: string, job: string) =>
   bus.nack(worker, job, { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS, attempt: '{}' });
 
-/** Makes alice fail to take a1. Nothing is tried for a minute: a2 is the trial job then, and a3 waits in the lane. */
+/** Makes alice fail to take a1. Nothing is tried for a minute: a2 is the probe then, and a3 waits in the lane. */
 async function heldBack(wanted: Wanted = {}): Promise<void> {
   await subscribe(wanted);
   await bus.publish('a', 'widgets', ['1', '2', '3']);

@@ -13,12 +13,12 @@ export async function enqueue(world: World, model: Model, job: string): Promise<
 }
 
 export async function acquireAux(world: World, model: Model, worker: string): Promise<string> {
-  await world.lookForLate();
+  await world.lookForSlow();
   const settings = { q: 'aux', leaseMs: LEASE_MS, slowMs: SLOW_MS, idle: 0 } as const;
   const { grants } = await world.bus.acquire([worker], settings);
   const ongoing = ongoingLeases(model);
   model.hear([worker]);
-  model.noticeLate();
+  model.noticeSlow();
   const [grant] = grants;
   const held = model.holds.get(worker);
   if (!grant) {

@@ -33,13 +33,13 @@ export async function acquire(
     finished,
     seed: world.seed(),
   };
-  await world.lookForLate();
+  await world.lookForSlow();
   const { readyJobs, grants, acks } = await world.bus.acquire(workers, settings);
   assert.deepEqual(acks, removed);
   for (const { worker } of finished) model.ack(worker, true);
   const ongoing = ongoingLeases(model);
   model.hear(workers);
-  model.noticeLate();
+  model.noticeSlow();
   for (const worker of workers) model.mainWorkers.add(worker);
   for (const grant of grants) take(world, model, grant, { kind, ongoing: ongoing.get(grant.worker) });
   const idle = workers.filter((worker) => !model.holds.has(worker));

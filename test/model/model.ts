@@ -4,7 +4,7 @@ import { TopicsAndSubscribers } from './topics_and_subscribers.ts';
 
 /** How long a worker holds a job without being heard of. The model's time passes only when a step says so. */
 export const LEASE_MS = 250_000;
-/** A delivery in flight for longer is late. A pass of the model's time is longer, real time between steps is shorter. */
+/** A delivery in flight for longer is slow. A pass of the model's time is longer, real time between steps is shorter. */
 export const SLOW_MS = 50_000;
 /** How many deliveries to one subscriber may be in flight, unless it asks for another number. */
 export const LANE_LIMIT = 2;
@@ -87,18 +87,18 @@ export class Model extends TopicsAndSubscribers {
     hold.work.attempts++;
   }
 
-  /** Notes late deliveries, before jobs are given out: they join the slow share, and make their subscribers slow. */
-  noticeLate(): void {
-    for (const hold of this.#late()) {
+  /** Notes slow deliveries, before jobs are given out: they join the slow share, and make their subscribers slow. */
+  noticeSlow(): void {
+    for (const hold of this.#slow()) {
       hold.share ??= 'slow';
       const subscriber = this.subscribers.get(this.tokenOf(hold) ?? '');
       if (subscriber) subscriber.slow = true;
     }
   }
 
-  #late(): Hold[] {
-    const isLate = (hold: Hold) => typeof hold.work !== 'string' && this.nowMs - hold.sinceMs > SLOW_MS;
-    return [...this.holds.values()].filter(isLate);
+  #slow(): Hold[] {
+    const isSlow = (hold: Hold) => typeof hold.work !== 'string' && this.nowMs - hold.sinceMs > SLOW_MS;
+    return [...this.holds.values()].filter(isSlow);
   }
 
   /** Ends the worker's delivery: the batch was taken. */
@@ -107,8 +107,8 @@ export class Model extends TopicsAndSubscribers {
     if (typeof work === 'string') return void this.aux.delete(work);
     const subscriber = this.subscribers.get(work.token);
     if (subscriber) {
-      const anyLate = this.#late().some((hold) => this.tokenOf(hold) === work.token);
-      const slow = tookLong || (subscriber.slow && anyLate);
+      const anySlow = this.#slow().some((hold) => this.tokenOf(hold) === work.token);
+      const slow = tookLong || (subscriber.slow && anySlow);
       Object.assign(subscriber, { proven: true, slow, throttledUntilMs: undefined });
       subscriber.told += telling;
     }
@@ -173,7 +173,7 @@ export class Model extends TopicsAndSubscribers {
     return hold;
   }
 
-  /** Ends the hold of a subscriber after a failure. The subscriber stays on trial. */
+  /** Ends the hold of a subscriber after a failure. The subscriber is failing still. */
   tryNow(token: string): void {
     const subscriber = this.subscribers.get(token);
     if (subscriber?.throttledUntilMs !== undefined)

@@ -35,7 +35,7 @@ export function behavesAsTheModel(
   });
 }
 
-/** Makes an ordered subscriber, and one on trial. */
+/** Makes an ordered subscriber, and a new one. */
 async function begin(world: World, model: Model): Promise<void> {
   const alice = { token: 'alice', topics: ['widgets'], max: 2, ordered: true, proven: true };
   const bob = { token: 'bob', topics: ['widgets', 'gadgets'], max: 3, ordered: false, proven: false };

@@ -107,8 +107,8 @@ export class World {
     for (const [worker, lease] of this.bus.leases) this.bus.leases.set(worker, lease - 1000 * ms);
   }
 
-  /** Makes the next call look for late deliveries, which otherwise happens four times a second. */
-  async lookForLate(): Promise<void> {
+  /** Makes the next call look for slow deliveries, which otherwise happens four times a second. */
+  async lookForSlow(): Promise<void> {
     await this.bus.store.redis.decrby(this.bus.store.keys.leases_last(), 250_000);
   }
 

@@ -30,8 +30,8 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 
 /**
  * Restarts deliveries that would never go on by themselves. There are two cases: all jobs of a subscriber wait until
- * another of its jobs ends, but none is left that could end; or the subscriber is on trial, so that only one chosen job
- * may run next, and that job is gone.
+ * another of its jobs ends, but none is left that could end; or the subscriber has a probe, so that only this job may
+ * run next, and it is gone.
  */
 export async function sweepLanes(walk: Walk, waitingTokens: Iterable<string>): Promise<void> {
   for (const slice of slices(waitingTokens)) await walk.repair('sweep_lanes', { tokens: slice });

@@ -42,7 +42,7 @@ describe('jobs', () => {
   );
 
   breaks(
-    'in two states are in one: held and waiting aside, and on trial twice',
+    'in two states are in one: held, waiting aside, and twice for its share',
     async ({ redis, keys }) => {
       const job = packNamed('a1');
       await redis.zadd(keys.jobs_waiting('alice'), 1, job);

@@ -33,7 +33,7 @@ describe('workers', () => {
   );
 
   breaks(
-    'that hold none are not on trial',
+    'that hold none are in no share',
     ({ redis, keys }) => redis.sadd(keys.share_workers('slow'), 'w9'),
     'worker_idle w9',
   );
@@ -81,7 +81,7 @@ describe('lanes', () => {
   });
 
   breaks(
-    'that wait for a trial job that is no job do so no longer',
+    'that wait for a probe that is no job do so no longer',
     ({ redis, keys }) => redis.hset(keys.subscriber('alice'), 'probe', packNamed('x1')),
     'probe_lost alice',
   );

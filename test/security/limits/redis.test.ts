@@ -31,7 +31,7 @@ const RARE = new Set([
   'function|delete', // at the start of another release
   'hstrlen', // when the definition of a trigger grows
   'incr', // when a batch of a Ruby process is adopted
-  'lpop', // when more subscribers are on trial than workers may serve
+  'lpop', // when a share is full
   'lpos', // when a sweep finds a job twice, or in both of two readings, or an ended delivery is asked for by id
   'ltrim', // when a batch is cut, or the log of deliveries is full
   'renamenx', // at the takeover from the Ruby Routemaster

@@ -1,20 +1,20 @@
 --[[
-Late deliveries: deliveries in flight for longer than `slow_ms`, the time after which an accepted delivery counts as
-slow. Long before the first delivery to a subscriber times out, late deliveries show that the subscriber hangs.
+Slow deliveries: deliveries in flight for longer than `slow_ms`. Long before the first delivery to a subscriber times
+out, they show that the subscriber hangs.
 
 The number of a lease is the time (µs) at which it was given (leases.lua), so leases tell how old deliveries are.
 ]]
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
-local late = {}
+local slow_deliveries = {}
 
--- Time (µs) between two searches for late deliveries. A search reads all leases, which takes Redis 20 µs for 64
+-- Time (µs) between two searches for slow deliveries. A search reads all leases, which takes Redis 20 µs for 64
 -- deliveries in flight.
 local LOOK_EVERY_US = 250000
 
--- Returns the workers whose delivery is late (in flight for more than `slow_ms`), each with the token of the
--- subscriber. Workers with other jobs are left out.
-local function late_deliveries(call, slow_ms)
+-- Returns the workers whose delivery is slow, each with the token of the subscriber. Workers with other jobs are left
+-- out.
+local function find(call, slow_ms)
   local numbers, now, found = redis.call('HGETALL', call.keys.leases()), leases.now(call), {}
   for i = 1, #numbers, 2 do
     if now - (tonumber(numbers[i + 1]) or now) > slow_ms * 1000 then
@@ -24,25 +24,25 @@ local function late_deliveries(call, slow_ms)
   return found
 end
 
--- Stores that the subscribers of late deliveries are slow. The workers of these deliveries enter the share `slow`,
+-- Stores that the subscribers of slow deliveries are slow. The workers of these deliveries enter the share `slow`,
 -- unless they are in another share already, so that slow subscribers together cannot use too many workers.
-function late.notice(call, slow_ms)
+function slow_deliveries.notice(call, slow_ms)
   -- Each interval of LOOK_EVERY_US needs one search. A call that gives leases searches first, and the number of a lease
   -- is the time (µs) at which it was given. So if the newest lease is from this interval, the search has been made.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(leases.now(call) / LOOK_EVERY_US) then return end
-  for worker, token in pairs(late_deliveries(call, slow_ms)) do
+  for worker, token in pairs(find(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)
     local subscriber = call.keys.subscriber(token)
     if redis.call('EXISTS', subscriber) == 1 then redis.call('HSETNX', subscriber, 'slow', 1) end
   end
 end
 
--- Returns true if a delivery to the subscriber `token` is late (in flight for more than `slow_ms`).
-function late.has_any(call, token, slow_ms)
-  for _, late_token in pairs(late_deliveries(call, slow_ms)) do
-    if late_token == token then return true end
+-- Returns true if a delivery to the subscriber `token` is slow.
+function slow_deliveries.has_any(call, token, slow_ms)
+  for _, slow_token in pairs(find(call, slow_ms)) do
+    if slow_token == token then return true end
   end
   return false
 end
 
-return late
+return slow_deliveries

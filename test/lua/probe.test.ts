@@ -122,7 +122,7 @@ describe('subscribers that never accepted a batch', () => {
 });
 
 describe('a subscriber that fails', () => {
-  test('is on trial again: one delivery at a time, all failing subscribers within a quarter of the workers', async () => {
+  test('gets one delivery at a time again, all failing subscribers within a quarter of the workers', async () => {
     const failing = ['ann', 'ben', 'bob'];
     for (const token of failing) {
       await proven(token, 3);
@@ -144,7 +144,7 @@ describe('a subscriber that fails', () => {
     assert.deepEqual(await acquire('w5', 'w7'), ['bob2', 'ann3'], 'ann is proven again');
   });
 
-  test('recovers with a batch that was in flight: its trial job becomes ready at once', async () => {
+  test('recovers with a batch that was in flight: its probe becomes ready at once', async () => {
     idle = 100;
     await proven('bob', 6);
     await acquire('w1', 'w2');
@@ -165,13 +165,13 @@ describe('a subscriber that fails', () => {
   });
 });
 
-describe('the trial job of a lane that fails', () => {
+describe('the probe of a lane that fails', () => {
   beforeEach(() => {
     idle = 100;
   });
 
   /**
-   * Lets bob1 fail. At that time bob2 and bob3 are in flight with w2 and w3, bob4 is the trial job, and bob5 and bob6
+   * Lets bob1 fail. At that time bob2 and bob3 are in flight with w2 and w3, bob4 is the probe, and bob5 and bob6
    * wait.
    */
   async function probing(): Promise<void> {
@@ -222,7 +222,7 @@ describe('the trial job of a lane that fails', () => {
   });
 });
 
-describe('a delivery that waits for room on trial', () => {
+describe('a delivery that waits for room in a share', () => {
   /** Makes four newcomers hold w1 to w4, while the fifth and the sixth wait for room in the share. */
   async function totalWaiting(): Promise<void> {
     await newcomers(6, 2);
@@ -237,7 +237,7 @@ describe('a delivery that waits for room on trial', () => {
     'is gone for good': () => bus.nack('w1', 'newa1', { pause: 1, throttleMs: MINUTE_MS }),
   };
   for (const [what, end] of Object.entries(ends)) {
-    test(`starts first when another on trial ${what}`, async () => {
+    test(`starts first when another of the share ${what}`, async () => {
       await totalWaiting();
       await proven('bob', 1);
       await end();
@@ -250,7 +250,7 @@ describe('a delivery that waits for room on trial', () => {
     await totalWaiting();
     await bus.store.redis.hset('workers', 'w1', 1);
     await bus.scrub(MINUTE_MS);
-    // Seven workers are left, of which three may deliver to subscribers on trial. With w9 there are eight, and four may.
+    // Seven workers are left, of which three may deliver to new subscribers. With w9 there are eight, and four may.
     assert.deepEqual(await acquire('w9'), ['newe1']);
     assert.deepEqual((await lanes()).shares.slow, ['w2', 'w3', 'w4', 'w9']);
   });
