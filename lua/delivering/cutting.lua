@@ -45,32 +45,21 @@ local function limits_of(lane, start)
 end
 
 -- Reads the items of a batch's list, about EVENTS_PER_READ at a time, until the list ends or the items exceed `limits`.
--- `start` has the first items, which were read before. Returns the items, and true if they certainly exceed the limits.
--- After false, they may still have too many bytes, because the bytes of the last read are not counted.
+-- `start` has the first items, which were read before.
 local function read_items(call, bid, start, limits)
+  if #start < choosing.START then return start end
   local batch = call.keys.batch(bid)
-  if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
   local list = redis.call('LRANGE', batch, 0, batches.HEADER + EVENTS_PER_READ)
-  local is_whole, bytes, from = #list <= batches.HEADER + EVENTS_PER_READ, 1, batches.HEADER + 1
-  while not is_whole and #list - batches.HEADER <= limits.events do
-    bytes = bytes + open_batches.bytes_of({ list = list, first = from, last = #list }, from)
-    if bytes > limits.bytes then return list, true end
-    from = #list + 1
-    local more = redis.call('LRANGE', batch, #list, #list + EVENTS_PER_READ - 1)
-    for i, event in ipairs(more) do list[from + i - 1] = event end
-    is_whole = #more < EVENTS_PER_READ
-  end
-  return list, #list - batches.HEADER > limits.events
-end
-
-local function last_that_fits(list, limits)
-  local last, bytes = batches.HEADER + 1, #list[batches.HEADER + 1] + 2
-  while last < #list and last - batches.HEADER < limits.events do
-    bytes = bytes + #list[last + 1] + 1
+  local has_more, first_new, bytes = #list > batches.HEADER + EVENTS_PER_READ, batches.HEADER + 1, 1
+  while has_more and #list - batches.HEADER <= limits.events do
+    bytes = bytes + open_batches.bytes_of({ list = list, first = first_new, last = #list }, first_new)
     if bytes > limits.bytes then break end
-    last = last + 1
+    first_new = #list + 1
+    local more = redis.call('LRANGE', batch, #list, #list + EVENTS_PER_READ - 1)
+    for _, event in ipairs(more) do list[#list + 1] = event end
+    has_more = #more == EVENTS_PER_READ
   end
-  return last
+  return list
 end
 
 -- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
@@ -89,18 +78,9 @@ function cutting.add_events(call, given, bid, start, lane)
     if size <= limits.bytes and length - batches.HEADER <= limits.events then return start, length, 0, false end
     limits.bytes = math.min(limits.bytes, LONG_BYTES)
   end
-  local list, is_cut = read_items(call, bid, start, limits)
-  local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
-  local count = pieces.add_events(given, list, batches.HEADER + 1, last)
-  local bytes = given.bytes - before
-  -- Usually all events fit into one delivery. So they are first added to the reply, which also counts their bytes. If
-  -- they do not fit, they are removed from the reply, and only the first ones are added again.
-  if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
-    pieces.take_back(given, count, bytes)
-    last, is_cut = last_that_fits(list, limits), true
-    count = pieces.add_events(given, list, batches.HEADER + 1, last)
-  end
-  return list, last, count, is_cut
+  local list = read_items(call, bid, start, limits)
+  local count, last = pieces.add_events(given, list, limits)
+  return list, last, count, last < #list
 end
 
 -- Returns the score in the subscriber's index for a new batch with the first events of `bid`. It must be below the

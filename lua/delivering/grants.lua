@@ -121,7 +121,7 @@ function grants.give_again(call, given, worker, job, lease)
   local length, count = redis.call('LLEN', call.keys.batch(bid)), 0
   if not cutting.is_long(call, bid, start) then
     local list = #start == choosing.START and redis.call('LRANGE', call.keys.batch(bid), 0, -1) or start
-    count = pieces.add_events(given, list, batches.HEADER + 1, length)
+    count = pieces.add_events(given, list, { events = math.huge, bytes = math.huge })
   end
   grant[3] = describe(given, start, length - batches.HEADER, count)
   grant[4] = drop_notices.carried_by(call, token, bid)

@@ -2,6 +2,7 @@
 Pieces: the items of acquire's reply that have events. `given` is the table of `grants.begin`. Its list `reply_items`
 has all items of the reply.
 ]]
+local batches = include('delivering/batches')
 local pieces = {}
 
 -- Maximum bytes of a piece; a longer event is a piece of its own. Lua joins texts fast only up to the size of its
@@ -15,13 +16,22 @@ local function add_piece(given, list, first, last, size)
   given.bytes = given.bytes + size
 end
 
--- Adds the events from position `first` to `last` of a list to the reply. Returns the number of pieces (reply items)
--- that they take. Successive JSON events are joined with commas into one piece. An event in an older form (of the Ruby
--- Routemaster, or of version 1 of our layout) is a piece of its own.
-function pieces.add_events(given, list, first, last)
-  local before, from, size, is_open = #given.reply_items, first, 0, false
+-- Adds the first events of a batch to the reply: as many as one delivery with these `limits` (`events` and `bytes`) may
+-- have, but at least one. `list` has the items of the batch's list, the header first. Returns the number of pieces
+-- (reply items) that the events take, and the position in `list` of the last one that was added.
+--
+-- Successive JSON events are joined with commas into one piece. An event in an older form (of the Ruby Routemaster, or
+-- of version 1 of our layout) is a piece of its own.
+function pieces.add_events(given, list, limits)
+  local first, last = batches.HEADER + 1, math.min(#list, batches.HEADER + limits.events)
+  local before, from, size, is_open, room = #given.reply_items, first, 0, false, limits.bytes - 1
   for i = first, last do
     local event = list[i]
+    room = room - #event - 1
+    if room < 0 and i > first then
+      last = i - 1
+      break
+    end
     local is_json = event:byte() == OPENING_BRACE
     if i > from and not (is_json and is_open and size + #event <= PIECE_BYTES) then
       add_piece(given, list, from, i - 1, size)
@@ -31,13 +41,7 @@ function pieces.add_events(given, list, first, last)
     size = size + #event + 1
   end
   if from <= last then add_piece(given, list, from, last, size) end
-  return #given.reply_items - before
-end
-
--- Removes the last `count` pieces from the reply. `bytes` is the size of these pieces together.
-function pieces.take_back(given, count, bytes)
-  for _ = 1, count do given.reply_items[#given.reply_items] = nil end
-  given.bytes = given.bytes - bytes
+  return #given.reply_items - before, last
 end
 
 return pieces
