@@ -166,36 +166,36 @@ function unknownEnvironment(env: NodeJS.ProcessEnv): string[] {
 const OF_RTM = ['ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
 
 /**
- * Warns of each unknown `ROUTEMASTER_` variable, and suggests a setting with a similar name. Warns also of a name such
- * as `ROUTMASTER_ROOT_KEY`, whose prefix is misspelt, and of one such as `WEB_CONCURENCY`, if the setting without prefix
- * for which it is taken is not set.
+ * Warns of each unknown variable that seems meant for the bus, and suggests the setting that it seems to mean:
+ * - with the prefix `ROUTEMASTER_`, any name;
+ * - with a misspelt prefix, such as `ROUTMASTER_ROOT_KEY`, one that is close to a setting;
+ * - without prefix, such as `WEB_CONCURENCY`, one that is closer still, to a setting that is not set.
  */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
   const plain = [...VARIABLES, ...otherNamesRead(env)].filter((name) => !name.startsWith(PREFIX));
-  const plainMeant = (name: string) =>
-    plain.includes(name) ? undefined : plain.find((each) => !env[each] && isSlip(name.toUpperCase(), each));
-  const isMeantForBus = (name: string) =>
-    name.startsWith(PREFIX) || known.some((each) => isMisspelt(name, each)) || plainMeant(name) !== undefined;
-  return Object.keys(env)
-    .filter(
-      (name) =>
-        isMeantForBus(name) && !OF_RTM.includes(name) && !known.includes(name) && !isUnusedRubyVariable(name),
-    )
-    .map((name) => {
-      const [nearest] = known
-        .map((each) => ({ name: each, distance: editDistance(name.toUpperCase(), each) }))
-        .sort((one, other) => one.distance - other.distance);
-      const similar = nearest && nearest.distance <= MAX_MISSPELT ? nearest.name : undefined;
-      const meant = plainMeant(name) ?? known.find((each) => each === name.slice(PREFIX.length)) ?? similar;
-      const advice = meant === undefined ? '' : `; did you mean ${meant}?`;
-      return `${name} is set, but the bus has no such setting${advice}`;
-    });
+  const expected = new Set([...known, ...plain, ...OF_RTM]);
+  const unknown = Object.keys(env).filter((name) => !expected.has(name) && !isUnusedRubyVariable(name));
+  return unknown.flatMap((name) => {
+    const given = name.toUpperCase();
+    const slip = plain.find((each) => !env[each] && isSlip(given, each));
+    if (!slip && !name.startsWith(PREFIX) && !known.some((each) => isMisspelt(given, each))) return [];
+    const meant = slip ?? known.find((each) => PREFIX + each === name) ?? similar(given, known);
+    const advice = meant === undefined ? '' : `; did you mean ${meant}?`;
+    return `${name} is set, but the bus has no such setting${advice}`;
+  });
 }
 
-/** True if `name` is a `ROUTEMASTER_` variable with a typing mistake or two, or in small letters. */
-function isMisspelt(name: string, variable: string): boolean {
-  if (!variable.startsWith(PREFIX) || Math.abs(name.length - variable.length) > MAX_MISSPELT_IN_ALL)
+/** True if `given` is a `ROUTEMASTER_` variable with a typing mistake or two. */
+function isMisspelt(given: string, variable: string): boolean {
+  if (!variable.startsWith(PREFIX) || Math.abs(given.length - variable.length) > MAX_MISSPELT_IN_ALL)
     return false;
-  return editDistance(name.toUpperCase(), variable) <= MAX_MISSPELT_IN_ALL;
+  return editDistance(given, variable) <= MAX_MISSPELT_IN_ALL;
+}
+
+function similar(given: string, known: readonly string[]): string | undefined {
+  const [nearest] = known
+    .map((name) => ({ name, distance: editDistance(given, name) }))
+    .sort((one, other) => one.distance - other.distance);
+  return nearest && nearest.distance <= MAX_MISSPELT ? nearest.name : undefined;
 }
