@@ -50,13 +50,13 @@ const FRESH_MS = 1000;
 export class StorageWatch {
   readonly #partitions: readonly Partition[];
   readonly #log: Log;
-  #connections = 0;
+  /** The number of connections when the last look began that has ended. */
+  #checkedConnections = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   /** What the last look found wrong with each partition that answered; undefined if nothing. */
   readonly #problems = new Map<Partition, string | undefined>();
   #isLost = false;
   #looking: Promise<unknown> | undefined;
-  #isAwaited = false;
 
   /**
    * A web process may have two connections to a Redis. `partitions` then has each partition twice, once for each
@@ -78,20 +78,18 @@ export class StorageWatch {
   check(): Promise<void> | undefined {
     let connections = 0;
     for (const partition of this.#partitions) connections += partition.connections;
-    const mustWait = connections !== this.#connections || this.#isLost;
-    if (!this.#looking && (mustWait || clock.monotonicMs() - this.#lookedAtMs > FRESH_MS)) {
-      this.#connections = connections;
-      this.#isAwaited = mustWait;
+    const mustWait = connections !== this.#checkedConnections || this.#isLost;
+    if (!this.#looking && (mustWait || clock.monotonicMs() - this.#lookedAtMs > FRESH_MS))
       this.#looking = Promise.race([this.look(), sleep(PATIENCE_MS)]).finally(() => {
+        this.#checkedConnections = connections;
         this.#looking = undefined;
       });
-    }
-    if (!mustWait && !this.#isAwaited) return undefined;
+    if (!mustWait) return undefined;
     return this.#looking?.then(() => {
       if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
       // If the process has connected again since `look` began, `look` may have asked the Redis of before, such as the
       // old master in a failover. So the present Redis is checked too: it may lack the data.
-      return connections === this.#connections ? undefined : this.check();
+      return this.check();
     });
   }
 
