@@ -48,10 +48,10 @@ local function is_too_young(call, token, entry)
   return (tonumber(created_ms) or 0) > call.accepted_ms
 end
 
--- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. `entry` is the
--- open batch's entry in `batches:open`; false if there is none. `room` is how many bytes would be left in the open
--- batch after all these events. If it is negative, all of them go into new batches. It is nil if the bytes of the batch
--- are not counted.
+-- Appends a subscriber's events to its open batch, and opens new batches for events that do not fit. Returns the number
+-- of events. `entry` is the open batch's entry in `batches:open`; false if there is none. `room` is how many bytes would
+-- be left in the open batch after all these events. If it is negative, all of them go into new batches. It is nil if the
+-- bytes of the batch are not counted.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and (room and room < 0 or is_too_young(call, token, entry)) then
@@ -69,17 +69,7 @@ local function append(call, opened, token, entry, room, slice)
     first = first + appended
   end
   if first <= last then opening.open(call, opened, token, slice, first) end
-end
-
--- Appends the events of each subscriber to its batch, beginning with subscriber number `first`. Sets `counts[i]` to the
--- number of events of subscriber i. Throws if a subscriber fails; `counts` then ends before this subscriber.
-local function append_from(call, opened, intake_state, entries, rooms, counts, first)
-  for i = first, #intake_state.tokens do
-    local token = intake_state.tokens[i]
-    local slice = intake_state.slices[token]
-    append(call, opened, token, entries[i], rooms[token], slice)
-    counts[i] = slice.last - slice.first + 1
-  end
+  return last - slice.first + 1
 end
 
 local function count(call, intake_state, counts)
@@ -106,9 +96,9 @@ function storing.store(call, uid_seed, intake_state)
   if not entries then return end
   local opened, counts = opening.begin(uid_seed), {}
   local rooms = calls.try(call, take_room, intake_state, entries) or {}
-  while #counts < #intake_state.tokens do
-    calls.try(call, append_from, opened, intake_state, entries, rooms, counts, #counts + 1)
-    if #counts < #intake_state.tokens then counts[#counts + 1] = 0 end
+  for i, token in ipairs(intake_state.tokens) do
+    local slice = intake_state.slices[token]
+    counts[i] = calls.try(call, append, opened, token, entries[i], rooms[token], slice) or 0
   end
   -- `enter` stores the jobs of all opened batches, so it is called even after an error.
   calls.try(call, opening.enter, opened)
