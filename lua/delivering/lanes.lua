@@ -72,7 +72,8 @@ function lanes.share_room(call, share, holds_some)
   if share ~= 'slow' then return room end
   local kept = math.floor(part * PART_KEPT_OF_SLOW)
   if holds_some then return room - kept end
-  return room > 0 and room or math.max(room, kept > 0 and kept - single_workers(call) or 0)
+  if room > 0 or kept == 0 then return room end
+  return kept - single_workers(call)
 end
 
 -- Returns how many deliveries a subscriber may have in flight, unless it fails or is new. It is the smallest of these

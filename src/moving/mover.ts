@@ -54,7 +54,8 @@ export class Mover {
   async #copyGroup(group: readonly Copied[]): Promise<void> {
     const places = await this.#placesOf(group.map(({ reader }) => reader));
     await this.#send(this.#clearing(group, places));
-    for (let left = group.map((copied, index) => ({ ...copied, places: places[index] })); left.length > 0; ) {
+    let left = group.map((copied, index) => ({ ...copied, places: places[index] }));
+    while (left.length > 0) {
       const pieces = await this.#source.command((redis) =>
         Promise.all(left.map(({ reader: { command } }) => redis.callBuffer(...command))),
       );
