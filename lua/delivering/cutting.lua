@@ -62,31 +62,10 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
---   list    the items of the batch's list that were read, the header first
---   last    the position in `list` of the last event that is delivered
---   count   the number of items added to the reply; each has one or several events (pieces.lua). 0 for a long batch,
---           whose events the worker reads itself
---   is_cut  true if the delivery does not have all events of the batch
-function cutting.add_events(call, given, bid, start, lane)
-  local limits = limits_of(lane, start)
-  -- So as not to block Redis, this script reads about LONG_BYTES of a batch at most. If a longer batch fits into one
-  -- delivery, the worker reads its events itself. If not, the first LONG_BYTES are split off and delivered now.
-  local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
-  if size > LONG_BYTES then
-    local length = redis.call('LLEN', call.keys.batch(bid))
-    if size <= limits.bytes and length - batches.HEADER <= limits.events then return start, length, 0, false end
-    limits.bytes = math.min(limits.bytes, LONG_BYTES)
-  end
-  local list = read_items(call, bid, start, limits)
-  local count, last = pieces.add_events(given, list, limits)
-  return list, last, count, last < #list
-end
-
 -- Returns the score in the subscriber's index for a new batch with the first events of `bid`. It must be below the
 -- score of `bid`, but above those of batches that were split off `bid` before. So it is the score of `bid` minus the
--- number of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events. If 100 are split off, 150 stay,
--- and the new batch gets 8850. If 100 more are split off, 50 stay, and that batch gets 8950.
+-- number of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events. If 100 are split off, 150
+-- stay, and the new batch gets 8850. If 100 more are split off, 50 stay, and that batch gets 8950.
 local function score_of_part(index, bid, created_ms, events_left)
   local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
@@ -99,7 +78,7 @@ end
 -- Splits a batch in two. The events up to the position `last` in `list` become a new batch with 0 attempts, whose job
 -- `worker` gets. The other events stay in `bid`, whose job any worker may take again. Returns the UID and the job of
 -- the new batch.
-function cutting.cut(call, given, worker, bid, list, last)
+local function cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }
   local job = jobs.delivery_of(head)
@@ -118,6 +97,31 @@ function cutting.cut(call, given, worker, bid, list, last)
   redis.call('LSET', keys.jobs_pending(q, worker), 0, job)
   jobs.make_instant_again(call, q, jobs.delivery_of(bid))
   return head, job
+end
+
+-- Adds as many events of a batch to the reply as one delivery may have. If the batch has more, these events become a
+-- batch of their own, and its job replaces the last item of the reply, the job of `bid`. Returns three values:
+--   - the UID of the batch that is delivered
+--   - the number of its events
+--   - the number of items added to the reply; each has one or several events (pieces.lua). 0 for a long batch, whose
+--     events the worker reads itself
+function cutting.add_events(call, given, worker, bid, start, lane)
+  local limits = limits_of(lane, start)
+  -- So as not to block Redis, this script reads about LONG_BYTES of a batch at most. If a longer batch fits into one
+  -- delivery, the worker reads its events itself. If not, the first LONG_BYTES are split off and delivered now.
+  local size = limits.bytes > LONG_BYTES and size_of(call, bid, start) or 0
+  if size > LONG_BYTES then
+    local events = redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER
+    if size <= limits.bytes and events <= limits.events then return bid, events, 0 end
+    limits.bytes = math.min(limits.bytes, LONG_BYTES)
+  end
+  local list, job_at = read_items(call, bid, start, limits), #given.reply_items
+  local count, last = pieces.add_events(given, list, limits)
+  if last < #list then
+    bid, given.reply_items[job_at] = cut(call, given, worker, bid, list, last)
+    start[3] = '0'
+  end
+  return bid, last - batches.HEADER, count
 end
 
 return cutting

@@ -76,15 +76,10 @@ end
 -- first events become a new batch, which the worker gets instead. If the subscriber has left, adds no events: the
 -- worker gets the batch only to delete it.
 local function add_batch(call, given, grant, worker, bid, start)
-  local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.reply_items, 0, 0
+  local lane = lane_entry.read(call, given.reader, start[1])
+  local count, piece_count = 0, 0
   if lane.callback then
-    local list, last, is_cut
-    list, last, piece_count, is_cut = cutting.add_events(call, given, bid, start, lane)
-    count = last - batches.HEADER
-    if is_cut then
-      bid, given.reply_items[job_at] = cutting.cut(call, given, worker, bid, list, last)
-      start[3] = '0'
-    end
+    bid, count, piece_count = cutting.add_events(call, given, worker, bid, start, lane)
   else
     count = redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER
   end

@@ -102,17 +102,20 @@ function opening.open(call, opened, token, slice, first)
   opened.writes = writes
   local timeout, max_events, ordered, max_bytes =
     unpack(redis.call('HMGET', call.keys.subscriber(token), 'timeout', 'max_events', 'ordered', 'max_bytes'))
-  local timeout_ms, max, final = tonumber(timeout) or defaults.timeout_ms, open_batches.max_events(max_events), slice.last
-  local count, bids = final - first + 1, {}
+  local timeout_ms, max = tonumber(timeout) or defaults.timeout_ms, open_batches.max_events(max_events)
+  local count, bids = slice.last - first + 1, {}
+  -- If the call would open too many batches, all events go into a long one.
   if count > max and opened.uids.count + count / max > MAX_OPENED then max = count end
-  for _ = first, final, max do bids[#bids + 1] = uids.next(opened.uids) end
+  for _ = 1, count, max do bids[#bids + 1] = uids.next(opened.uids) end
+  -- The last batch stays open if it has fewer events than the others (`tail`).
   local tail = count % max
-  local is_open = tail > 0 and leave_open(call, writes, bids[#bids], token, max, max_bytes, slice, final - tail + 1)
+  local is_open = tail > 0
+    and leave_open(call, writes, bids[#bids], token, max, max_bytes, slice, slice.last - tail + 1)
   enter_queue(call, writes, token, ordered, bids)
   writes.tokens[#writes.tokens + 1] = token
   writes.counts[#writes.counts + 1] = #bids
   for i, bid in ipairs(bids) do
-    local last = math.min(final, first + max - 1)
+    local last = math.min(slice.last, first + max - 1)
     write_batch(call, writes, bid, token, slice.list, first, last)
     collect(call, writes, bid, i < #bids or not is_open, timeout_ms)
     first = last + 1
