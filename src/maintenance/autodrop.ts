@@ -71,8 +71,8 @@ export class Autodrop {
     const drops = new Map<string, Drops>();
     const delayed = new Map<string, number>();
     try {
-      for (let any = true; any && shortage?.targetBytes !== undefined; ) {
-        any = false;
+      while (shortage?.targetBytes !== undefined) {
+        let any = false;
         for await (const dropped of this.#dropDownTo(shortage.targetBytes, shortage, signal)) {
           const { subscriber, queued, events } = dropped;
           if (queued > 0) recorder.removed(subscriber, queued);
@@ -85,8 +85,9 @@ export class Autodrop {
           delayed.set(topic, events + (delayed.get(topic) ?? 0));
           any = true;
         }
+        if (!any || signal.aborted) break;
         // The plan was an estimate, so another measurement shows whether more must be dropped.
-        if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
+        shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
       for (const [topic, events] of delayed) log.warn({ topic, events }, 'dropped delayed events');

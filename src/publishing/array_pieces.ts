@@ -75,7 +75,12 @@ export class ArrayPieces {
     const text = this.#text;
     const good = { isTooLong: false, isTooDeep: false };
     const limitFor = (element: number) => Math.min(text.length, element + max.length + 1);
-    let [depth, maxDepth, commas, delimiters, element, limit] = [0, 0, 0, 0, from, limitFor(from)];
+    let element = from; // the beginning of the last element
+    let delimiters = 0; // in this element
+    let limit = limitFor(element);
+    let depth = 0;
+    let maxDepth = 0;
+    let commas = 0;
     let pauseAt = from + CHARACTERS;
     for (let at = from; at < limit && delimiters <= max.delimiters; at++) {
       if (at >= pauseAt) {
@@ -96,7 +101,8 @@ export class ArrayPieces {
         delimiters++;
         if (depth > 0) continue;
         if (commas >= COMMAS || at - from >= CHARACTERS) return { end: at, ...good };
-        [element, delimiters] = [at + 1, 0];
+        element = at + 1;
+        delimiters = 0;
         limit = limitFor(element);
       }
     }
