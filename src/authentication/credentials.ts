@@ -117,7 +117,7 @@ export class Credentials {
       const holder = this.#keyHolders.find(({ user }) => user === role);
       return holder && sameDigest(sessionProofOf(holder.digests), proof) ? { role } : undefined;
     }
-    const client = await this.#clients.find(token ?? '');
+    const client = await this.#clients.findNow(token ?? '');
     const proofs = client ? [client.ha1, ...(client.former ? [client.former] : [])].map(sessionProofOf) : [];
     return client && proofs.some((each) => sameDigest(each, proof)) ? callerFor(client) : undefined;
   }
