@@ -169,6 +169,12 @@ export class BootError extends Error {
   }
 }
 
+/** Returns the error reply of Redis that led to this error. Undefined if none did, as after a lost connection. */
+export function replyBehind(error: unknown): Error | undefined {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof Error && cause.name === 'ReplyError' ? cause : undefined;
+}
+
 /** True if Redis refuses the user or password of a connection. Only a person can mend this. */
 export function isRefusal({ message }: Error): boolean {
   return /^(?:WRONGPASS|NOAUTH)/.test(message);

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { pino } from 'pino';
 import { clock } from './clock.ts';
-import { StorageFull, StorageUnavailable } from './errors.ts';
+import { replyBehind, StorageFull, StorageUnavailable } from './errors.ts';
 
 /** Maximum time to write the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
@@ -62,11 +62,12 @@ export function failureOf(error: unknown): Failure {
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof StorageUnavailable || error instanceof StorageFull) {
-    const { why, cause } = error;
-    if (!(cause instanceof Error) || cause.name !== 'ReplyError') return why;
+    const { why } = error;
+    const reply = replyBehind(error);
+    if (!reply) return why;
     // Cuts off the error code, such as MISCONF, with which the message of Redis begins. The bus's own reason `why`
     // contains the code or says what it means.
-    return `${why}: ${cause.message.replace(/^\w+ /, '')}`;
+    return `${why}: ${reply.message.replace(/^\w+ /, '')}`;
   }
   return error instanceof Error ? error.message : String(error);
 }

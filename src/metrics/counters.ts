@@ -1,5 +1,6 @@
 import { slicesOf } from '../chunks.ts';
 import { clock, sleep, within } from '../clock.ts';
+import { replyBehind } from '../errors.ts';
 import { uid } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Arguments } from '../store/contracts.ts';
@@ -181,7 +182,7 @@ export class Counters {
       }
       outgoing.isRefused = false;
     } catch (error) {
-      const isReply = ((error as Error).cause as Error | undefined)?.name === 'ReplyError';
+      const isReply = replyBehind(error) !== undefined;
       outgoing.isInDoubt ||= !isReply;
       outgoing.isRefused = isReply && !outgoing.isInDoubt;
       throw error;

@@ -1,6 +1,6 @@
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
-import { BootError, isPassing, isRefusal } from '../errors.ts';
+import { BootError, isPassing, isRefusal, replyBehind } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
 import { requireData } from '../maintenance/storage_watch.ts';
@@ -81,11 +81,11 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       return { compatibility: config.compatibility ?? assumed, takenOver };
     } catch (error) {
       if (!isPassing(error)) return await throwForOperator(partitions.all, error);
-      const cause = (error as Error).cause as Error | undefined;
+      const reply = replyBehind(error);
       // Only error replies from Redis are logged here. The connection itself logs other errors, such as a lost
       // connection.
-      if (cause?.name === 'ReplyError' && !isRefusal(cause) && cause.message !== toldReason) {
-        toldReason = cause.message;
+      if (reply && !isRefusal(reply) && reply.message !== toldReason) {
+        toldReason = reply.message;
         log.warn({ reason: toldReason }, 'Redis refuses commands; trying again');
       }
       await backoff.wait();
