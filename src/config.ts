@@ -7,7 +7,7 @@ import {
   variableInUse,
 } from './config/ruby_variables.ts';
 import { OF_BIN_START, SETTINGS, VARIABLES } from './config/settings.ts';
-import { editDistance, isSlip } from './edit_distance.ts';
+import { nearestWord } from './edit_distance.ts';
 import { BootError } from './errors.ts';
 import { escapeOf } from './json.ts';
 import type { Compatibility } from './routing/dialect.ts';
@@ -20,11 +20,9 @@ const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
 /** Minimum length of keys, and of tokens that are credentials, in production. Shorter ones can be guessed. */
 const MIN_CREDENTIAL_LENGTH = 16;
-/** The warning about an unknown variable suggests a known one if they differ by at most this many typing mistakes. */
-const MAX_MISSPELT = 5;
 const PREFIX = 'ROUTEMASTER_';
-/** Maximum typing mistakes in a name that lacks this prefix but is taken for a setting: `ROUTMASTER_ROOT_KEY`. */
-const MAX_MISSPELT_IN_ALL = 2;
+/** A name is taken for a misspelt setting if it has at most one mistake for every eight letters of the setting. */
+const LETTERS_PER_MISTAKE = 8;
 const MAX_SHOWN = 50;
 /** Matches everything before an `@`. This text may be a password, if a URL is in the wrong variable. */
 const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
@@ -160,42 +158,29 @@ function unknownEnvironment(env: NodeJS.ProcessEnv): string[] {
 }
 
 /**
- * The variables of `rtm` (packages/cli). They may be set in the same shell, so the bus does not warn that they are
- * unknown.
+ * Variables of `rtm` (packages/cli) and of Datadog's clients. They may be set in the same environment, so the bus does
+ * not warn that they are unknown.
  */
-const OF_RTM = ['ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET'];
+const OF_OTHERS = ['ROUTEMASTER_TOKEN', 'ROUTEMASTER_SECRET', 'DD_DOGSTATSD_HOST'];
 
 /**
- * Warns of each unknown variable that seems meant for the bus, and suggests the setting that it seems to mean:
- * - with the prefix `ROUTEMASTER_`, any name;
- * - with a misspelt prefix, such as `ROUTMASTER_ROOT_KEY`, one that is close to a setting;
- * - without prefix, such as `WEB_CONCURENCY`, one that is closer still, to a setting that is not set.
+ * Warns of each unknown `ROUTEMASTER_` variable, and suggests a setting with a similar name. Warns also of a name such
+ * as `ROUTMASTER_ROOT_KEY` or `WEB_CONCURENCY`, if it is a misspelling of a setting that is not set.
  */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
-  const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
-  const plain = [...VARIABLES, ...otherNamesRead(env)].filter((name) => !name.startsWith(PREFIX));
-  const expected = new Set([...known, ...plain, ...OF_RTM]);
-  const unknown = Object.keys(env).filter((name) => !expected.has(name) && !isUnusedRubyVariable(name));
-  return unknown.flatMap((name) => {
-    const given = name.toUpperCase();
-    const slip = plain.find((each) => !env[each] && isSlip(given, each));
-    if (!slip && !name.startsWith(PREFIX) && !known.some((each) => isMisspelt(given, each))) return [];
-    const meant = slip ?? known.find((each) => PREFIX + each === name) ?? similar(given, known);
+  const ofBinStart = Object.values(OF_BIN_START).map(({ variable }) => variable);
+  const known = [...VARIABLES, ...ofBinStart, ...otherNamesRead(env)];
+  const unset = known.filter((name) => !env[name]);
+  const warnings: string[] = [];
+  for (const name of Object.keys(env)) {
+    if (known.includes(name) || OF_OTHERS.includes(name) || isUnusedRubyVariable(name)) continue;
+    const isForBus = name.startsWith(PREFIX);
+    const meant =
+      known.find((each) => `${PREFIX}${each}` === name) ??
+      nearestWord(name, isForBus ? known : unset, LETTERS_PER_MISTAKE);
+    if (!isForBus && meant === undefined) continue;
     const advice = meant === undefined ? '' : `; did you mean ${meant}?`;
-    return `${name} is set, but the bus has no such setting${advice}`;
-  });
-}
-
-/** True if `given` is a `ROUTEMASTER_` variable with a typing mistake or two. */
-function isMisspelt(given: string, variable: string): boolean {
-  if (!variable.startsWith(PREFIX) || Math.abs(given.length - variable.length) > MAX_MISSPELT_IN_ALL)
-    return false;
-  return editDistance(given, variable) <= MAX_MISSPELT_IN_ALL;
-}
-
-function similar(given: string, known: readonly string[]): string | undefined {
-  const [nearest] = known
-    .map((name) => ({ name, distance: editDistance(given, name) }))
-    .sort((one, other) => one.distance - other.distance);
-  return nearest && nearest.distance <= MAX_MISSPELT ? nearest.name : undefined;
+    warnings.push(`${name} is set, but the bus has no such setting${advice}`);
+  }
+  return warnings;
 }

@@ -1,53 +1,49 @@
 /** A text counts as a misspelling of a word if it has at most one mistake for every three letters of the word. */
 const LETTERS_PER_MISTAKE = 3;
-/** Minimum length of a word of which a word with one other letter is taken for a misspelling. */
-const MIN_LETTERS = 6;
+/** What exchanging two neighbours counts as: less than other mistakes, because the result is seldom another word. */
+const EXCHANGE = 0.5;
 
-/** Returns how many characters must be added, removed or replaced to turn one text into the other (Levenshtein). */
-export function editDistance(one: string, other: string): number {
+/**
+ * Returns the number of mistakes that turn one text into the other. Each character that is added, removed or replaced is
+ * one mistake (Levenshtein). Two neighbours that are exchanged are half a mistake.
+ */
+function editDistance(one: string, other: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [i, character] of [...one].entries()) {
+  for (let i = 0; i < one.length; i++) {
     const next = [i + 1];
     for (let j = 0; j < other.length; j++) {
-      const replaced = (row[j] as number) + Number(character !== other[j]);
-      next.push(Math.min(replaced, (row[j + 1] as number) + 1, (next[j] as number) + 1));
+      const replaced = (row[j] as number) + Number(one[i] !== other[j]);
+      const isExchange = j > 0 && one[i] === other[j - 1] && one[i - 1] === other[j];
+      const exchanged = isExchange ? (before[j - 1] as number) + EXCHANGE : Number.POSITIVE_INFINITY;
+      next.push(Math.min(replaced, exchanged, (row[j + 1] as number) + 1, (next[j] as number) + 1));
     }
+    before = row;
     row = next;
   }
   return row[other.length] as number;
 }
 
 /**
- * True if `given` has a character more, less or other than `word`, or two neighbours exchanged, or is the same. In a
- * word of fewer than MIN_LETTERS letters only an exchange counts, since many other words differ from it by one letter.
+ * Returns the number of mistakes in `given` as a spelling of `word`, or infinity if there are too many: more than one
+ * for every `lettersPerMistake` letters of the word. Capitals make no difference.
  */
-export function isSlip(given: string, word: string): boolean {
-  const distance = Math.abs(given.length - word.length) > 1 ? 2 : editDistance(given, word);
-  if (distance === 1) return word.length >= MIN_LETTERS;
-  return distance === 0 || (given.length === word.length && isExchange(given, word));
-}
-
-function isExchange(one: string, other: string): boolean {
-  const at = [...one].findIndex((character, index) => character !== other[index]);
-  return one.slice(0, at) + one[at + 1] + one[at] + one.slice(at + 2) === other;
-}
-
-/**
- * Returns the number of mistakes in `given` as a spelling of `word`, or infinity if there are too many. `word` must
- * have no capitals. Capitals in `given` are no mistakes.
- */
-export function mistakesIn(given: string, word: string): number {
-  const max = word.length / LETTERS_PER_MISTAKE;
+export function mistakesIn(given: string, word: string, lettersPerMistake = LETTERS_PER_MISTAKE): number {
+  const max = word.length / lettersPerMistake;
   // The lengths are compared first, because a given word of 16 KiB would take long to compare.
   if (Math.abs(given.length - word.length) > max) return Number.POSITIVE_INFINITY;
-  const mistakes = editDistance(given.toLowerCase(), word);
+  const mistakes = editDistance(given.toLowerCase(), word.toLowerCase());
   return mistakes <= max ? mistakes : Number.POSITIVE_INFINITY;
 }
 
 /** Returns the word of `words` that `given` misspells with the fewest mistakes, or undefined if it resembles none. */
-export function nearestWord(given: string, words: readonly string[]): string | undefined {
+export function nearestWord(
+  given: string,
+  words: readonly string[],
+  lettersPerMistake?: number,
+): string | undefined {
   const near = words
-    .map((word) => ({ word, mistakes: mistakesIn(given, word) }))
+    .map((word) => ({ word, mistakes: mistakesIn(given, word, lettersPerMistake) }))
     .filter(({ mistakes }) => mistakes < Number.POSITIVE_INFINITY);
   return near.sort((one, other) => one.mistakes - other.mistakes)[0]?.word;
 }
