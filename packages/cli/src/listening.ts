@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { RoutemasterError } from '@routemaster/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ProblemError, type Routemaster, type RoutemasterError } from '@routemaster/client';
 import { createReceiver, type Delivery, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
 import { type Call, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { jsonText, parseJson } from './long_numbers.ts';
@@ -13,10 +14,13 @@ import { causeOf } from './unanswered.ts';
 /** The default port of `rtm listen` and of `bin/receive`. `bin/start` makes its bus allow callbacks on this port. */
 const PORT = 9292;
 const FORWARD_TIMEOUT_MS = 30_000;
+/** Interval at which the bus is asked whether the client is still subscribed. */
+const CHECK_EVERY_MS = 5000;
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
- * subscription already, because Ctrl-C would end that one.
+ * subscription already, because Ctrl-C would end that one. Throws an error within a few seconds if somebody else ends
+ * the subscription or removes the client.
  */
 export async function listen(call: Call): Promise<void> {
   const target = targetOf(textOption(call, 'forward-to'));
@@ -58,7 +62,7 @@ export async function listen(call: Call): Promise<void> {
     await (given === undefined ? subscribing.catch((error) => adviseOn(callback, error)) : subscribing);
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
     if (hint !== undefined) call.note(hint);
-    if (!interrupted.aborted) await once(interrupted, 'abort');
+    await whileSubscribed(bus, token, interrupted);
     await bus.leave().catch((error: RoutemasterError) => {
       const { code, message } = error;
       if (code === 'subscriber_not_found') throw error;
@@ -67,6 +71,22 @@ export async function listen(call: Call): Promise<void> {
   } finally {
     server.close();
     server.closeAllConnections();
+  }
+}
+
+/**
+ * Resolves when `signal` is aborted. Throws an error if the subscription has ended, or if the bus refuses the
+ * client. Ignores other failures, because deliveries go on when the bus is back.
+ */
+async function whileSubscribed(bus: Routemaster, token: string, signal: AbortSignal): Promise<void> {
+  while (await sleep(CHECK_EVERY_MS, true, { signal }).catch(() => false)) {
+    try {
+      if (!(await subscriptionOf(bus, token, { signal })))
+        throw new Failure('subscriber_not_found', 'somebody else has ended the subscription');
+    } catch (error) {
+      const isRefusal = error instanceof ProblemError && (error.status === 401 || error.status === 403);
+      if (error instanceof Failure || isRefusal) throw error;
+    }
   }
 }
 

@@ -24,9 +24,13 @@ export async function addSubscription(call: Call): Promise<void> {
 }
 
 /** Returns the subscription of the client with this token, or undefined if it has none that the caller may see. */
-export async function subscriptionOf(bus: Routemaster, token: string): Promise<Subscription | undefined> {
+export async function subscriptionOf(
+  bus: Routemaster,
+  token: string,
+  options: { signal?: AbortSignal } = {},
+): Promise<Subscription | undefined> {
   // Root, viewers, and clients of a bus in compatibility mode also get the subscriptions of other clients.
-  for await (const each of bus.subscriptions()) if (each.subscriber === token) return each;
+  for await (const each of bus.subscriptions(options)) if (each.subscriber === token) return each;
   return undefined;
 }
 

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { freePort, listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
-import { bus, client } from './shared_bus.ts';
+import { asRoot, bus, client } from './shared_bus.ts';
 import { terminal } from './shared_terminal.ts';
 
 /** JSON with numbers that JavaScript would round, and strings that look like such numbers. */
@@ -151,7 +151,7 @@ test('listen unsubscribes too if npx passes Ctrl-C on, or a supervisor adds SIGT
   }
 });
 
-test('listen says that somebody else has ended its subscription', async (t) => {
+test('listen says at Ctrl-C that somebody else has just ended its subscription', async (t) => {
   const search = await client('search');
   const listening = terminal.start(`listen ended --port 0 ${search.options}`.split(' '));
   t.after(() => listening.kill('SIGKILL'));
@@ -162,6 +162,27 @@ test('listen says that somebody else has ended its subscription', async (t) => {
   listening.kill('SIGINT');
   assert.deepEqual(await once(listening, 'close'), [2, null]);
   assert.match(stderr, /\nsubscriber_not_found: there is no such subscriber\n$/);
+});
+
+test('listen ends, and says so, when somebody else ends its subscription or removes its client', async (t) => {
+  const ends = {
+    'sub del': /\nsubscriber_not_found: somebody else has ended the subscription\n$/,
+    'token del': /\nunauthenticated: the bus refuses these credentials for this call: /,
+  };
+  for (const [command, said] of Object.entries(ends)) {
+    const search = await client('search');
+    const listening = terminal.start(`listen ended --port 0 ${search.options}`.split(' '));
+    t.after(() => listening.kill('SIGKILL'));
+    let stderr = '';
+    listening.stderr.on('data', (text) => (stderr += text));
+    await until(() => stderr.includes('listening to ended'));
+    const closed = once(listening, 'close');
+    await terminal.rtm(
+      command === 'sub del' ? `sub del ${search.options}` : `token del ${search.token} ${asRoot()}`,
+    );
+    assert.deepEqual(await closed, [2, null]);
+    assert.match(stderr, said);
+  }
 });
 
 test('listen says that a topic has no publisher, and names a target that does not answer, and why', async (t) => {
