@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { BootError } from '../errors.ts';
 import { http } from '../node_http.ts';
@@ -46,6 +48,8 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
 export const SWEEP_MS = 50;
+/** Maximum time for which a closing server accepts connections. 64 waiting ones take about 10 ms. */
+const ACCEPT_MS = 500;
 
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
@@ -63,7 +67,8 @@ export class HttpServer {
   readonly #waiting = new Set<HttpSocket>();
   readonly #budget: WorkBudget;
   readonly #mode = new ReadingMode();
-  #isClosing = false;
+  /** Undefined until the server begins to close. Resolves when it accepts no more connections. */
+  #allAccepted: Promise<void> | undefined;
 
   constructor(listener: Listener, limits: Partial<ServerLimits> & ServerSettings, budget = new WorkBudget()) {
     this.#budget = budget;
@@ -148,21 +153,24 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections, and closes the open ones:
+   * Accepts the connections that the kernel has made already, then no more, and closes the open ones:
    *
    * - An idle connection is closed when no byte has come for SWEEP_MS, because a byte may begin a new request.
    * - Any other connection is closed after the response to its last request, or after `graceMs` at the latest. The
    *   response says `Connection: close`, unless its headers have been sent already.
    */
   async close(graceMs: number): Promise<void> {
-    this.#isClosing = true;
+    const { promise, resolve: beginRequests } = Promise.withResolvers<void>();
+    this.#allAccepted = promise;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
+    this.#closeIdle();
+    await this.#acceptWaiting();
     // Node's `close` calls `closeIdleConnections`, which would cut off responses that are written but not sent yet.
     // `#closeIdle` replaces it, and also closes connections that never had a request, such as those that routers open
     // in advance.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    this.#closeIdle();
+    beginRequests();
     const sweep = setInterval(() => this.#closeIdle(), SWEEP_MS);
     const limit = setTimeout(() => {
       this.#server.closeAllConnections();
@@ -173,14 +181,36 @@ export class HttpServer {
     clearTimeout(limit);
   }
 
+  /**
+   * Accepts connections until a turn of the event loop brings none, because Node accepts one in a turn. The kernel has
+   * made these connections, and their callers may have sent requests. Requests that come meanwhile wait. Otherwise turns
+   * would be longer, and new connections could come as quickly as they are accepted.
+   */
+  async #acceptWaiting(): Promise<void> {
+    const limitMs = clock.monotonicMs() + ACCEPT_MS;
+    let hasAccepted = true;
+    const note = () => {
+      hasAccepted = true;
+    };
+    this.#server.on('connection', note);
+    // The present turn may have looked for connections already.
+    await nextTurn();
+    while (hasAccepted && clock.monotonicMs() < limitMs) {
+      hasAccepted = false;
+      await nextTurn();
+    }
+    this.#server.off('connection', note);
+  }
+
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
     const connection = (socket as HttpSocket)[CONNECTION];
-    if (this.#isClosing) {
+    const allAccepted = this.#allAccepted;
+    if (allAccepted) {
       // The response to an earlier request ends the connection. So this request cannot be answered, and is ignored.
       if (connection?.last?.shouldKeepAlive === false) return;
       response.shouldKeepAlive = false;
     }
-    connection?.begin(response, start);
+    connection?.begin(response, allAccepted ? () => void allAccepted.then(start) : start);
   }
 
   /**

@@ -164,6 +164,18 @@ describe('a server that closes', () => {
     await closed;
   });
 
+  test('answers requests on connections that the kernel has made, but the process has not accepted', async (t) => {
+    const server = new HttpServer((request, response) => void OK(request, response), DEFAULTS);
+    t.after(() => server.close(0));
+    const port = await server.listen(0);
+    const lines = Array.from({ length: 20 }, () => open(t, port, GET));
+    // The kernel makes the connections now. This process accepts them in later turns of the event loop.
+    await new Promise((resolve) => process.nextTick(resolve));
+    const closed = server.close(20_000);
+    for (const line of lines) assert.match((await (await line).ended).text, /Connection: close.*ok$/s);
+    await closed;
+  });
+
   test('says so with the last response, and handles no request behind that', async (t) => {
     const paths: (string | undefined)[] = [];
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
