@@ -81,13 +81,13 @@ end
 -- Returns the field `acks` of the reply: three numbers for each finished job.
 --   - held: 1 if the worker still held the job, otherwise 0
 --   - events: the number of events in the batch, or 0 if the worker did not hold the job
---   - gone: 1 if the worker did not hold the job, and the batch is deleted. If the reply of a call was lost, the worker
---     repeats the call, and learns from `gone` that the first call deleted the batch
+--   - gone: 1 if the worker did not hold the job, and the batch is deleted and no dead letter. If the reply of a call was
+--     lost, the worker repeats the call, and learns from `gone` that the first call deleted the batch
 local function acks_of(call, finished, removed)
   local acks = {}
   for i, events in ipairs(removed) do
     local bid = finished[i].bid
-    local is_gone = not events and bid and redis.call('EXISTS', call.keys.batch(bid)) == 0
+    local is_gone = not events and bid and redis.call('EXISTS', call.keys.batch(bid), call.keys.dead_letter(bid)) == 0
     acks[3 * i - 2], acks[3 * i - 1], acks[3 * i] = events and 1 or 0, events or 0, is_gone and 1 or 0
   end
   return acks

@@ -23,7 +23,7 @@ const LOST = /the lease ran out before the job was done/;
 
 /** A queue that runs code of the test before and after each ack, nack and burial. */
 class EventfulQueue extends Queue {
-  before = () => {};
+  before: () => unknown = () => {};
   after = () => {};
 
   override ack(finished: Finished) {
@@ -47,7 +47,7 @@ class EventfulQueue extends Queue {
   }
 
   async #around<Reply>(call: () => Promise<Reply>): Promise<Reply> {
-    this.before();
+    await this.before();
     const reply = await call();
     this.after();
     return reply;
@@ -162,6 +162,28 @@ for (const end of ['done', 'dead'] as const)
     await assignment.run();
     assert.deepEqual([removed, buried], [[], []]);
     assert.deepEqual(Object.keys((await bus.state()).batches), ['a1']);
+  });
+
+for (const end of ['done', 'dead'] as const)
+  test(`a batch that another worker buried after the lease ran out while Redis was away counts there: ${end}`, async () => {
+    const attempt = { atMs: 5, durationMs: 7, reason: 'cut' };
+    const burial: Burial = { attempt, reason: 'max_age', damage: 0, throttleMs: 0 };
+    const handler: JobHandler = async () => (end === 'done' ? DONE : { end, burial });
+    const { assignment, queue, removed, buried } = await assign(handler);
+    const anotherBuries = async () => {
+      queue.before = () => {};
+      await bus.store.redis.hset('workers', 'w1', 1);
+      await bus.scrub(SETTINGS.leaseMs);
+      const [grant = assert.fail()] = (await queue.acquire(['w2'])).grants;
+      await queue.bury(grant, { ...burial, attempt: { ...attempt, atMs: 9 } });
+    };
+    queue.before = () => {
+      queue.before = anotherBuries;
+      throw new StorageUnavailable(new Error('away'));
+    };
+    await assignment.run();
+    assert.deepEqual([removed, buried], [[], []]);
+    assert.equal(await bus.store.redis.zcard(bus.store.keys.dead_letters_index()), 1);
   });
 
 test('an ack that failed in a group is repeated alone', async () => {

@@ -4,9 +4,10 @@ bury: make a batch that must not be tried again a dead letter, and delete its jo
 
 If the worker does not hold the job under that lease, nothing changes and `held` is false. If the subscriber has left,
 the batch is deleted. A waiting job of the subscriber becomes instant. `buried` is the number of events in the dead
-letter, even if the letter was made by an earlier call whose reply was lost. `dropped` is the number of events in the
-deleted batch. Either number is 0 if there is no such dead letter or batch. `is_gone` is true if the worker does not hold
-the job, and there is neither the batch nor the dead letter: perhaps such an earlier call has deleted the batch.
+letter, even if the letter was made by an earlier call whose reply was lost: its last attempt is that of this call.
+`dropped` is the number of events in the deleted batch. Either number is 0 if there is no such dead letter or batch.
+`is_gone` is true if the worker does not hold the job, and there is neither the batch nor a dead letter: perhaps such an
+earlier call has deleted the batch.
 ]]
 local batches = include('delivering/batches')
 local burying = include('delivering/dead_letters/burying')
@@ -16,7 +17,9 @@ return function(call, args)
   if not leases.take_job_and_lease(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
     local length = redis.call('LLEN', call.keys.dead_letter(args.bid))
     local is_gone = length == 0 and redis.call('EXISTS', call.keys.batch(args.bid)) == 0
-    return { held = false, buried = math.max(0, length - batches.HEADER), dropped = 0, is_gone = is_gone }
+    local is_own = redis.call('LINDEX', call.keys.attempts(args.bid), -1) == args.attempt
+    local buried = is_own and math.max(0, length - batches.HEADER) or 0
+    return { held = false, buried = buried, dropped = 0, is_gone = is_gone }
   end
   local buried, dropped = burying.end_delivery(call, args.q, args.worker, args.job, args)
   return { held = true, buried = buried, dropped = dropped, is_gone = false }
