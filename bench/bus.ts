@@ -20,8 +20,8 @@ export const FAR_MS = 3_600_000;
 export const NOWHERE = 'https://127.0.0.1:9/events';
 
 /**
- * Keys of the Ruby Routemaster's layout, which no version of the bus renames. They are read from Redis itself, because a
- * call of the API would list every subscriber.
+ * Keys of the Ruby Routemaster's layout, which no version of the bus renames. They are read from Redis itself, because
+ * a call of the API would list every subscriber.
  */
 const KEYS = { queuedBatches: 'batches:gauges:batch', auxJobs: 'jobs:index:aux' };
 

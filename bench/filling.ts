@@ -25,8 +25,8 @@ export async function fill(
 
 /**
  * Returns how many events a request may have so that the bus opens all their batches when they are published. If a
- * script call would open more than MAX_OPENED batches, the bus stores one long batch and cuts it when it delivers, which
- * would count as work of the deliveries. One call can have the requests of all connections.
+ * script call would open more than MAX_OPENED batches, the bus stores one long batch and cuts it when it delivers,
+ * which would count as work of the deliveries. One call can have the requests of all connections.
  */
 export function perPostFor(subscribers: number, max: number): number {
   return Math.min(BULK, Math.max(1, Math.floor((MAX_OPENED * max) / CONNECTIONS / subscribers)));

@@ -3,7 +3,10 @@ import { connect, type Socket } from 'node:net';
 
 const PROCESSES = 2;
 
-/** Counts the commands that clients send to a Redis, by MONITOR; INFO would count those of scripts too. For idle buses only. */
+/**
+ * Counts the commands that clients send to a Redis, by MONITOR; INFO would count those of scripts too. For idle buses
+ * only.
+ */
 export class CommandCount {
   readonly #socket: Socket;
   #text = '';

@@ -1,5 +1,6 @@
-// The suite: `npm run bench`. A part is one file of parts/, named in parts.ts. It says what to measure for each row of its
-// tables (part.ts), on a stage (stage.ts) that starts buses (bus.ts), Redis, and the helpers of processes/: load, sink, floors.
+// The suite: `npm run bench`. A part is one file of parts/, named in parts.ts. It says what to measure for each row of
+// its tables (part.ts), on a stage (stage.ts) that starts buses (bus.ts), Redis, and the helpers of processes/: load,
+// sink, floors.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runCommand, UsageError } from '../harness/measuring/command_line.ts';

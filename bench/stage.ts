@@ -18,7 +18,9 @@ export class Stage implements Owner {
   #lose!: (error: Error) => void;
   #closing: Promise<void> | undefined;
 
-  /** `profile`: a directory for the profiles of the processes that `node` starts. `aof`: true if Redis writes an AOF. */
+  /**
+   * `profile`: a directory for the profiles of the processes that `node` starts. `aof`: true if Redis writes an AOF.
+   */
   constructor({ profile, aof }: { profile: string | undefined; aof: boolean }) {
     this.#profile = profile;
     this.#aof = aof;

@@ -1,6 +1,6 @@
 /**
- * An event carries the time of its sending in its data: `{"sentAtUs": …}`. The time is of the monotonic clock that all processes
- * of a machine share; each process's `performance.now()` starts elsewhere.
+ * An event carries the time of its sending in its data: `{"sentAtUs": …}`. The time is of the monotonic clock that all
+ * processes of a machine share; each process's `performance.now()` starts elsewhere.
  */
 const STAMP = /"sentAtUs":(\d+)/;
 const STAMPS = /"sentAtUs":(\d+)/g;

@@ -29,7 +29,9 @@ export class Store {
     await this.call('EVAL', COPY, '0', KEPT, LIVE);
   }
 
-  /** Returns the memory of the data. That of connections is left out, because it depends on what they have just sent. */
+  /**
+   * Returns the memory of the data. That of connections is left out, because it depends on what they have just sent.
+   */
   async usedBytes(): Promise<number> {
     const info = String(await this.call('INFO', 'memory'));
     const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
@@ -42,7 +44,9 @@ export class Store {
     await this.call('SLOWLOG', 'RESET');
   }
 
-  /** Returns the longest call since `watchSlow`, in ms: of this script and of all others; 0 if Redis has logged none. */
+  /**
+   * Returns the longest call since `watchSlow`, in ms: of this script and of all others; 0 if Redis has logged none.
+   */
   async longestMs(name: ScriptName): Promise<{ scriptMs: number; otherScriptMs: number }> {
     const entries = (await this.call('SLOWLOG', 'GET', '-1')) as RedisReply[][];
     const longest = { scriptMs: 0, otherScriptMs: 0 };

@@ -11,7 +11,10 @@ export class GoodClient {
   readonly #port: number;
   readonly #pids: readonly number[];
 
-  /** `pids`: the processes of the bus, and our own. Times during which they were ready to run and had no CPU are subtracted. */
+  /**
+   * `pids`: the processes of the bus, and our own. Times during which they were ready to run and had no CPU are
+   * subtracted.
+   */
   constructor(port: number, authorization: string, pids: readonly number[]) {
     const body = '{"type":"noop","url":"https://good.example/1"}';
     const head = ['POST /topics/good HTTP/1.1', 'Host: bus', `Authorization: ${authorization}`];

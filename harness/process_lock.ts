@@ -12,8 +12,8 @@ const held = new Set<string>();
  * Takes the lock at `path`, a folder, for this process. Returns a function that ends the lock, or undefined if a living
  * process holds it. The lock of a dead process is removed.
  *
- * The folder has a folder named after the holder. A process that finds it dead removes that name only, so that it cannot
- * remove a lock that another one has taken meanwhile. Renaming fails unless the folder is missing or empty.
+ * The folder has a folder named after the holder. A process that finds it dead removes that name only, so that it
+ * cannot remove a lock that another one has taken meanwhile. Renaming fails unless the folder is missing or empty.
  */
 export function takeLock(path: string): (() => void) | undefined {
   if (isHeld(path)) return undefined;

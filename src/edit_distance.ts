@@ -4,8 +4,8 @@ const LETTERS_PER_MISTAKE = 3;
 const EXCHANGE = 0.5;
 
 /**
- * Returns the number of mistakes that turn one text into the other. Each character that is added, removed or replaced is
- * one mistake (Levenshtein). Two neighbours that are exchanged are half a mistake.
+ * Returns the number of mistakes that turn one text into the other. Each character that is added, removed or replaced
+ * is one mistake (Levenshtein). Two neighbours that are exchanged are half a mistake.
  */
 function editDistance(one: string, other: string): number {
   let before: number[] = [];

@@ -43,7 +43,9 @@ export function rarelyFailing(): LogMethod {
 
 type Rare = Partial<Failure> & { skipped?: unknown };
 
-/** What a log line says about a failed call. `away` names a Redis that could not be reached, `full` one without room. */
+/**
+ * What a log line says about a failed call. `away` names a Redis that could not be reached, `full` one without room.
+ */
 interface Failure {
   reason: string;
   away?: string;

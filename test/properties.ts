@@ -1,5 +1,5 @@
-// `npm run properties -- --steps 100000 --seed 7` compares the bus with plain models after each of 100,000 random steps.
-// It reports a failure as the shortest steps that lead to it; the same seed finds it again.
+// `npm run properties -- --steps 100000 --seed 7` compares the bus with plain models after each of 100,000 random
+// steps. It reports a failure as the shortest steps that lead to it; the same seed finds it again.
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import fc from 'fast-check';

@@ -12,8 +12,8 @@ const FULL = { queued: 1_000_000, records: 0, subscribers: 10_000, deadLetters: 
 const QUICK: typeof FULL = { queued: 2_000, records: 0, subscribers: 5, deadLetters: 2, calls: 3 };
 const MAX_MS = 50;
 /**
- * Pause after a call, as a share of the time that it took. Linux stops processes of real-time priority for 50 ms in each
- * second in which they never pause, and a page of 10 ms at p99 seemed to take 60.
+ * Pause after a call, as a share of the time that it took. Linux stops processes of real-time priority for 50 ms in
+ * each second in which they never pause, and a page of 10 ms at p99 seemed to take 60.
  */
 const PAUSE = 0.1;
 

@@ -37,8 +37,8 @@ const TABS: readonly Refresh[][] = [
 ];
 
 /**
- * The CPU that open tabs of the console take from the web process and from Redis. A web process that publishes as fast as it
- * can uses a whole core, so a share of a core is the same share of its publishing rate.
+ * The CPU that open tabs of the console take from the web process and from Redis. A web process that publishes as fast
+ * as it can uses a whole core, so a share of a core is the same share of its publishing rate.
  */
 export const consoleTabs: Part = {
   name: 'console_tabs',
@@ -99,7 +99,10 @@ interface Looking extends Refresh {
   cookie: string;
 }
 
-/** Asks for a part of a page as a tab does, never twice at once. `phase` is when it begins, from 0 to 1. Ends with the signal. */
+/**
+ * Asks for a part of a page as a tab does, never twice at once. `phase` is when it begins, from 0 to 1. Ends with the
+ * signal.
+ */
 async function look(
   { url, path, everyMs, cookie }: Looking,
   phase: number,

@@ -121,8 +121,8 @@ interface Backlog {
 }
 
 /**
- * The worker first delivers some events to warm up: a new process compiles for half a second. Then the subscribers hold back
- * their answers, which stops the worker, until the whole backlog is queued.
+ * The worker first delivers some events to warm up: a new process compiles for half a second. Then the subscribers hold
+ * back their answers, which stops the worker, until the whole backlog is queued.
  */
 async function measureBus(
   parts: Parts,

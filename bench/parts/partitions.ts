@@ -28,7 +28,9 @@ const AUDIENCES = [
 ];
 type Audience = Pick<(typeof AUDIENCES)[number], 'subscribers' | 'topicsEach'>;
 const MAX_BUSIEST = 1.3;
-/** The number of events in a POST, and how many times as many events are published than in the case of single events. */
+/**
+ * The number of events in a POST, and how many times as many events are published than in the case of single events.
+ */
 const POSTS = [
   { perPost: 1, times: 1 },
   { perPost: 20, times: 5 },

@@ -16,9 +16,10 @@ const PATIENCE = { timeoutMs: 600_000, everyMs: 10 };
 const QUEUED = 'batches:gauges:batch';
 
 /**
- * Retries all dead letters from the page of the console: counts them first, kills the worker with SIGKILL when a tenth is
- * done, and starts another one. Nobody looks at the page meanwhile but this part, which comes back to it. Fails unless
- * exactly the counted letters are queued at the end, and none is left. Subscribers are paused, so nothing is delivered.
+ * Retries all dead letters from the page of the console: counts them first, kills the worker with SIGKILL when a tenth
+ * is done, and starts another one. Nobody looks at the page meanwhile but this part, which comes back to it. Fails
+ * unless exactly the counted letters are queued at the end, and none is left. Subscribers are paused, so nothing is
+ * delivered.
  */
 export const retryAll: Part = {
   name: 'retry-all',

@@ -33,7 +33,9 @@ interface Delivering {
   worker: BusProcess;
 }
 
-/** Plans the rows for delivering a backlog, and for latency from publish to receipt. Each system has a worker process. */
+/**
+ * Plans the rows for delivering a backlog, and for latency from publish to receipt. Each system has a worker process.
+ */
 export async function delivering(
   stage: Stage,
   load: Helper<LoadCalls>,

@@ -16,7 +16,9 @@ export interface LoadPlan {
   body: string;
   contentType?: string;
   credentials: LoadCredentials;
-  /** Sends at this rate, and stamps each body with the time that it is due; without it, sends as fast as answers come. */
+  /**
+   * Sends at this rate, and stamps each body with the time that it is due; without it, sends as fast as answers come.
+   */
   perSecond?: number;
 }
 
@@ -103,8 +105,9 @@ class ClosedLoop {
 }
 
 /**
- * Requests are due at a fixed rate, whether or not earlier ones are answered. A request without a free connection waits, and its
- * time counts from when it was due; otherwise a server that stalls would get fewer requests and look better than it is.
+ * Requests are due at a fixed rate, whether or not earlier ones are answered. A request without a free connection
+ * waits, and its time counts from when it was due; otherwise a server that stalls would get fewer requests and look
+ * better than it is.
  */
 class OpenLoop {
   readonly latenciesMs: Float64Array;

@@ -40,8 +40,8 @@ let held: Socket[] | undefined;
 let waiting: { events: number; resolve: (reached: Reached) => void } | undefined;
 
 /**
- * Starts a subscriber that takes every batch. Resolves with its callback. It is a raw TCP server, because one of Node's HTTP
- * costs three times as much.
+ * Starts a subscriber that takes every batch. Resolves with its callback. It is a raw TCP server, because one of Node's
+ * HTTP costs three times as much.
  */
 async function listen(): Promise<string> {
   return `http://127.0.0.1:${await listenLocally(createServer({ noDelay: true }, receive))}/events`;

@@ -17,7 +17,9 @@ const PER_SECOND = 30;
 const ROUNDS = { full: 3, quick: 1 };
 /** Maximum ratio of two p99 of the good subscribers: that beside bad subscribers, to that without them. */
 const BARS = { apart: 1.2, together: 2 };
-/** Maximum by which that p99 may grow in quick runs, on machines busy with other tests. Starvation would take seconds. */
+/**
+ * Maximum by which that p99 may grow in quick runs, on machines busy with other tests. Starvation would take seconds.
+ */
 const NOISE_MS = 500;
 const ITEMS_AT_A_TIME = 16;
 /**

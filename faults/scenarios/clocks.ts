@@ -13,7 +13,9 @@ const ROUNDS = 2;
 const PER_CASE = ROUNDS * EVENTS_PER_ROUND;
 const CASES = 2 * Object.keys(OFFSETS).length;
 
-/** A process with a wrong clock works beside one with a right clock, then alone. The events have misleading timestamps. */
+/**
+ * A process with a wrong clock works beside one with a right clock, then alone. The events have misleading timestamps.
+ */
 export const clocks: Scenario = {
   name: 'clocks',
   title: 'the clock of a web or worker is off by 60 s or a day, either way; events have hostile timestamps',

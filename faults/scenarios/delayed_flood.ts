@@ -70,7 +70,9 @@ const memoryUsed = async ({ bus }: Lab) =>
 /** Returns the partitions of the topics. A client has its limits in each of them. */
 const homesOf = ({ bus }: Lab) => [...new Set(TOPICS.map((topic) => bus.partitions.ofTopic(topic)))];
 
-/** Judges that all accepted events wait, that they take no more than a client may, and that Redis grew by little more. */
+/**
+ * Judges that all accepted events wait, that they take no more than a client may, and that Redis grew by little more.
+ */
 async function judgeMemory(lab: Lab, token: string, accepted: number, before: number): Promise<void> {
   const homes = homesOf(lab);
   const held = await Promise.all(

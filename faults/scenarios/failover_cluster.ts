@@ -6,7 +6,9 @@ import type { Scenario } from '../scenario.ts';
  * replica it accepts none. Quick runs, on busy machines, do not judge it.
  */
 const GOES_ON_BAR_MS = 2000;
-/** Maximum time for which a master is without its replica before it dies. The replica lacks what it stores in that time. */
+/**
+ * Maximum time for which a master is without its replica before it dies. The replica lacks what it stores in that time.
+ */
 const MAX_ALONE_MS = 300;
 
 /** Masters of a cluster lose their replicas and are killed, one after the other, under a bus of eight partitions. */

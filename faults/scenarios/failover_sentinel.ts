@@ -19,7 +19,8 @@ export const failoverSentinel: Scenario = {
     // Batches of `archive` wait for a second in Redis, where a dying master can lose them.
     await lab.subscribe('archive', { topic: 'widgets', timeout: 1000, max: 1000 });
     const { trio, store } = lab.bus;
-    // The bus waits for replicas only when it publishes. The subscriptions must have reached them before the first kill.
+    // The bus waits for replicas only when it publishes. The subscriptions must have reached them before the first
+    // kill.
     await until(async () => (await store.redis.wait(2, 1000)) === 2, { what: 'the replicas have all' });
     const random = lab.random.fork('kills');
     const kills = lab.quick ? 1 : 10;
@@ -42,8 +43,9 @@ export const failoverSentinel: Scenario = {
     const recoveryMs = lab.recoveryMs ?? 0;
     const goesOn = lab.quick || recoveryMs <= GOES_ON_BAR_MS;
     lab.bar('goes on ≤ 2 s after the promotion', goesOn, `${Math.round(recoveryMs)} ms`);
-    // A master that is too busy to answer the sentinels is replaced while it lives. Events that it and the other replica
-    // store meanwhile are lost, which no setting of the bus prevents. The machine is then too busy for this scenario.
+    // A master that is too busy to answer the sentinels is replaced while it lives. Events that it and the other
+    // replica store meanwhile are lost, which no setting of the bus prevents. The machine is then too busy for this
+    // scenario.
     if (trio.promotions > kills) lab.say(`${trio.promotions - kills} masters were replaced while they lived`);
     // Events that a master stored and delivered without its replicas are stored again when the publisher repeats them.
     lab.say(`stored twice: ${lab.ledger.totals().storedTwice}`);

@@ -54,8 +54,8 @@ export const frozenWorker: Scenario = {
         if (at === 'request' && (failed || acknowledgesOnMain(call))) came++;
         return undefined;
       };
-      // Every other time the answers come while the worker is stopped. When it goes on, they settle its deliveries before
-      // its heartbeat can report the lost leases.
+      // Every other time the answers come while the worker is stopped. When it goes on, they settle its deliveries
+      // before its heartbeat can report the lost leases.
       const answeredAsleep = (stale / BATCHES) % 2 === 0;
       const other = await freeze(lab, worker, { receiver, partition, answeredAsleep });
       const found = lostBy(process);
@@ -80,7 +80,9 @@ function startWorker(lab: Lab): Promise<Proxied> {
   return lab.startProxied('worker', { ROUTEMASTER_WORKERS_PER_THREAD: String(workers) });
 }
 
-/** Stops the worker until another has taken over its deliveries. Resolves with the other worker when all is delivered. */
+/**
+ * Stops the worker until another has taken over its deliveries. Resolves with the other worker when all is delivered.
+ */
 async function freeze(
   lab: Lab,
   { process }: Proxied,

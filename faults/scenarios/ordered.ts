@@ -5,7 +5,10 @@ import type { Scenario } from '../scenario.ts';
 
 const FAILING = 0.1;
 
-/** Workers are killed, and the subscriber refuses every tenth delivery. One publisher waits for each answer, so the order is known. */
+/**
+ * Workers are killed, and the subscriber refuses every tenth delivery. One publisher waits for each answer, so the
+ * order is known.
+ */
 export const ordered: Scenario = {
   name: 'ordered',
   title: 'an ordered subscriber under kills and failing answers',

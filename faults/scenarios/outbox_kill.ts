@@ -16,8 +16,8 @@ const HELD_MS = 700;
 const HELD_EVERY_MS = 3000;
 
 /**
- * A step of publishing, or of emptying an outbox (a list of events on their way to another partition), at which a process
- * is killed or its message is delayed.
+ * A step of publishing, or of emptying an outbox (a list of events on their way to another partition), at which a
+ * process is killed or its message is delayed.
  */
 interface Moment {
   name: string;

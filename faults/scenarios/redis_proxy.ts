@@ -2,7 +2,10 @@ import { MAX_WAIT_MS } from '../publishing.ts';
 import type { Scenario } from '../scenario.ts';
 import { Troubles } from '../troubles.ts';
 
-/** The connections of web and worker to Redis are cut, delayed and muted, before a request arrives or before its reply does. */
+/**
+ * The connections of web and worker to Redis are cut, delayed and muted, before a request arrives or before its reply
+ * does.
+ */
 export const redisProxy: Scenario = {
   name: 'redis-proxy',
   title: 'connections to Redis are cut, delayed, and lose replies',

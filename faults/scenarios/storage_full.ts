@@ -27,7 +27,10 @@ const MIN_EVENTS = 2000;
 /** Maximum batches of a failing subscriber under delivery. They are not dropped, even if they are the oldest. */
 const IN_FLIGHT = 1;
 
-/** First one publisher fills the storage while nobody takes anything; then several publish while subscribers fail and are slow. */
+/**
+ * First one publisher fills the storage while nobody takes anything; then several publish while subscribers fail and
+ * are slow.
+ */
 export const storageFull: Scenario = {
   name: 'storage-full',
   title: `publishers send three times what fits into Redis (maxmemory ${MAX_MEMORY / MIB} MiB)`,
@@ -106,7 +109,10 @@ async function subscribe(lab: Lab): Promise<Reader[]> {
   );
 }
 
-/** Watches until the returned function is called, which resolves with the subscribers whose oldest queued batch got older. */
+/**
+ * Watches until the returned function is called, which resolves with the subscribers whose oldest queued batch got
+ * older.
+ */
 function watchOldest(readers: Reader[]): () => Promise<string[]> {
   const older: string[] = [];
   const oldest = new Map<string, number>();

@@ -13,7 +13,10 @@ const DOWN_MS = 300_000;
 const MIN_KILLS = { full: 4, quick: 3 };
 const CATCH_UPS = ['none', 'latest', 'all'] as const;
 
-/** Triggers fire while workers and Redis are killed. Then the bus is down for five minutes; quick runs backdate triggers. */
+/**
+ * Triggers fire while workers and Redis are killed. Then the bus is down for five minutes; quick runs backdate
+ * triggers.
+ */
 export const triggers: Scenario = {
   name: 'triggers',
   title: '1,000 triggers fire every second, and 100 at once, while workers and Redis get SIGKILL',

@@ -46,8 +46,8 @@ export class TestBrowser {
         // No test goes back to an earlier page. With this cache, each page gets a new renderer, which takes as much CPU
         // as the page itself.
         '--disable-back-forward-cache',
-        // Together these two take a seventh of the CPU away. A process for the GPU draws nothing here; and of scripts such
-        // as axe, only the functions that run need to be compiled.
+        // Together these two take a seventh of the CPU away. A process for the GPU draws nothing here; and of scripts
+        // such as axe, only the functions that run need to be compiled.
         ...['--in-process-gpu', '--js-flags=--max-lazy'],
         // The browser treats this name of this machine like an address in a network, not like `localhost`.
         '--host-resolver-rules=MAP bus.test 127.0.0.1',

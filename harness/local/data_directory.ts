@@ -7,8 +7,8 @@ const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 
 /**
- * Names of the files and directories that bin/start and its Redis make. Earlier releases made `demo.json` and `starting`
- * here.
+ * Names of the files and directories that bin/start and its Redis make. Earlier releases made `demo.json` and
+ * `starting` here.
  */
 const OURS =
   /^(root_key|demo|demo\.json|tour_client|cluster|starting|starting\.lock.*|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;

@@ -20,7 +20,9 @@ end
 local function pause_triggers(call, token, patterns)
   for _, name in ipairs(redis.call('HKEYS', call.keys.triggers_of(token))) do
     local definition = redis.call('HGET', call.keys.triggers_of(token), name)
-    if not scopes.permit(patterns, triggers.topic_of(definition)) then triggers.pause(call, token, name, 'forbidden') end
+    if not scopes.permit(patterns, triggers.topic_of(definition)) then
+      triggers.pause(call, token, name, 'forbidden')
+    end
   end
 end
 

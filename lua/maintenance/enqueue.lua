@@ -14,7 +14,8 @@ local leases = include('delivering/leases')
 -- True if nobody will run the job. Takes the job from its worker if the worker is dead.
 local function is_lost(call, q, job, lease_ms)
   local keys = call.keys
-  if redis.call('LPOS', keys.jobs_instant(q), job) or redis.call('ZSCORE', keys.jobs_scheduled(q), job) then return false end
+  if redis.call('LPOS', keys.jobs_instant(q), job) then return false end
+  if redis.call('ZSCORE', keys.jobs_scheduled(q), job) then return false end
   for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
     if redis.call('LPOS', keys.jobs_pending(q, worker), job) then
       if not leases.is_worker_dead(call, worker, lease_ms) then return false end

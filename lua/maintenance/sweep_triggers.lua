@@ -19,7 +19,9 @@ local function judge(call, client, name)
   local definition = calls.read('HGET', keys.triggers_of(client), name)
   local state = calls.read('HMGET', keys.trigger(client, name), 'fired', 'next_at', 'paused', 'moving')
   if type(definition) == 'table' or state.err then return nil, 'trigger_unreadable' end
-  if not definition and redis.call('EXISTS', keys.trigger(client, name)) == 0 then return nil, 'entry_without_trigger' end
+  if not definition and redis.call('EXISTS', keys.trigger(client, name)) == 0 then
+    return nil, 'entry_without_trigger'
+  end
   if not definition or not state[1] then return nil, 'trigger_incomplete' end
   if not triggers.read(definition) then return nil, 'trigger_unreadable' end
   -- The trigger is being moved to another partition. It is always due, so that a worker takes it and moves it.

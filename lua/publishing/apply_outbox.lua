@@ -97,8 +97,9 @@ return function(call, args)
   for i, from in ipairs(args.sources) do
     -- A call may name the same partition twice, with the same entries, if a process empties the same outbox from two
     -- places at once (src/publishing/outbox.ts). `last` makes `apply` ignore them the second time.
-    last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
-    applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
+    local newest = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
+    last[from.source], applied[i] = newest, newest
+    values[2 * i - 1], values[2 * i] = from.source, string.format('%d', newest)
   end
   storing.store(call, args.uid_seed, state.intake_state)
   redis.call('HSET', key, unpack(values))

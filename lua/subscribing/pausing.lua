@@ -42,7 +42,9 @@ end
 local function try_failed(call, token)
   local bid = redis.call('ZRANGE', call.keys.batches_retrying(token), 0, 0)[1]
   local job = bid and jobs.delivery_of(bid)
-  if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
+  if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then
+    jobs.make_instant(call, 'main', job)
+  end
 end
 
 -- Ends the wait of a subscriber after failures, so that workers deliver to it at once. Its probe, for which its

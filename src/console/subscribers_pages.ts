@@ -108,7 +108,8 @@ function successOf({ lately }: SubscriberReport): Content {
 type Forecast = Pick<SubscriberReport, 'lately' | 'events' | 'paused_at' | 'health_points'>;
 
 /**
- * Returns a forecast by the rates of the last minute or so: when the queue will be empty, or when events will be dropped.
+ * Returns a forecast by the rates of the last minute or so: when the queue will be empty, or when events will be
+ * dropped.
  */
 export function forecast(report: Forecast, nowMs: number): Content {
   const { lately, events, paused_at, health_points } = report;

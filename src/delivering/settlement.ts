@@ -83,8 +83,8 @@ export interface Acknowledged {
   /** Number of events in the deleted batch, 0 if none was deleted. */
   removed: number;
   /**
-   * True if `held` is false, and the batch is gone and no dead letter: perhaps an earlier ack, whose reply was lost, has
-   * deleted it.
+   * True if `held` is false, and the batch is gone and no dead letter: perhaps an earlier ack, whose reply was lost,
+   * has deleted it.
    */
   isGone: boolean;
 }

@@ -183,8 +183,8 @@ export class HttpServer {
 
   /**
    * Accepts connections until a turn of the event loop brings none, because Node accepts one in a turn. The kernel has
-   * made these connections, and their callers may have sent requests. Requests that come meanwhile wait. Otherwise turns
-   * would be longer, and new connections could come as quickly as they are accepted.
+   * made these connections, and their callers may have sent requests. Requests that come meanwhile wait. Otherwise
+   * turns would be longer, and new connections could come as quickly as they are accepted.
    */
   async #acceptWaiting(): Promise<void> {
     const limitMs = clock.monotonicMs() + ACCEPT_MS;

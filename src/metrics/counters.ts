@@ -119,9 +119,9 @@ export class Counters {
   }
 
   /**
-   * Returns the counts of this process that Redis refuses at present, for a counter of the whole bus. Returns none while
-   * flushes succeed, because those counts reach Redis within the flush interval, and none after the reply to a flush was
-   * lost, because Redis may have added those counts already.
+   * Returns the counts of this process that Redis refuses at present, for a counter of the whole bus. Returns none
+   * while flushes succeed, because those counts reach Redis within the flush interval, and none after the reply to a
+   * flush was lost, because Redis may have added those counts already.
    */
   notAccepted(name: CounterName): { tags: Tags; value: number }[] {
     const outgoing = this.#outgoing.get(this.#partitions.control);

@@ -108,7 +108,9 @@ export class History {
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
   }
 
-  /** Returns how many events the bus has dropped for want of memory within the last `ms`, as far as there are samples. */
+  /**
+   * Returns how many events the bus has dropped for want of memory within the last `ms`, as far as there are samples.
+   */
   async droppedWithin(ms: number): Promise<number> {
     const kept = Math.ceil(ms / STEPS.coarse.ms) + 1;
     const [entries, [newest]] = await Promise.all([

@@ -2,8 +2,9 @@ type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string' | 'stream';
 
 /**
  * Every key of the data layout, with its Redis type; INTERNALS.md explains them. The functions that make keys, such as
- * `keys.batch(bid)`, are made from this table, for TypeScript and for scripts. So to find the code that uses a key, find
- * its pattern here, and search for the name before it: only `gauge_events` finds the users of `batches:gauges:event`.
+ * `keys.batch(bid)`, are made from this table, for TypeScript and for scripts. So to find the code that uses a key,
+ * find its pattern here, and search for the name before it: only `gauge_events` finds the users of
+ * `batches:gauges:event`.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },

@@ -32,8 +32,9 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Returns what to grant to the Redis user. `message` is the error of Redis, whose words differ between releases: the ACL
- * lacks the pattern of the keys, that of the channels, or a command. Returns an empty text if it names none of them.
+ * Returns what to grant to the Redis user. `message` is the error of Redis, whose words differ between releases: the
+ * ACL lacks the pattern of the keys, that of the channels, or a command. Returns an empty text if it names none of
+ * them.
  */
 function whatToGrant(message: string, prefix: string): string {
   // With several partitions, `prefix` ends with a hash tag of the partition.

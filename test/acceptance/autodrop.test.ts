@@ -10,7 +10,9 @@ import { dropNoticeHeader } from '../../src/subscribing/drop_notice.ts';
 const MAX_BYTES = 16 * 1024 * 1024;
 const EVENTS_A_REQUEST = 20;
 const EVENT_BYTES = 8_000;
-/** Reading a full queue, or publishing to a full Redis, takes much CPU: it is done again less often than other things. */
+/**
+ * Reading a full queue, or publishing to a full Redis, takes much CPU: it is done again less often than other things.
+ */
 const SELDOM = { everyMs: 100 };
 
 const bus = RunningBus.forTests({ redis: { maxmemory: String(MAX_BYTES) } });

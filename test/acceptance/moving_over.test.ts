@@ -30,8 +30,8 @@ let receiver: Receiver;
 const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' }, prepare: writeAsRubyDoes });
 
 /**
- * Writes one publisher, and one subscriber with three batches: HELD, which a Ruby worker held when it died; READY, which
- * is full and two days old; and CURRENT. The subscriber refuses READY once.
+ * Writes one publisher, and one subscriber with three batches: HELD, which a Ruby worker held when it died; READY,
+ * which is full and two days old; and CURRENT. The subscriber refuses READY once.
  */
 async function writeAsRubyDoes({ redis }: Partition): Promise<void> {
   receiver = await Receiver.start();

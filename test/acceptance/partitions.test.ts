@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
 
 /**
- * The tests to run again with four partitions. Each of their tests ends with a check of every partition, and of the data
- * that must agree between partitions. `ROUTEMASTER_PARTITIONS=4` runs other files of test/acceptance/ in this way, except
- * files that look into Redis themselves. Tests that kill are left out: the fault scenario `outbox-kill` does that.
- * `npm run acceptance-cluster` runs some with 16 partitions on a cluster.
+ * The tests to run again with four partitions. Each of their tests ends with a check of every partition, and of the
+ * data that must agree between partitions. `ROUTEMASTER_PARTITIONS=4` runs other files of test/acceptance/ in this way,
+ * except files that look into Redis themselves. Tests that kill are left out: the fault scenario `outbox-kill` does
+ * that. `npm run acceptance-cluster` runs some with 16 partitions on a cluster.
  */
 const FILES = ['test/acceptance/joins.ts', 'test/acceptance/on_two_webs_bus.test.ts'];
 

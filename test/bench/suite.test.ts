@@ -11,7 +11,9 @@ import { root } from '../../harness/processes/command.ts';
 
 const NAMES = PARTS.map(({ name }) => name);
 
-/** Returns a plan of two rows with these figures, run by run, and of a third row. `taken`: the order of measurements. */
+/**
+ * Returns a plan of two rows with these figures, run by run, and of a third row. `taken`: the order of measurements.
+ */
 function plan(bus: number[], floor: number[]) {
   const taken: string[] = [];
   const next = (row: string, values: number[]) => async () => {

@@ -49,7 +49,9 @@ function expectedOf({ status, answer = '' }: Exchange): Expected {
   return { status: Number(digits), answer: ours };
 }
 
-/** Answers with the status in the path, such as /rc404. At /events it is slow, so that later calls see queued events. */
+/**
+ * Answers with the status in the path, such as /rc404. At /events it is slow, so that later calls see queued events.
+ */
 function usual({ path }: Delivery): ReceiverAnswer {
   if (path === '/events') return answer.late(2000);
   return answer.status(Number(/^\/rc(\d+)$/.exec(path)?.[1] ?? 204));

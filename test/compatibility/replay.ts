@@ -79,7 +79,9 @@ export class Replay {
   }
 }
 
-/** Returns true if `value` has all of `recorded`. `…` stands for any text. Routemaster showed unknown values as null. */
+/**
+ * Returns true if `value` has all of `recorded`. `…` stands for any text. Routemaster showed unknown values as null.
+ */
 export function has(value: unknown, recorded: unknown): boolean {
   if (recorded instanceof RegExp) return recorded.test(String(value));
   if (typeof recorded === 'string')

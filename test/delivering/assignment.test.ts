@@ -165,7 +165,7 @@ for (const end of ['done', 'dead'] as const)
   });
 
 for (const end of ['done', 'dead'] as const)
-  test(`a batch that another worker buried after the lease ran out while Redis was away counts there: ${end}`, async () => {
+  test(`a batch that another worker buried while Redis was away counts for that one alone: ${end}`, async () => {
     const attempt = { atMs: 5, durationMs: 7, reason: 'cut' };
     const burial: Burial = { attempt, reason: 'max_age', damage: 0, throttleMs: 0 };
     const handler: JobHandler = async () => (end === 'done' ? DONE : { end, burial });

@@ -36,8 +36,8 @@ async function sendHalf(port: number): Promise<void> {
 }
 
 describe('the receivers of docs/receiving.md take what is delivered, and outlive what is cut off', () => {
-  // `cutOff` matches the end of what is printed about a delivery that was cut off. Events are printed after that, so that
-  // their lines are not mixed with it.
+  // `cutOff` matches the end of what is printed about a delivery that was cut off. Events are printed after that, so
+  // that their lines are not mixed with it.
   for (const { language, file, command, cutOff } of [
     { language: 'js', file: 'receiver.mjs', command: process.execPath, cutOff: /Error: .*\n/ },
     { language: 'python', file: 'receiver.py', command: 'python3', cutOff: /Error: .*\n-+\n/ },

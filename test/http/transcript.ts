@@ -40,8 +40,9 @@ const HEADERS = /((?: \[[A-Z][\w-]*: [^\]]*\])*)/.source;
 const LINE = new RegExp(`^(\\S+) ([A-Z]+) (\\S+)${HEADERS}(?: (.*?))? → (\\d{3})${HEADERS}(?: (.*))?$`);
 
 /**
- * Reads a transcript. `== title` begins a section, an indented line continues the one above, and `  # …` is a comment. Any other
- * line is `user METHOD path [Header: value] body → status [Header: value] answer (after n ms)`; the user `-` sends no credentials.
+ * Reads a transcript. `== title` begins a section, an indented line continues the one above, and `  # …` is a comment.
+ * Any other line is `user METHOD path [Header: value] body → status [Header: value] answer (after n ms)`; the user `-`
+ * sends no credentials.
  */
 export function readTranscript(file: string): Section[] {
   const sections: Section[] = [];
@@ -79,8 +80,9 @@ function readHeaders(text = ''): Record<string, string> {
 }
 
 /**
- * Makes the call and checks the answer, which it resolves with. `<name>` is the token of a client, who is made when it is first named; `<url>` is the
- * URL of an event, `<65×a>` is 65 times an a, `<unset>` what a subscriber has unless it asks for it, `<plain_topic>` what a topic has without delayed events. In what is expected, `…` stands for anything.
+ * Makes the call and checks the answer, which it resolves with. `<name>` is the token of a client, who is made when it
+ * is first named; `<url>` is the URL of an event, `<65×a>` is 65 times an a, `<unset>` what a subscriber has unless it
+ * asks for it, `<plain_topic>` what a topic has without delayed events. In what is expected, `…` stands for anything.
  */
 export async function check(api: Api, exchange: Exchange): Promise<Answer> {
   const { user, method, status, afterMs } = exchange;

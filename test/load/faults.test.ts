@@ -18,9 +18,9 @@ const draw = (seed: string) => {
 };
 
 /**
- * Scenarios of which no other test does the same: their books cover kills of web, lost replies of Redis, and outboxes. For
- * kills of workers and Redis, failovers, clocks, memory, order and flow there are `test/acceptance/` and `test/store/`;
- * `npm run faults -- --quick` runs all scenarios.
+ * Scenarios of which no other test does the same: their books cover kills of web, lost replies of Redis, and outboxes.
+ * For kills of workers and Redis, failovers, clocks, memory, order and flow there are `test/acceptance/` and
+ * `test/store/`; `npm run faults -- --quick` runs all scenarios.
  */
 const HERE = ['web-kill', 'redis-proxy', 'outbox-kill'];
 

@@ -5,7 +5,9 @@ import { until } from '../../harness/until.ts';
 import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
 
 const STEP = 512;
-/** Time in which an empty quota of three nonces becomes full: long, so that none is regained within a test by itself. */
+/**
+ * Time in which an empty quota of three nonces becomes full: long, so that none is regained within a test by itself.
+ */
 const KEPT_MS = 60_000;
 const AHEAD_MS = 10_000;
 const redis = new TestStore();

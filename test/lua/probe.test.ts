@@ -16,7 +16,9 @@ const WORKERS = named('w', 8);
 /** Subscribers that have never accepted a batch, and the seeds of their batches. */
 const NEWCOMERS = Array.from({ length: 20 }, (_, i) => `new${String.fromCharCode(97 + i)}`);
 
-/** Number of live workers beside those that acquire. None where a test counts shares, which are parts of all workers. */
+/**
+ * Number of live workers beside those that acquire. None where a test counts shares, which are parts of all workers.
+ */
 let idle: number;
 
 /** Resolves with the jobs that these workers get. */

@@ -20,7 +20,9 @@ async function delivering(): Promise<void> {
 
 const due = async (name: string) =>
   Number(await bus.store.redis.zscore('jobs:scheduled:main', packNamed(name)));
-/** Runs `call`, and checks that the time `at` is `afterMs` after the call, by Redis's clock. Resolves with its result. */
+/**
+ * Runs `call`, and checks that the time `at` is `afterMs` after the call, by Redis's clock. Resolves with its result.
+ */
 async function within<T>(call: () => Promise<T>, afterMs: number, at: () => Promise<number>): Promise<T> {
   const earliest = (await bus.nowMs()) + afterMs;
   const result = await call();

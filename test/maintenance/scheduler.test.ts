@@ -98,8 +98,8 @@ describe('the scheduler', () => {
     const before = await scriptCalls(redis.store);
     await bus.publish('a', 'widgets', ['e1']);
     await instant('a1');
-    // One call publishes. The scheduler makes one at the announcement, one at the deadline, and perhaps one before it, as
-    // a timer may fire up to a ms early.
+    // One call publishes. The scheduler makes one at the announcement, one at the deadline, and perhaps one before it,
+    // as a timer may fire up to a ms early.
     assert.ok((await scriptCalls(redis.store)) - before <= 4);
   });
 

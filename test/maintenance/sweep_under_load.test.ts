@@ -13,7 +13,9 @@ const redis = new TestStore();
 const SWEEPS = 4;
 /** Silence after which a worker counts as dead. A busy machine delays calls for less; retired workers stay silent. */
 const SILENCE_MS = 300;
-/** Publishing pauses above this many queued batches, because a sweep never counts a queue to its end that only grows. */
+/**
+ * Publishing pauses above this many queued batches, because a sweep never counts a queue to its end that only grows.
+ */
 const MAX_BACKLOG = 1000;
 const SUBSCRIBERS = ['alice', 'bob', 'carol', 'dave', 'erin'];
 const WORKERS = Array.from({ length: 12 }, (_, n) => `w${n}`);

@@ -12,9 +12,9 @@ const SERIES = new RegExp(`^((${NAME})(?:\\{(?:${LABEL}(?:,${LABEL})*)?\\})?) (\
 const NUMBER = /^(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]inf|nan)$/i;
 
 /**
- * Reads Prometheus's text format (0.0.4) strictly, and throws at any violation. Each family has HELP and TYPE once, directly
- * before its series; no series comes twice; the buckets of a histogram are cumulative and end with +Inf, which equals its
- * count.
+ * Reads Prometheus's text format (0.0.4) strictly, and throws at any violation. Each family has HELP and TYPE once,
+ * directly before its series; no series comes twice; the buckets of a histogram are cumulative and end with +Inf, which
+ * equals its count.
  */
 export function parsePrometheus(text: string): Map<string, ParsedFamily> {
   if (!text.endsWith('\n')) throw new Error('the last line does not end');

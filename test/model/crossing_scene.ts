@@ -377,7 +377,9 @@ export class CrossingScene {
     assert.ok(index === home.index || marksIn(marks).has(index), `${topic} is marked for ${token}`);
   }
 
-  /** Lets all tasks end, and all outboxes be emptied. Asserts that all is delivered, and that nothing is left behind. */
+  /**
+   * Lets all tasks end, and all outboxes be emptied. Asserts that all is delivered, and that nothing is left behind.
+   */
   async end(): Promise<void> {
     await this.#finish();
     await this.#assertConsistent();

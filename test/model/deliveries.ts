@@ -16,8 +16,8 @@ interface Listed {
 }
 
 /**
- * Asserts that each batch that was ever opened is listed in the state that it has in the model. `opened` has the names of
- * all batches of subscribers that have not left since.
+ * Asserts that each batch that was ever opened is listed in the state that it has in the model. `opened` has the names
+ * of all batches of subscribers that have not left since.
  */
 export async function assertDeliveries(
   model: Model,

@@ -7,7 +7,9 @@ import { pick } from './step.ts';
 import type { Failure } from './things.ts';
 import type { World } from './world.ts';
 
-/** One and a half passes of time, so that no throttling ends just at a pass: Redis's clock goes on a little meanwhile. */
+/**
+ * One and a half passes of time, so that no throttling ends just at a pass: Redis's clock goes on a little meanwhile.
+ */
 const THROTTLE_MS = 150_000;
 
 const SLOWLY_MS = SLOW_MS + 1;

@@ -135,7 +135,9 @@ export class Model extends TopicsAndSubscribers {
     if (pauses || failure.givenBack) work.attempts--;
   }
 
-  /** Makes a dead letter of the batch that a dead quarantine held. Returns the batch, if any, and what `bury` returns. */
+  /**
+   * Makes a dead letter of the batch that a dead quarantine held. Returns the batch, if any, and what `bury` returns.
+   */
   condemn(worker: string): { job?: string; token?: string } & Burial {
     this.workers.delete(worker);
     const work = this.holds.get(worker)?.work;

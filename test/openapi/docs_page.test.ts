@@ -114,7 +114,9 @@ describe('every line for curl', () => {
   const api = new Api({ env: { ROUTEMASTER_CALLBACK_ALLOW: '203.0.113.0/24' } });
   beforeEach(() => api.reset());
 
-  /** Makes the things that a line is about, such as a client and a topic. Resolves with the shell variables for them. */
+  /**
+   * Makes the things that a line is about, such as a client and a topic. Resolves with the shell variables for them.
+   */
   async function variables(line: string): Promise<Record<string, string>> {
     const made = await api.call('POST', '/api_tokens', { as: 'root', body: '{"name":"shop"}' });
     const { token, secret } = JSON.parse(made.text);

@@ -29,7 +29,9 @@ const UNSAID: readonly { code: string; field?: string }[] = [
 
 const CALLERS = ['root', 'viewer', 'pub', 'sub', 'sub', 'pub', undefined];
 
-/** Checks that for any request the document describes the answer, which is never 5xx. Resolves with counts by status. */
+/**
+ * Checks that for any request the document describes the answer, which is never 5xx. Resolves with counts by status.
+ */
 export async function checkRequests(api: Api, count: number, seed: number): Promise<Record<string, number>> {
   const { contract } = api;
   const known = await prepared(api);

@@ -29,7 +29,9 @@ export async function layoutLines(redis: Commands): Promise<string[]> {
   return [...lines].filter((line) => !BY_SPEED.test(line));
 }
 
-/** Subscribers and topics get a history only if they have figures when a sample is made, so their names are left out. */
+/**
+ * Subscribers and topics get a history only if they have figures when a sample is made, so their names are left out.
+ */
 const shownKey = (key: string) =>
   general(key).replace(/^(history:\w+):(subscriber|topic):.*/, '$1:$2:{name}');
 
@@ -50,8 +52,8 @@ function shownElement(key: string, bytes: Buffer): string {
 
 /**
  * Replaces, in this order, signing keys, times in µs and ms, the hash of a public name, random texts, and other
- * numbers. Of random texts, and of numbers that are filled up with zeros, the length is left, so that a longer UID makes
- * another line.
+ * numbers. Of random texts, and of numbers that are filled up with zeros, the length is left, so that a longer UID
+ * makes another line.
  */
 const REPLACED =
   /(?<signing>whs(?:ec|k)_)[\w+/=]+|(?<us>\b[12]\d{15}\b)|(?<ms>\b[12]\d{12}(?:\.\d+)?\b)|(?<=\w\.)(?<hash>[0-9a-f]{16}\b)|(?<random>[\w-]{19,})|\d+(?:\.\d+)?/g;

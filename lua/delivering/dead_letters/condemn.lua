@@ -21,7 +21,9 @@ local leases = include('delivering/leases')
 local function buried_before(call, bid)
   local letter = call.keys.dead_letter(bid)
   local token = redis.call('LINDEX', letter, 0)
-  if token then return { bid = bid, token = token, buried = redis.call('LLEN', letter) - batches.HEADER, dropped = 0 } end
+  if token then
+    return { bid = bid, token = token, buried = redis.call('LLEN', letter) - batches.HEADER, dropped = 0 }
+  end
 end
 
 return function(call, args)

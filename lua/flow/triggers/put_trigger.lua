@@ -25,7 +25,9 @@ local triggers = include('flow/triggers/triggers')
 -- Returns the bytes of the definitions of all triggers of a client.
 local function bytes_of(call, client)
   local definitions, bytes = call.keys.triggers_of(client), 0
-  for _, name in ipairs(redis.call('HKEYS', definitions)) do bytes = bytes + redis.call('HSTRLEN', definitions, name) end
+  for _, name in ipairs(redis.call('HKEYS', definitions)) do
+    bytes = bytes + redis.call('HSTRLEN', definitions, name)
+  end
   return bytes
 end
 

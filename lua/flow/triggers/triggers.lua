@@ -62,7 +62,8 @@ end
 -- Enters a trigger in `triggers:due` with its stored time `next_at`. A trigger that is being moved to another partition
 -- gets a time a second from now instead. If it is still here by then, a worker moves it.
 function triggers.enter_as_stored(call, client, name)
-  local next_at, paused, moving = unpack(redis.call('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving'))
+  local trigger = call.keys.trigger(client, name)
+  local next_at, paused, moving = unpack(redis.call('HMGET', trigger, 'next_at', 'paused', 'moving'))
   if moving then
     triggers.enter(call, client, name, call.now_ms + agenda.WAIT_MS)
   else

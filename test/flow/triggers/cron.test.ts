@@ -133,7 +133,8 @@ const expression = fc
     ),
   )
   .map((fields) => fields.join(' '));
-// Zones without a change, and with changes of half an hour, of two hours, at midnight, and to an earlier time in winter.
+// Zones without a change, and with changes of half an hour, of two hours, at midnight, and to an earlier time in
+// winter.
 const zoneName = fc.constantFrom(
   ...['UTC', 'Asia/Kolkata', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Antarctica/Troll'],
   ...['America/Santiago', 'Africa/Casablanca', 'Pacific/Chatham', 'America/Sao_Paulo'],

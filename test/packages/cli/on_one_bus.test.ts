@@ -1,5 +1,5 @@
-// These tests share one bus, because its start takes as much CPU as a dozen commands. The doctor comes last: its last tests
-// break the bus.
+// These tests share one bus, because its start takes as much CPU as a dozen commands. The doctor comes last: its last
+// tests break the bus.
 import './ruby_commands.ts';
 import './pub.ts';
 import './listen.ts';

@@ -4,7 +4,10 @@ import { type Answer, Api, basic, problemIn } from '../../../harness/http/api.ts
 import { until } from '../../../harness/until.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
-/** The port of a second web process on the same Redis. Requests go there by default, so it is the one that remembers secrets. */
+/**
+ * The port of a second web process on the same Redis. Requests go there by default, so it is the one that remembers
+ * secrets.
+ */
 let secondPort: number;
 const api = new Api({
   prepare: async () => {

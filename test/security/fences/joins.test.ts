@@ -17,8 +17,8 @@ const events = (count: number, data: unknown) =>
   Array.from({ length: count }, () => ({ type: 'noop', url: url(++sent), data }));
 
 /**
- * Makes as many joins as a client may have. The first count its topic, as many as may count one topic; the next count the
- * events that these publish, and so on. So each event of the topic makes all of them count.
+ * Makes as many joins as a client may have. The first count its topic, as many as may count one topic; the next count
+ * the events that these publish, and so on. So each event of the topic makes all of them count.
  */
 async function joinAll(attacker: Attacker, count: number): Promise<void> {
   for (let n = 0; n < MAX_JOINS; n++) {

@@ -51,7 +51,9 @@ test('a client with many Digest nonces takes a small part of a small Redis', asy
   let requests = 0;
   let nonce = await challenge();
   let count = 0;
-  /** Sends requests while `go` returns true. Each uses a count one step further; the call limit refuses most of them. */
+  /**
+   * Sends requests while `go` returns true. Each uses a count one step further; the call limit refuses most of them.
+   */
   const refusal = async (go: () => boolean): Promise<boolean> => {
     while (go()) {
       if (count + STEP > MAX_COUNT) [nonce, count] = [await challenge(), 0];

@@ -20,7 +20,9 @@ async function inFlight(...attackers: Attacker[]): Promise<number> {
   return counts.reduce((sum, count) => sum + Number(count), 0);
 }
 
-/** Makes a greedy subscriber to a topic of its own. It accepts a first batch quickly; from then on it gives `answers`. */
+/**
+ * Makes a greedy subscriber to a topic of its own. It accepts a first batch quickly; from then on it gives `answers`.
+ */
 async function quickAtFirst(t: TestContext, topic: string, answers: Answer) {
   const attacker = await Attacker.start(bus, t);
   const receiver: Receiver = await attacker.subscribe([topic], answer.status(204), GREEDY);
