@@ -62,6 +62,25 @@ describe('a rotated secret', () => {
     for (const port of [api.port, secondPort]) assert.equal(await at(token, 'wrong', port), 401);
   });
 
+  test('begins sessions of the console that another process knows at once', async () => {
+    const { token, secret } = await make();
+    assert.equal(await at(token, secret), 200);
+    const rotated = JSON.parse((await rotate(token)).text);
+    const login = await fetch(`http://127.0.0.1:${api.port}/console/login`, {
+      method: 'POST',
+      body: new URLSearchParams({ user: token, password: rotated.secret }),
+      headers: { 'sec-fetch-site': 'same-origin' },
+      redirect: 'manual',
+    });
+    const cookie = (login.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+    // The second process still remembers the client with only its old secret.
+    const shown = await fetch(`http://127.0.0.1:${secondPort}/console`, {
+      headers: { cookie, 'sec-fetch-site': 'same-origin' },
+      redirect: 'manual',
+    });
+    assert.equal(shown.status, 200);
+  });
+
   test('works with Digest, as the old one does', async () => {
     const { token, secret } = await make();
     const rotated = JSON.parse((await rotate(token)).text);
