@@ -45,8 +45,10 @@ export interface Standing {
 /** The figures of all subscribers and topics and of Redis's memory, from the last run of the job `sample`. */
 export interface Standings {
   atMs: number;
-  /** The figures and rates of each subscriber. Joins are left out. */
+  /** The figures and rates of each subscriber that is no join. */
   subscribers: Standing[];
+  /** The same for joins. Undefined in figures that an older release stored. */
+  joins?: Standing[] | undefined;
   /** Number of events published to each topic with a count. Undefined in figures that an older release stored. */
   topics?: [name: string, published: number][] | undefined;
   /**
@@ -64,8 +66,8 @@ export interface Standings {
 
 /**
  * Numbers of events since the bus was installed. `published` counts events of the partition's topics. `delivered`
- * counts events that its subscribers accepted, and `failed` those that they did not accept. `dropped` counts events that
- * were dropped for want of memory.
+ * counts events that its subscribers accepted, and `failed` those that they did not accept. `dropped` counts events
+ * that were dropped for want of memory.
  */
 export interface PartitionTotals {
   published: number;
@@ -96,45 +98,48 @@ const NOTHING = { queued: 0, delivered: 0, failed: 0, growth: 0, totalDelivered:
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
   const elapsedMs = before ? Math.max(1, atMs - before.atMs) : 0;
-  const known = new Map(before?.subscribers.map((each) => [each.token, each]));
+  const known = new Map(membersOf(before).map((each) => [each.token, each]));
   const rate = (now: number, then: number | undefined, last: number | undefined, sinceMs = 0) =>
     then === undefined ? 0 : mean(last ?? 0, ((now - then) * 1000) / elapsedMs, elapsedMs, atMs - sinceMs);
   // Stands for a subscriber that the previous sample (`before`) does not have: a new one, whose totals were 0.
   // Undefined with several partitions, because the subscriber may be an old one whose partition was unreachable then.
   const newcomer = before && !reading.partitions ? { ...NOTHING, sinceMs: before.atMs } : undefined;
-  const subscribers = reading.subscribers.flatMap((each): Standing[] => {
-    if (isJoinToken(each.token)) return [];
+  const all = reading.subscribers.map((each): Standing => {
     const last = known.get(each.token) ?? newcomer;
     const sinceMs = last?.sinceMs ?? atMs;
     const totals = reading.totalsOf(each.token);
-    return [
-      {
-        token: each.token,
-        queued: each.events,
-        oldestAtMs: each.events > 0 ? atMs - each.oldestAgeMs : null,
-        deadLetters: each.deadLetters,
-        healthPoints: each.healthPoints ?? PERFECT_HEALTH,
-        isPaused: each.isPaused,
-        // A total falls if Redis loses counters. The rate is then 0 and not negative.
-        delivered: Math.max(0, rate(totals.delivered, last?.totalDelivered, last?.delivered, sinceMs)),
-        failed: Math.max(0, rate(totals.failed, last?.totalFailed, last?.failed, sinceMs)),
-        growth: rate(each.events, last?.queued, last?.growth, sinceMs),
-        totalDelivered: totals.delivered,
-        totalFailed: totals.failed,
-        sinceMs,
-      },
-    ];
+    return {
+      token: each.token,
+      queued: each.events,
+      oldestAtMs: each.events > 0 ? atMs - each.oldestAgeMs : null,
+      deadLetters: each.deadLetters,
+      healthPoints: each.healthPoints ?? PERFECT_HEALTH,
+      isPaused: each.isPaused,
+      // A total falls if Redis loses counters. The rate is then 0 and not negative.
+      delivered: Math.max(0, rate(totals.delivered, last?.totalDelivered, last?.delivered, sinceMs)),
+      failed: Math.max(0, rate(totals.failed, last?.totalFailed, last?.failed, sinceMs)),
+      growth: rate(each.events, last?.queued, last?.growth, sinceMs),
+      totalDelivered: totals.delivered,
+      totalFailed: totals.failed,
+      sinceMs,
+    };
   });
   const highMark = Number.isFinite(memory.highMark) ? memory.highMark : null;
   const growth = rate(memory.used, before?.memory.used, before?.memory.growth);
   return {
     atMs,
-    subscribers,
+    subscribers: all.filter(({ token }) => !isJoinToken(token)),
+    joins: all.filter(({ token }) => isJoinToken(token)),
     members: reading.subscribers.length,
     memory: { used: memory.used, highMark, growth },
     ...(reading.topics && { topics: reading.topics }),
     ...(reading.partitions && { partitions: reading.partitions }),
   };
+}
+
+/** Returns the figures of all subscribers, including joins. */
+export function membersOf(standings: Standings | undefined): Standing[] {
+  return standings ? [...standings.subscribers, ...(standings.joins ?? [])] : [];
 }
 
 /**
@@ -167,14 +172,25 @@ const FIELDS = [
   'sinceMs',
 ] as const satisfies (keyof Standing)[];
 
-export function packStandings({ subscribers, ...rest }: Standings): string {
-  return JSON.stringify({ ...rest, rows: subscribers.map((each) => FIELDS.map((field) => each[field])) });
+/** The figures as Redis stores them. `rows` are those of the subscribers. */
+interface Packed extends Omit<Standings, 'subscribers' | 'joins'> {
+  rows: unknown[][];
+  joins?: unknown[][] | undefined;
+}
+
+export function packStandings({ subscribers, joins, ...rest }: Standings): string {
+  const packed: Packed = { ...rest, rows: subscribers.map(rowOf), joins: joins?.map(rowOf) };
+  return JSON.stringify(packed);
 }
 
 export function unpackStandings(packed: string | undefined): Standings | undefined {
   if (!packed) return undefined;
-  const { rows, ...rest } = JSON.parse(packed) as Omit<Standings, 'subscribers'> & { rows: unknown[][] };
-  return { ...rest, subscribers: rows.map(standingOf) };
+  const { rows, joins, ...rest } = JSON.parse(packed) as Packed;
+  return { ...rest, subscribers: rows.map(standingOf), joins: joins?.map(standingOf) };
+}
+
+function rowOf(standing: Standing): unknown[] {
+  return FIELDS.map((field) => standing[field]);
 }
 
 function standingOf(row: unknown[]): Standing {

@@ -6,7 +6,9 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { CLIENT, JoinCalls } from '../../harness/scripts/join_calls.ts';
 import { readConfig } from '../../src/config.ts';
+import { joinToken } from '../../src/ids.ts';
 import { sampleJob } from '../../src/maintenance/sampling.ts';
 import { Counters } from '../../src/metrics/counters.ts';
 import { History, STEPS } from '../../src/metrics/history.ts';
@@ -166,18 +168,26 @@ describe('a history that begins', () => {
       recorder.delivered({ subscriber, status: 'success', events, durationMs: 7, latencyMs: 60 }),
     );
 
-  test('has the first events of a new topic and a new subscriber', async () => {
+  test('has the first events of a new topic, and of new and idle subscribers and joins', async () => {
+    const putJoin = (name: string) =>
+      new JoinCalls(bus).put(name, {
+        sources: [{ topic: 'paid', count: 1 }],
+        then: { topic: `joined_${name}`, type: 'update' },
+      });
     await bus.subscribe('idle', { topics: ['others'] });
+    await putJoin('idle');
     await sample();
     await wait();
     await bus.subscribe('bob', { topics: ['fresh'] });
+    await putJoin('fresh');
     await bus.publish('next', 'fresh', ['one']);
     await count((recorder) => recorder.published('fresh', 20, 80));
-    for (const subscriber of ['bob', 'idle']) await delivered(subscriber, 30);
+    const subscribers = ['bob', 'idle', joinToken('fresh', CLIENT), joinToken('idle', CLIENT)];
+    for (const subscriber of subscribers) await delivered(subscriber, 30);
     await sample();
     assert.deepEqual(await figures('topic:fresh'), [[0], [20]]);
     assert.equal(await lastRate('topic', 'fresh', 'published'), 2);
-    for (const subscriber of ['bob', 'idle'])
+    for (const subscriber of subscribers)
       assert.equal(await lastRate('subscriber', subscriber, 'delivered'), 3, subscriber);
   });
 

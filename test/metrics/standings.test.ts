@@ -22,7 +22,7 @@ function reading(atMs: number, subscribers: Subscriber[], delivered = 0, used = 
 
 const through = (standings: Standings) => unpackStandings(packStandings(standings));
 
-test('standings have what the census found, without joins, and come back from Redis as they were', () => {
+test('standings have what the census found, joins apart, and come back from Redis as they were', () => {
   const standings = standingsAt(
     reading(100_000, [
       subscriber('a', 3, { healthPoints: 90 }),
@@ -40,7 +40,10 @@ test('standings have what the census found, without joins, and come back from Re
     [standings.subscribers[1]?.oldestAtMs, standings.subscribers[1]?.healthPoints],
     [null, 100],
   );
-  assert.deepEqual([standings.subscribers.length, standings.members], [2, 3]);
+  assert.deepEqual(
+    [standings.subscribers.length, standings.joins?.map(({ token }) => token), standings.members],
+    [2, ['join:x:a'], 3],
+  );
   const withTopics = standingsAt({ ...reading(100_000, []), topics: [['__proto__', 7]] }, undefined);
   for (const each of [standings, withTopics]) assert.deepEqual(through(each), each);
   assert.equal(unpackStandings(undefined), undefined);
