@@ -36,6 +36,18 @@ describe('root', () => {
     });
   });
 
+  test('opens the forms of a client inside a narrow window', async () => {
+    await bus.client('narrow');
+    const visit = await as(root, '/console/clients', { width: 390 });
+    const right = await visit.page.evaluate(`{
+      document.querySelector('.scroll').scrollLeft = 10_000;
+      const form = document.querySelector('td details');
+      form.open = true;
+      form.querySelector('.card').getBoundingClientRect().right;
+    }`);
+    assert.ok(Number(right) <= 390, `it ends at ${right}`);
+  });
+
   test('makes a client, and sees its secret once', async () => {
     const visit = await as(root, '/console/clients');
     await visit.page.type('[name=name]', 'made_here');
