@@ -161,7 +161,11 @@ test('listen says at Ctrl-C that somebody else has just ended its subscription',
   await terminal.rtm(`sub del ${search.options}`);
   listening.kill('SIGINT');
   assert.deepEqual(await once(listening, 'close'), [2, null]);
-  assert.match(stderr, /\nsubscriber_not_found: there is no such subscriber\n$/);
+  // On a busy machine, listen may have noticed it before Ctrl-C.
+  assert.match(
+    stderr,
+    /\nsubscriber_not_found: (there is no such subscriber|somebody else has ended the subscription)\n$/,
+  );
 });
 
 test('listen ends, and says so, when somebody else ends its subscription or removes its client', async (t) => {
