@@ -6,11 +6,8 @@ replaces another, may have forgotten nonce uses although it knows the keys. Then
 that they signed are no longer accepted. A replaced key stays for a day, so that its nonces are still recognised as
 nonces of this bus. The field of a replaced key is its hour, with the time of the replacement as the fraction.
 ]]
+local redis_run = include('store/redis_run')
 local digest_keys = { HOUR_MS = 3600000 }
-
--- The `run_id` of this Redis, or nil before it is first read. It is kept because reading it takes 6 µs. Only a restart
--- of Redis changes the `run_id`, and a restart also clears this variable.
-local run
 
 -- Replaces all keys that sign nonces. The bus no longer accepts the nonces that the old keys signed.
 function digest_keys.replace(call)
@@ -29,8 +26,7 @@ end
 -- may have forgotten which nonces were used. If no earlier `run_id` is stored, for example after an upgrade, the keys
 -- stay.
 function digest_keys.replace_after_restart(call)
-  local keys = call.keys
-  run = run or redis.call('INFO', 'server'):match('\nrun_id:(%w+)')
+  local keys, run = call.keys, redis_run.id()
   local known = redis.call('GET', keys.digest_run())
   if not run or run == known then return end
   redis.call('SET', keys.digest_run(), run)

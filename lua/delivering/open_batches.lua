@@ -14,10 +14,13 @@ are not counted (`needs_no_count`), because counting them made a publish to 500 
 The hash `batches:closed` has, by UID, the time (ms) at which each batch or dead letter was closed. A batch without a
 field is still open, or counts as closed since its creation, for example because its first events filled it, or because
 it is a retried dead letter.
+
+The key `batches:run` has the `run_id` of the Redis in which batches last got events (redis_run.lua).
 ]]
 local defaults = include('store/defaults')
 local jobs = include('delivering/jobs')
 local many = include('store/many')
+local redis_run = include('store/redis_run')
 local open_batches = {}
 
 local UID_LENGTH = 20
@@ -168,6 +171,25 @@ function open_batches.close_full(call, token, bid)
   open_batches.note_closed(call, bid)
   local job = jobs.delivery_of(bid)
   if redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
+end
+
+-- Closes all open batches if Redis was restarted, or another one has taken over, since this was last called. This Redis
+-- may lack the last writes of the other: a batch that is open here may have been closed and delivered there. If it got
+-- more events, they would be delivered under an id that the subscriber knows already, and ignored as a repeat. The
+-- batches keep their jobs.
+function open_batches.close_all_after_restart(call)
+  local keys, run = call.keys, redis_run.id()
+  if not run or redis.call('GET', keys.batches_run()) == run then return end
+  local entries, closed, current = redis.call('HGETALL', keys.batches_open()), {}, {}
+  for i = 1, #entries, 2 do
+    closed[i], closed[i + 1] = open_batches.read_entry(entries[i + 1]), string.format('%d', call.now_ms)
+    current[#current + 1] = keys.batches_current(entries[i])
+  end
+  many.command('HSET', keys.batches_closed(), closed)
+  -- After a takeover, these sets have only batches of Ruby processes (opening.lua).
+  if redis.call('EXISTS', keys.taken_over()) == 0 then many.command('UNLINK', keys.batches_room(), current) end
+  redis.call('DEL', keys.batches_open(), keys.batches_room())
+  redis.call('SET', keys.batches_run(), run)
 end
 
 return open_batches

@@ -86,6 +86,7 @@ end
 -- waited, and the caller repeats the script when the ACL permits the command.
 function storing.store(call, uid_seed, intake_state)
   intake.end_run(intake_state)
+  if #intake_state.tokens > 0 then open_batches.close_all_after_restart(call) end
   -- The open batches are read before the outbox is written. A script that fails keeps what it has written. So if this
   -- read failed later, each repetition of the script would append the same entries to the outbox again.
   local entries = #intake_state.tokens > 0 and many.get_fields(call.keys.batches_open(), intake_state.tokens)

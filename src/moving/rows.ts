@@ -79,6 +79,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
+  batches_run: toAll,
   // The field '' is no batch. Its long value makes Redis store the hash as a table, in which fields are found faster.
   // So every partition gets it.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },

@@ -19,6 +19,7 @@ export const LAYOUT = {
   attempts: { pattern: 'attempts:{bid}', type: 'list' },
   batches_open: { pattern: 'batches:open', type: 'hash' },
   batches_room: { pattern: 'batches:room', type: 'hash' },
+  batches_run: { pattern: 'batches:run', type: 'string' },
   batches_closed: { pattern: 'batches:closed', type: 'hash' },
   batches_current: { pattern: 'batches:current:{token}', type: 'set' },
   batches_index: { pattern: 'batches:index', type: 'zset' },

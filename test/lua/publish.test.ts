@@ -178,10 +178,12 @@ describe('a batch', () => {
 
   test('of which the list is gone is forgotten as the current one', async () => {
     await bus.subscribe('alice');
+    await bus.subscribe('bob', { topics: ['gadgets'] });
+    await bus.publish('b', 'gadgets', ['e0']);
     await bus.store.redis.sadd('batches:current:alice', longName('lost1'));
     await bus.store.redis.hset('batches:open', 'alice', longName('lost1'));
     await bus.publish('a', 'widgets', ['e1']);
-    assert.deepEqual((await bus.state()).current, { alice: ['a1'] });
+    assert.deepEqual((await bus.state()).current, { alice: ['a1'], bob: ['b1'] });
   });
 
   test('takes the defaults of a subscriber that the Ruby Routemaster left without max_events and timeout', async () => {

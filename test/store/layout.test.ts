@@ -20,6 +20,8 @@ const LATER = [
   /^audit stream (role: bus|address: |code: callback_gone)$/,
   // When a batch was closed.
   /^batches:closed hash /,
+  // The Redis in which batches last got events.
+  /^batches:run string /,
   // The calls that were refused.
   /^counters hash msgpack \["calls\.refused",/,
   // Which delivery logs were written when.

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, test } from 'node:test';
+import { aroundTests } from '../../harness/around_tests.ts';
+import { freePort } from '../../harness/processes/ports.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { until } from '../../harness/until.ts';
+import type { Partition } from '../../src/store/partition.ts';
+
+const port = String(await freePort());
+const lost = new TestStore({ port, 'repl-diskless-sync-delay': '0' });
+let replica: PrivateRedis;
+let promoted: Partition;
+const before = new Bus(() => lost.store);
+const after = new Bus(() => promoted);
+
+aroundTests(
+  async () => {
+    replica = await PrivateRedis.start();
+    promoted = await openStore(replica.url);
+  },
+  async () => {
+    promoted.redis.disconnect();
+    await replica.stop();
+  },
+);
+
+beforeEach(async () => {
+  await promoted.redis.replicaof('127.0.0.1', port);
+  await lost.flush();
+});
+
+afterEach(() => assertConsistent(promoted));
+
+/** Makes the replica a master with all that its master has by now. It gets nothing that its master stores later. */
+async function promote(): Promise<void> {
+  const hasAll = async () => (await lost.store.redis.wait(1, 100)) === 1 || undefined;
+  await until(hasAll, { what: 'the replica has all' });
+  await promoted.redis.replicaof('NO', 'ONE');
+}
+
+test('a batch that the lost master had delivered gets no more events: its receiver would take them for repeats', async () => {
+  await before.subscribe('alice', { timeout: 0 });
+  await before.publish('a', 'widgets', ['e1']);
+  await promote();
+  const { grants } = await before.acquire(['w']);
+  assert.deepEqual(grants[0]?.batch?.slice(3), ['e1']);
+
+  await after.publish('b', 'widgets', ['e2']);
+  await after.publish('c', 'widgets', ['e3']);
+  const { batches, current } = await after.state();
+  assert.deepEqual([batches.a1?.events, batches.b1?.events], [['e1'], ['e2', 'e3']]);
+  assert.deepEqual(current, { alice: ['b1'] });
+});
+
+test('a batch that was open then is delivered when it is due, and an ordered subscriber gets it first', async () => {
+  await before.subscribe('alice', { ordered: 1, timeout: 0 });
+  await before.publish('a', 'widgets', ['e1']);
+  await promote();
+
+  await after.publish('b', 'widgets', ['e2']);
+  const handed = async (worker: string) => (await after.acquire([worker])).grants[0]?.batch?.slice(3);
+  assert.deepEqual(await handed('v'), ['e1']);
+  assert.equal(await handed('w'), undefined);
+  await after.ack('v', 'a1');
+  assert.deepEqual(await handed('w'), ['e2']);
+});
