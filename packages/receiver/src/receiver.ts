@@ -40,8 +40,8 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /** Called before the handlers, with the URLs of the events, to remove cached copies of what has changed. */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**
-   * Called before the handlers if a delivery says that the bus has dropped events. If it throws, the delivery is
-   * refused, and repeated later.
+   * Called before the handlers if a delivery says that the bus has dropped events; also if the delivery is a repeat,
+   * because the notice may be new. If it throws, the delivery is refused, and repeated later.
    */
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
   /**
@@ -182,7 +182,7 @@ export class Deliveries {
     const { store, onError } = this.#options;
     try {
       const claim = await store?.claim(delivery.id);
-      if (claim === 'handled') return ACCEPTED;
+      if (claim === 'handled') return this.#repeated(delivery);
       if (claim === 'busy') return answer(503, 'this delivery is being handled', RETRY_SOON);
     } catch (error) {
       report(error, delivery, onError);
@@ -201,14 +201,32 @@ export class Deliveries {
       } catch (failure) {
         report(failure, delivery, onError);
       }
-      return isHandled ? STORE_FAILED : answer(500, 'a handler failed; the log of the receiver says more');
+      return isHandled ? STORE_FAILED : HANDLER_FAILED;
     }
   }
 
+  /**
+   * Answers a delivery that was handled before. Its drop notice can be new: the bus adds one to whichever attempt comes
+   * next, and forgets the notice when that is accepted.
+   */
+  async #repeated(delivery: Delivery): Promise<Answer> {
+    try {
+      await this.#tellOfDrops(delivery);
+      return ACCEPTED;
+    } catch (error) {
+      report(error, delivery, this.#options.onError);
+      return HANDLER_FAILED;
+    }
+  }
+
+  async #tellOfDrops(delivery: Delivery): Promise<void> {
+    if (delivery.dropped) await this.#options.onDropped?.(delivery.dropped, delivery);
+  }
+
   async #work(delivery: Delivery, events: ReceivedEvent[]): Promise<void> {
-    const { bustCache, onDropped } = this.#options;
+    const { bustCache } = this.#options;
     const on: Record<string, Handler | undefined> = this.#options.on;
-    if (delivery.dropped) await onDropped?.(delivery.dropped, delivery);
+    await this.#tellOfDrops(delivery);
     if (bustCache) await bustCache([...new Set(events.map(({ url }) => url))]);
     for (const [topic, its] of byTopic(events, on)) {
       const handled = await on[topic]?.(its, delivery);
@@ -234,6 +252,7 @@ export class EventsFailed extends Error {
 
 const ACCEPTED: Answer = { status: 204, headers: {}, body: '' };
 const RETRY_SOON = { 'retry-after': String(BUSY_RETRY_SECONDS) };
+const HANDLER_FAILED = answer(500, 'a handler failed; the log of the receiver says more');
 const STORE_FAILED = answer(503, 'the store of deliveries failed', RETRY_SOON);
 
 export function answer(status: number, text: string, headers: Record<string, string> = {}): Answer {

@@ -268,6 +268,31 @@ describe('a receiver', () => {
     ]);
   });
 
+  test('tells of a drop notice that came with a repeat of a handled delivery, and only of the notice', async (t) => {
+    const told: unknown[] = [];
+    let fails = true;
+    const receiver = createReceiver({
+      uuid: 'me',
+      store: new MemoryStore(),
+      onError: () => {},
+      onDropped: ({ events }) => {
+        if (fails) throw new Error('the publisher cannot be asked');
+        told.push(events);
+      },
+      bustCache: (urls) => void told.push(urls),
+      on: { orders: () => void told.push('handled') },
+    });
+    const url = await listen(t, receiver.node());
+    const attempt = async (headers = {}) => (await post(url, [event('orders', 1)], headers)).status;
+    assert.equal(await attempt(), 204);
+    told.length = 0;
+    const gap = { 'routemaster-gap': 'batches=1, events=15, from=1, to=2, topics=("orders";events=15)' };
+    assert.equal(await attempt(gap), 500);
+    fails = false;
+    assert.equal(await attempt(gap), 204);
+    assert.deepEqual(told, [15]);
+  });
+
   test('refuses bodies that are too large, announced or not, and what is no delivery', async (t) => {
     const receiver = createReceiver({ uuid: 'me', maxBytes: 100, on: {} });
     const url = await listen(t, receiver.node());
