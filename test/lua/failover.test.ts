@@ -6,6 +6,7 @@ import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
 import { until } from '../../harness/until.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
@@ -66,4 +67,22 @@ test('a batch that was open then is delivered when it is due, and an ordered sub
   assert.equal(await handed('w'), undefined);
   await after.ack('v', 'a1');
   assert.deepEqual(await handed('w'), ['e2']);
+});
+
+test('an event that a join publishes never has the id of another one that the lost master had delivered', async () => {
+  /** Counts an event with this key. Returns the event that the join publishes about the key. */
+  const joined = async (bus: Bus, key: string) => {
+    const joins = new JoinCalls(bus);
+    await bus.publish(key, 'paid', [joinEvent('paid', key)]);
+    await joins.work('order');
+    const { batches } = await bus.state();
+    const ofOffice = Object.values(batches).find(({ token }) => token === 'office');
+    return JSON.parse(ofOffice?.events[0] ?? '') as { id: string; data: { key: string } };
+  };
+  await before.subscribe('office', { topics: ['ready'] });
+  await new JoinCalls(before).put('order', { sources: [{ topic: 'paid', count: 1 }] });
+  await promote();
+  const [delivered, other] = [await joined(before, 'a'), await joined(after, 'b')];
+  assert.deepEqual([delivered.data.key, other.data.key], ['a', 'b']);
+  assert.notEqual(delivered.id, other.id);
 });

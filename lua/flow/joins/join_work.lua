@@ -16,7 +16,7 @@ local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local join_work = {}
 
-local HASH_LENGTH = 28
+local ID_LENGTH = 32
 
 -- Returns why the join may not publish to a topic, or nothing if it may:
 --   replaced          the topic no longer takes events from this join
@@ -49,13 +49,6 @@ local function outlet(call, intake_state, args, topic, type, home)
   }
 end
 
--- Returns the text with which the ids of the events of this script call begin: a hash of the join's token, the time
--- (ms) at which the join was created, and the number of events that it published before. So no id comes twice, even if
--- a join is removed and made again.
-local function id_stem(token, created_at, published)
-  return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
-end
-
 -- Creates the working state of one script call for a join. `expiry_outlet` is nil if the join publishes nothing about
 -- expired join keys.
 function join_work.begin(call, args)
@@ -69,7 +62,7 @@ function join_work.begin(call, args)
     complete_outlet = outlet(call, intake_state, args, args.then_topic, args.then_type, args.then_home),
     expiry_outlet = args.expiry_topic
       and outlet(call, intake_state, args, args.expiry_topic, args.expiry_type, args.expiry_home),
-    id_stem = id_stem(args.token, created_at, published),
+    id_of = { created_at = created_at or '', published = published or 0 },
     published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
   }
 end
@@ -92,11 +85,21 @@ local function json(text)
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
+-- Returns the id of the next event of a join: a hash of the join's token, the time (ms) at which the join was created,
+-- the number of events that it published before, and what the event tells. So no id comes twice, even if a join is
+-- removed and made again. A failover can set the number back. Then an event that was delivered before, and is published
+-- again, has its former id, and no other event has it.
+local function event_id(work, key, ids)
+  local of = work.id_of
+  local parts = { work.args.token, of.created_at, of.published + work.published, key, unpack(ids) }
+  return redis.sha1hex(table.concat(parts, ' ')):sub(1, ID_LENGTH)
+end
+
 -- Adds an event about the join key `key` to `to`, which collects the events for one topic. They are published together
 -- at the end (`store`). `rest` is further JSON in the event's data: empty, or a comma and members.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
-  local id = work.id_stem .. string.format('%04x', work.published)
+  local id = event_id(work, key, ids)
   local listed = #ids > 0 and '"' .. table.concat(ids, '","') .. '"' or ''
   local text = table.concat({
     '{"id":"', id, '","topic":"', to.topic, '","type":"', to.type, '","url":', json(url), ',"t":',
