@@ -3,7 +3,7 @@ import type { Delivery, Receiver } from '../harness/http/receiver.ts';
 /** The totals of a ledger. All but `accepted` count an event once for each subscriber. */
 export interface Totals {
   accepted: number;
-  /** Number of accepted events that were not received. */
+  /** Number of accepted events that were not received, or only in repeats (see `handled`). */
   lost: number;
   /** Number of receipts of events that were received before. */
   duplicated: number;
@@ -58,11 +58,27 @@ export class Ledger {
     }
     for (const { topic, receiver, ordered } of this.#audiences) {
       const accepted = this.#accepted.get(topic) ?? [];
-      lost += receiver.missing(accepted).length;
+      const got = handled(receiver.deliveries);
+      lost += accepted.filter((url) => !got.has(url)).length;
       if (ordered) outOfOrder = (outOfOrder ?? 0) + misplaced(accepted, receiver.deliveries);
     }
     return { accepted: this.accepted, lost, duplicated, storedTwice, outOfOrder };
   }
+}
+
+/**
+ * Returns the URLs that a receiver has handled if it ignores each delivery whose id it has taken before, as
+ * docs/receiving.md tells receivers to do.
+ */
+function handled(deliveries: readonly Delivery[]): Set<string> {
+  const urls = new Set<string>();
+  const ids = new Set<string>();
+  for (const { taken, events, id } of deliveries) {
+    if (!taken || ids.has(id)) continue;
+    ids.add(id);
+    for (const { url } of events) urls.add(url);
+  }
+  return urls;
 }
 
 function repeated(deliveries: readonly Delivery[]): { all: number; inOtherBatches: number } {
