@@ -56,6 +56,7 @@ import { Proxies } from '../routing/proxies.ts';
 import { declaredQueries } from '../routing/query.ts';
 import { clientBytes, shareOfBytes } from '../store/client_quota.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { RedisTimes } from '../store/redis_times.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { pauseApi } from '../subscribing/pause_api.ts';
 import { subscribersApi } from '../subscribing/subscribers_api.ts';
@@ -139,6 +140,7 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
     onFull: storageFull,
     onlooker: tail,
   };
+  const times = new RedisTimes();
   const publisher = new Publisher(publishing);
   const delaying = new Delaying(publishing);
   const triggers = new Triggers(partitions, limits);
@@ -155,14 +157,14 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
     const rows = [
       ...healthApi({ config, partitions, dueDeliveries: dueDeliveries(partitions, config) }),
       ...metricsApi({ partitions, limits, publicNames, counters, log }),
-      ...publishApi({ ...accepting, delaying, authentication }),
+      ...publishApi({ ...accepting, partitions, times, delaying, authentication }),
       ...topicsApi({ topics, limits, joins, pages, publicNames, clients, log }),
       ...delayedApi({ partitions }),
       ...triggersApi({ ...accepting, triggers, pages, publicNames, clients }),
       ...subscriptionsApi({ clients, subscriptions, policy, limits, removeSubscriber, dialect }),
       ...subscribersApi({ subscriptions, standings, clients, pages, publicNames, dialect, removeSubscriber }),
       ...pauseApi({ subscriptions }),
-      ...testEventApi({ partitions, guard, recorder }),
+      ...testEventApi({ partitions, times, guard, recorder }),
       ...joinsApi({ joins, clients, pages, publicNames, removeSubscriber }),
       ...deadLettersApi({ deadLetters, deliveries, guard, subscriptions, joins, publicNames }),
       ...deliveriesApi({ deliveries, subscriptions, joins, publicNames }),

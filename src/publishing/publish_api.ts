@@ -1,12 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import { allows, mayNotPublish } from '../authentication/scope.ts';
-import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Caller, ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { OwnerLimit } from '../routing/owner_limit.ts';
 import { type Call, CLIENTS, MAX_PUBLISH_BYTES, type Route, route } from '../routing/route.ts';
+import type { Partitions } from '../store/partitions.ts';
+import type { RedisTimes } from '../store/redis_times.ts';
 import { TOPIC_PARAMS, type TopicParams } from '../subscribing/topics_api.ts';
 import { isLong, readEvents, readInSteps } from './event_input.ts';
 import { publishBody } from './event_schema.ts';
@@ -33,6 +34,8 @@ const MAX_SHORT_PUBLISHES = 64;
 const NDJSON = /^application\/x-ndjson/i;
 
 interface PublishParts {
+  partitions: Pick<Partitions, 'ofTopic'>;
+  times: Pick<RedisTimes, 'nowMs'>;
   publisher: Pick<Publisher, 'publish'>;
   delaying: { publish(publication: TimedPublication): Promise<TimedOutcome> };
   limits: RefusalLimits & Pick<Config, 'maxEventDataBytes'>;
@@ -55,7 +58,18 @@ interface PublishCall extends Pick<Call, 'headers' | 'request' | 'isLate' | 'tex
 
 /** `POST /topics/:name`: publishes events to a topic. */
 export function publishApi(parts: PublishParts): Route[] {
-  const { publisher, delaying, limits, guard, authentication, rateLimit, budget, dialect } = parts;
+  const {
+    partitions,
+    times,
+    publisher,
+    delaying,
+    limits,
+    guard,
+    authentication,
+    rateLimit,
+    budget,
+    dialect,
+  } = parts;
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
   const stored = { status: dialect.published };
   const longPublishes = new OwnerLimit(MAX_LONG_PUBLISHES);
@@ -103,7 +117,8 @@ export function publishApi(parts: PublishParts): Route[] {
     let rates: RateHeaders | undefined;
     if (rateLimit) rates = await rateLimit.admit(client, Buffer.byteLength(text));
     const isNdjson = NDJSON.test(headers['content-type'] ?? '');
-    const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
+    const nowMs = await times.nowMs(partitions.ofTopic(topic));
+    const body = { text, isNdjson, topic, nowMs, limits: rules };
     const events = isLong(body) ? await runSteps(readInSteps(body), client, budget) : readEvents(body);
     // The body may have come slowly, and a long publish may have waited for seconds behind others of its client.
     // Meanwhile the client may have been removed, or its scopes narrowed.

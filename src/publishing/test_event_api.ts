@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { eventId, isJoinToken, uidSeed } from '../ids.ts';
 import type { ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import { BOTH, CLIENTS, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
+import type { RedisTimes } from '../store/redis_times.ts';
 import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
 import { eventText } from './event.ts';
 import type { PublishFigures } from './publication.ts';
@@ -23,6 +23,7 @@ type CallOfOne = { caller: ChangingCaller; params: { token: string } };
 
 interface TestEventParts {
   partitions: Partitions;
+  times: Pick<RedisTimes, 'nowMs'>;
   guard: Pick<StorageGuard, 'checkSubscriber'>;
   recorder: Pick<PublishFigures, 'added'>;
 }
@@ -31,7 +32,7 @@ interface TestEventParts {
  * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. The path
  * `/subscriber/test` does without the client's token, which may be secret: routers write paths to their logs.
  */
-export function testEventApi({ partitions, guard, recorder }: TestEventParts): Route[] {
+export function testEventApi({ partitions, times, guard, recorder }: TestEventParts): Route[] {
   const sending = {
     action: 'subscriber.test',
     answers: { 200: SENT },
@@ -39,10 +40,11 @@ export function testEventApi({ partitions, guard, recorder }: TestEventParts): R
   } as const;
 
   const send = async (token: string) => {
-    const event = eventText({ ...TEST, id: eventId(), timestamp: clock.wallMs() });
+    const partition = partitions.ofSubscriber(token);
+    const event = eventText({ ...TEST, id: eventId(), timestamp: await times.nowMs(partition) });
     const { bid } = isJoinToken(token)
       ? { bid: undefined }
-      : await partitions.ofSubscriber(token).run('send_test', { token, uidSeed: uidSeed(), event });
+      : await partition.run('send_test', { token, uidSeed: uidSeed(), event });
     if (bid === undefined) throw new BusError('subscriber_not_found', 'there is no such subscriber');
     recorder.added(token, 1);
     return ok({ delivery: bid });

@@ -46,3 +46,23 @@ describe('a worker whose clock is off by a day', {
     });
   }
 });
+
+describe('a web process whose clock is off by a day', {
+  skip: library === undefined && 'libfaketime is not installed',
+}, () => {
+  for (const offset of ['+1d', '-1d'])
+    test(`${offset}: gives events the time of Redis, by which subscribers tell old from new`, async (t) => {
+      const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 0 });
+      await bus.process('web').stop();
+      const wrong = await bus.start('web', wrongClock(library ?? '', offset));
+      const client = bus.clientOf(publisher.token, publisher.secret);
+      await client.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+      await bus.clientOf(subscriber.token, subscriber.secret).call('POST', '/subscriber/test');
+      for (const { events } of [await receiver.delivery(1), await receiver.delivery(2)]) {
+        const [{ t = 0 } = {}] = events;
+        assert.ok(Math.abs(t - Date.now()) < 60_000, new Date(t).toISOString());
+      }
+      await wrong.stop();
+      await bus.start('web');
+    });
+});

@@ -18,6 +18,7 @@ import { publishApi } from '../../src/publishing/publish_api.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
 import { DIALECTS } from '../../src/routing/dialect.ts';
 import { Partitions } from '../../src/store/partitions.ts';
+import { RedisTimes } from '../../src/store/redis_times.ts';
 
 const redis = new TestStore();
 const LONG = `[${Array(1000).fill('{"type":"noop","url":"https://app.example.com/1","data":"some more"}').join()}]`;
@@ -37,9 +38,11 @@ async function slowWeb(t: TestContext) {
   const authentication = buildAuthentication({
     ...{ rootKey: 'root', clients: directory, log, store: redis.store },
   });
+  const partitions = new Partitions(redis.store);
   const routes = publishApi({
+    ...{ partitions, times: new RedisTimes() },
     ...{ authentication, dialect: DIALECTS.none, guard: { checkTopic: () => undefined } },
-    publisher: new Publisher(publishingParts(new Partitions(redis.store))),
+    publisher: new Publisher(publishingParts(partitions)),
     delaying: { publish: () => Promise.reject(new Error('no event has a time')) },
     limits: { ...DELAY_LIMITS, maxEventDataBytes: 65_536 },
     budget: {

@@ -1,0 +1,76 @@
+import { clock } from '../clock.ts';
+import { sharing } from '../sharing.ts';
+import type { Partition } from './partition.ts';
+
+/** Interval of comparing the clock of this host with that of Redis, while the time is asked for. */
+const COMPARE_EVERY_MS = 10_000;
+const RETRY_MS = 1000;
+/** If the clock of this host was set by more than this, or the host slept, the clocks are compared again at once. */
+const MAX_STEP_MS = 500;
+
+/** Tells the time by Redis's clock without asking Redis each time. Each partition can have a Redis of its own. */
+export class RedisTimes {
+  readonly #times = new WeakMap<Partition, RedisTime>();
+
+  /**
+   * Returns the time in whole ms by the clock of a partition's Redis. Resolves with it if Redis must be asked first: at
+   * the start, after a reconnection, and after the clock of this host was set. Then throws StorageUnavailable if Redis
+   * does not answer.
+   */
+  nowMs(partition: Partition): number | Promise<number> {
+    const known = this.#times.get(partition);
+    const time = known ?? new RedisTime(partition);
+    if (!known) this.#times.set(partition, time);
+    return time.nowMs();
+  }
+}
+
+class RedisTime {
+  readonly #partition: Partition;
+  /** The value of `Partition.connections` when the clocks were compared. If it is higher now, Redis may be another. */
+  #connection: number | undefined;
+  /** What is added to the clock of this host. */
+  #correctionMs = 0;
+  /** The clock of this host minus its monotonic clock. It changes when the clock is set, or the host has slept. */
+  #hostMs = 0;
+  #compareAtMs = 0;
+  readonly #compared = sharing(() => this.#compare());
+
+  constructor(partition: Partition) {
+    this.#partition = partition;
+  }
+
+  nowMs(): number | Promise<number> {
+    const isStep = Math.abs(hostMs() - this.#hostMs) > MAX_STEP_MS;
+    if (isStep || this.#connection !== this.#partition.connections)
+      return this.#compared().then(() => this.#corrected());
+    // Errors are ignored: the correction is still right if no clock was set meanwhile, and a later call tries again.
+    if (clock.monotonicMs() >= this.#compareAtMs) this.#compared().catch(() => {});
+    return this.#corrected();
+  }
+
+  #corrected(): number {
+    return Math.floor(clock.wallMs() + this.#correctionMs);
+  }
+
+  /**
+   * Redis's clock is read at an unknown moment between the request and the reply. So the clock of this host is corrected
+   * only as far as it is certainly wrong. If the hosts keep the time well, the correction is 0.
+   */
+  async #compare(): Promise<void> {
+    this.#compareAtMs = clock.monotonicMs() + RETRY_MS;
+    const connection = this.#partition.connections;
+    const [host, beganMs] = [hostMs(), clock.monotonicMs()];
+    const [seconds, micros] = await this.#partition.command((redis) => redis.time());
+    const redisMs = Number(seconds) * 1000 + Number(micros) / 1000;
+    const [leastMs, mostMs] = [redisMs - (host + clock.monotonicMs()), redisMs - (host + beganMs)];
+    this.#correctionMs = Math.min(Math.max(0, leastMs), mostMs);
+    this.#hostMs = host;
+    this.#connection = connection;
+    this.#compareAtMs = clock.monotonicMs() + COMPARE_EVERY_MS;
+  }
+}
+
+function hostMs(): number {
+  return clock.wallMs() - clock.monotonicMs();
+}
