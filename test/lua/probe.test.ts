@@ -16,9 +16,7 @@ const WORKERS = named('w', 8);
 /** Subscribers that have never accepted a batch, and the seeds of their batches. */
 const NEWCOMERS = Array.from({ length: 20 }, (_, i) => `new${String.fromCharCode(97 + i)}`);
 
-/**
- * Number of live workers beside those that acquire. None where a test counts shares, which are parts of all workers.
- */
+/** Number of live workers beside those that acquire: the spare ones where a test counts shares, which leave them out. */
 let idle: number;
 
 /** Resolves with the jobs that these workers get. */
@@ -46,7 +44,7 @@ async function proven(token: string, batches: number): Promise<void> {
 const throttleIsOver = (token = 'bob') => bus.store.redis.hset(`subscriber:${token}`, 'throttled_until', 1);
 
 beforeEach(() => {
-  idle = 0;
+  idle = 3;
   return redis.flush();
 });
 afterEach(() => assertConsistent(redis.store));
@@ -60,7 +58,7 @@ describe('subscribers that never accepted a batch', () => {
     assert.deepEqual(await acquire('w1', 'w2'), ['newa1', 'bob1']);
   });
 
-  test('hold at most half of the workers together, one each; the rest is for proven subscribers', async () => {
+  test('hold at most half of the regular workers together, one each; the rest is for proven subscribers', async () => {
     await newcomers(20, 3);
     await proven('bob', 10);
     await bus.subscribe('carol', { topics: ['carol'], max: 1 });
@@ -116,15 +114,17 @@ describe('subscribers that never accepted a batch', () => {
   });
 
   test('may use the only worker of a bus', async () => {
+    idle = 0;
     await newcomers(2);
     assert.deepEqual(await acquire('w1'), ['newa1']);
     assert.deepEqual(await acquire('w2', 'w3'), []);
-    assert.deepEqual(await acquire('w4'), ['newb1'], 'two of four workers');
+    idle = 2;
+    assert.deepEqual(await acquire('w4'), ['newb1'], 'two of four regular workers');
   });
 });
 
 describe('a subscriber that fails', () => {
-  test('gets one delivery at a time again, all failing subscribers within a quarter of the workers', async () => {
+  test('gets one delivery at a time again, all failing subscribers within a quarter of the regular workers', async () => {
     const failing = ['ann', 'ben', 'bob'];
     for (const token of failing) {
       await proven(token, 3);
@@ -259,6 +259,7 @@ describe('a delivery that waits for room in a share', () => {
 
   test('starts when more workers are there', async () => {
     await totalWaiting();
+    idle = 4;
     assert.deepEqual(await acquire('w9', 'w10', 'w11', 'w12'), ['newe1', 'newf1']);
   });
 

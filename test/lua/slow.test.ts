@@ -7,12 +7,14 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const laneLimit = 3;
-/** No other workers are live, so a share is a part of these 16. */
-const idle = 0;
 const SLOWLY = { laneLimit, tookMs: 1001 };
 const QUICKLY = { laneLimit, tookMs: 1000 };
 
 const WORKERS = Array.from({ length: 16 }, (_, i) => `w${i + 1}`);
+/** Number of spare workers that a thread has for so many regular ones. No share counts them. */
+const spareFor = (regular: number) => Math.ceil(regular / 3);
+/** Number of live workers beside those that acquire: the spare ones. */
+let idle: number;
 const named = (prefix: string, from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, i) => `${prefix}${from + i}`);
 
@@ -32,7 +34,10 @@ async function subscriber(token: string, batches: number, how: 'slow' | 'quick' 
   await bus.publish(token, token, events);
 }
 
-beforeEach(() => redis.flush());
+beforeEach(() => {
+  idle = spareFor(WORKERS.length);
+  return redis.flush();
+});
 afterEach(() => assertConsistent(redis.store));
 
 describe('a subscriber is slow', () => {
@@ -63,7 +68,7 @@ describe('subscribers that are slow', () => {
     assert.deepEqual((await lanes()).shares, { slow: ['w1', 'w2', 'w3'], failing: [], joins: [] });
   });
 
-  test('hold half of the workers together; the rest is for those that are quick', async () => {
+  test('hold half of the regular workers together; the rest is for those that are quick', async () => {
     await bus.acquire(WORKERS, { idle });
     for (const token of ['alice', 'bob', 'carol', 'erin']) await subscriber(token, 4);
     await subscriber('dave', 4, 'quick');
@@ -86,7 +91,7 @@ describe('subscribers that are slow', () => {
     });
   });
 
-  test('leave a quarter of the workers when others fail, too', async () => {
+  test('leave a quarter of the regular workers when others fail, too', async () => {
     await bus.acquire(WORKERS, { idle });
     for (const token of ['ann', 'ben', 'eve', 'ida', 'joe']) {
       await subscriber(token, 1, 'quick');
@@ -101,6 +106,7 @@ describe('subscribers that are slow', () => {
 
   test('take turns: who waits for room comes before who has had some', async () => {
     const crew = WORKERS.slice(0, 8);
+    idle = spareFor(crew.length);
     for (const token of ['alice', 'bob', 'carol', 'dave']) await subscriber(token, 3);
     assert.deepEqual(await acquire(...crew), ['alice1', 'alice2', 'bob1', 'carol1'], 'half of eight');
     assert.deepEqual(
@@ -131,6 +137,7 @@ describe('subscribers that are slow', () => {
   });
 
   test('wake the workers when they leave room that is waited for', async () => {
+    idle = spareFor(2);
     await bus.acquire(['w1', 'w2'], { idle });
     await subscriber('alice', 1);
     await subscriber('bob', 1);

@@ -10,7 +10,9 @@ interface Entry {
   inOrder: boolean;
 }
 
-/** For each share, the number by which the number of workers is divided to get the size of the share. */
+/** The part of the workers that is regular; the others are spare, and no share counts them. */
+const REGULAR_PART = 3 / 4;
+/** For each share, the number by which the number of regular workers is divided to get the size of the share. */
 const PARTS: Record<Share, number> = { slow: 2, failing: 4, joins: 16 };
 
 /** Checks that a worker may be given this batch now. */
@@ -41,7 +43,7 @@ export function enter(model: Model, batch: Batch, kind: WorkerKind): Entry {
   if (ordered) assert.equal(oldest(model, token), batch, `${name} is the oldest of ${token}`);
   if (share && !alone) {
     const sharing = [...model.holds.values()].filter((hold) => hold.share === share);
-    const part = Math.max(1, Math.floor(workers / PARTS[share]));
+    const part = Math.max(1, Math.floor((workers * REGULAR_PART) / PARTS[share]));
     const room =
       share === 'slow' ? roomOfSlow(model, sharing, part, ofLane.length > 0) : part - sharing.length;
     assert.ok(room > 0, `${sharing.length} of ${workers} are ${share}`);
