@@ -19,7 +19,7 @@ const DROPPED_AT_ONCE = 500;
 const SIGNING_OVERLAP_MS = 86_400_000;
 
 /** What a client asks for when it subscribes. */
-export interface Subscription extends WantedSettings {
+export interface WantedSubscription extends WantedSettings {
   topics: string[];
   callback: string;
   uuid: string;
@@ -55,7 +55,7 @@ export class Subscriptions {
   }
 
   /** Subscribes to exactly these topics. Changes nothing if there would be too many subscribers or topics. */
-  async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
+  async subscribe(token: string, wanted: WantedSubscription): Promise<Reply<'subscribe'>> {
     const { callback, uuid, signingKey } = wanted;
     const { laneLimit, laneLimitMax, maxTopics, maxSubscribers } = this.#defaults;
     const partition = this.#partitions.ofSubscriber(token);

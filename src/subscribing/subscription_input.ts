@@ -4,7 +4,7 @@ import type { Dialect } from '../routing/dialect.ts';
 import type { Input, Wording } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { isSecret } from './signing_keys.ts';
-import type { Subscription } from './subscription.ts';
+import type { WantedSubscription } from './subscription.ts';
 import { askedSettings, type SettingLimits, type SettingName } from './subscription_settings.ts';
 
 /**
@@ -80,8 +80,8 @@ export function askedName(name: SettingName): string {
   return name === 'max_events' ? 'max' : name;
 }
 
-/** Returns the topics and the settings of a request, under their names in `Subscription`. */
-export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
+/** Returns the topics and the settings of a request, under their names in `WantedSubscription`. */
+export function wantedBy(body: SubscriptionRequest): Omit<WantedSubscription, 'callback' | 'uuid'> {
   const { callback, uuid, signing_secret, max: max_events, ...wanted } = body;
   return { ...wanted, max_events };
 }

@@ -16,7 +16,7 @@ import { until } from '../../harness/until.ts';
 import type { AttemptReport } from '../../src/delivering/attempt_report.ts';
 import { promoteDue } from '../../src/delivering/queue.ts';
 import { eventText } from '../../src/publishing/event.ts';
-import type { Subscription } from '../../src/subscribing/subscription.ts';
+import type { WantedSubscription } from '../../src/subscribing/subscription.ts';
 import { Workshop } from './workshop.ts';
 
 const redis = new TestStore();
@@ -43,7 +43,7 @@ async function deliver(settings: HandlerSettings = {}, count = 1): Promise<Works
   return shop;
 }
 
-async function subscribe(wanted: Partial<Subscription> = {}, token = 'alice'): Promise<void> {
+async function subscribe(wanted: Partial<WantedSubscription> = {}, token = 'alice'): Promise<void> {
   const { callback } = receiver;
   const all = { topics: ['widgets'], callback, uuid: '', timeout: 0, max_events: 1, ...wanted };
   await subscriptionsOf(redis.store).subscribe(token, all);
