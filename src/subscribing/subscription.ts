@@ -64,7 +64,7 @@ export class Subscriptions {
     const toFlush = await this.#marks.reserve(partition, foreign, maxTopics);
     if (!toFlush) return 'too_many_topics';
     for (const home of toFlush) await this.#outbox.flush(home, partition);
-    const leftTopics = await this.#flushLeftTopics(token, (topic) => !topics.includes(topic));
+    const leftTopics = await this.#marks.flushLeft(this.#outbox, token, (topic) => !topics.includes(topic));
     const reply = await partition.run('subscribe', {
       token,
       callback,
@@ -88,27 +88,12 @@ export class Subscriptions {
     const partition = this.#partitions.ofSubscriber(token);
     const home = this.#partitions.ofTopic(topic);
     const isForeign = home !== partition;
-    const leftTopics = await this.#flushLeftTopics(token, (each) => each === topic);
+    const leftTopics = await this.#marks.flushLeft(this.#outbox, token, (each) => each === topic);
     const reply = await partition.run('unsubscribe', { token, topic, isForeign });
     await this.#marks.refresh(partition, leftTopics);
     if (reply !== 'not_subscribed' || !isForeign) return reply;
     const exists = await home.command((redis, keys) => redis.sismember(keys.topics(), topic));
     return exists === 1 ? reply : 'topic_not_found';
-  }
-
-  /**
-   * Moves all accepted events of the topics that the subscriber leaves (`isLeft`) to its queue. Events that still wait
-   * in an outbox would otherwise arrive after the end of the subscription, and be lost. Returns those of the left
-   * topics that live in other partitions than the subscriber.
-   */
-  async #flushLeftTopics(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
-    if (this.#partitions.all.length === 1) return [];
-    const partition = this.#partitions.ofSubscriber(token);
-    const topics = await partition.command((redis, keys) => redis.smembers(keys.subscriber_topics(token)));
-    const leftTopics = this.#marks.foreign(partition, topics.filter(isLeft));
-    const homes = new Set(leftTopics.map((topic) => this.#partitions.ofTopic(topic)));
-    for (const home of homes) await this.#outbox.flush(home, partition);
-    return leftTopics;
   }
 
   /**
@@ -137,7 +122,7 @@ export class Subscriptions {
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
-    const topics = await this.#flushLeftTopics(token, () => true);
+    const topics = await this.#marks.flushLeft(this.#outbox, token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
     // Before a join is removed, its events are sent to the partitions of the topics to which it publishes (its field

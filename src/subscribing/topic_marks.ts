@@ -71,6 +71,21 @@ export class TopicMarks {
   }
 
   /**
+   * Moves all accepted events of the topics that the subscriber leaves (`isLeft`) to its queue. Events that still wait
+   * in an outbox would otherwise arrive after the end of the subscription, and be lost. Returns those of the left
+   * topics that live in other partitions: the caller must `refresh` their marks when the subscriptions have ended.
+   */
+  async flushLeft(outbox: Flushing, token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
+    if (this.#partitions.all.length === 1) return [];
+    const partition = this.#partitions.ofSubscriber(token);
+    const topics = await partition.command((redis, keys) => redis.smembers(keys.subscriber_topics(token)));
+    const leftTopics = this.foreign(partition, topics.filter(isLeft));
+    const homes = new Set(leftTopics.map((topic) => this.#partitions.ofTopic(topic)));
+    for (const home of homes) await outbox.flush(home, partition);
+    return leftTopics;
+  }
+
+  /**
    * Corrects the marks of these topics for `partition`. A mark is the number of subscribers that a topic has there; a
    * mark of 0 is removed. A topic that is left without publisher, subscribers and marks is deleted.
    */
