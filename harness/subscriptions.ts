@@ -1,6 +1,7 @@
 import { DeadLetters } from '../src/delivering/dead_letters/dead_letters.ts';
 import type { Partition } from '../src/store/partition.ts';
 import { Partitions } from '../src/store/partitions.ts';
+import { Subscribers } from '../src/subscribing/subscriber.ts';
 import { Subscriptions } from '../src/subscribing/subscription.ts';
 import type { Flushing } from '../src/subscribing/topic_marks.ts';
 
@@ -18,6 +19,10 @@ export const NO_OUTBOX: Flushing = {
 };
 
 export function subscriptionsOf(store: Partition): Subscriptions {
-  const partitions = new Partitions(store);
-  return new Subscriptions(partitions, DEFAULTS, new DeadLetters(partitions, DEFAULTS, () => {}), NO_OUTBOX);
+  return new Subscriptions(new Partitions(store), DEFAULTS, NO_OUTBOX);
+}
+
+export function subscribersIn(partitions: Partitions, outbox = NO_OUTBOX): Subscribers {
+  const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
+  return new Subscribers(partitions, DEFAULTS, { outbox, deadLetters });
 }

@@ -62,7 +62,7 @@ interface HistoryParts {
    * `owners` returns the tokens of all clients that have a subscriber or a join. When a viewer names a subscriber by
    * its public name, the route looks for a token with this name among them.
    */
-  subscriptions: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
+  subscribers: { has(token: string): Promise<boolean>; owners(): Promise<string[]> };
 }
 
 /**
@@ -70,7 +70,7 @@ interface HistoryParts {
  * metrics of the bus, of all topics, and of its own subscriber and joins.
  */
 export function historyApi(parts: HistoryParts): Route[] {
-  const { history, publicNames, topics, subscriptions } = parts;
+  const { history, publicNames, topics, subscribers } = parts;
 
   /**
    * Finds a subscriber by its token; a viewer gives the public name instead. Throws if there is none, or if a client
@@ -80,8 +80,8 @@ export function historyApi(parts: HistoryParts): Route[] {
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)
       throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');
-    const { token, priceInCalls } = await publicNames.tokenGiven(caller, name, () => subscriptions.owners());
-    if (token === undefined || !(await subscriptions.has(token)))
+    const { token, priceInCalls } = await publicNames.tokenGiven(caller, name, () => subscribers.owners());
+    if (token === undefined || !(await subscribers.has(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
     return { name: token, priceInCalls };
   };

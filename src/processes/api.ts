@@ -59,6 +59,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { RedisTimes } from '../store/redis_times.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { pauseApi } from '../subscribing/pause_api.ts';
+import { Subscribers } from '../subscribing/subscriber.ts';
 import { subscribersApi } from '../subscribing/subscribers_api.ts';
 import { Subscriptions } from '../subscribing/subscription.ts';
 import { subscriptionsApi } from '../subscribing/subscriptions_api.ts';
@@ -121,11 +122,12 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
   const outbox = new Outbox({ confirmed, figures: recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
   const topics = new Topics(partitions, outbox);
-  const subscriptions = new Subscriptions(partitions, config, deadLetters, outbox);
+  const subscribers = new Subscribers(partitions, config, { outbox, deadLetters });
+  const subscriptions = new Subscriptions(partitions, config, outbox);
   const joins = new Joins(partitions, config);
   const policy = new CallbackPolicy(config.callbackAllow, config);
   const removeSubscriber = async (token: string) => {
-    const events = await subscriptions.remove(token);
+    const events = await subscribers.remove(token);
     if (events !== undefined) recorder.removed(token, events);
     return events !== undefined;
   };
@@ -162,12 +164,12 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
       ...delayedApi({ partitions }),
       ...triggersApi({ ...accepting, triggers, pages, publicNames, clients }),
       ...subscriptionsApi({ clients, subscriptions, policy, limits, removeSubscriber, dialect }),
-      ...subscribersApi({ subscriptions, standings, clients, pages, publicNames, dialect, removeSubscriber }),
-      ...pauseApi({ subscriptions }),
+      ...subscribersApi({ subscribers, standings, clients, pages, publicNames, dialect, removeSubscriber }),
+      ...pauseApi({ subscribers }),
       ...testEventApi({ partitions, times, guard, recorder }),
       ...joinsApi({ joins, clients, pages, publicNames, removeSubscriber }),
-      ...deadLettersApi({ deadLetters, deliveries, guard, subscriptions, joins, publicNames }),
-      ...deliveriesApi({ deliveries, subscriptions, joins, publicNames }),
+      ...deadLettersApi({ deadLetters, deliveries, guard, subscribers, joins, publicNames }),
+      ...deliveriesApi({ deliveries, subscribers, joins, publicNames }),
       ...apiTokensApi({
         clients,
         pages,
@@ -180,7 +182,7 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
       }),
       ...auditApi({ audit }),
       ...jobsApi({ jobs, pages, publicNames }),
-      ...historyApi({ history, publicNames, topics, subscriptions }),
+      ...historyApi({ history, publicNames, topics, subscribers }),
       ...tailApi({ tail, publicNames }),
     ];
     const routes = declaredQueries(rows, dialect);

@@ -14,7 +14,7 @@ import {
   subscribersOf,
   withOwners,
 } from '../subscribing/asked_subscribers.ts';
-import type { Subscriptions } from '../subscribing/subscription.ts';
+import type { Subscribers } from '../subscribing/subscriber.ts';
 import { DEAD_LETTER, deadLetterOf, wholeLetterJson } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, WHAT, WHOSE } from './dead_letter_queries.ts';
 import type { Deliveries } from './deliveries.ts';
@@ -36,7 +36,7 @@ const PURGED = z.object({ purged: z.int().describe('How many.') });
 interface DeadLettersParts extends AskedSubscribersParts {
   deliveries: Deliveries;
   deadLetters: DeadLetters;
-  subscriptions: Pick<Subscriptions, 'has' | 'owners'>;
+  subscribers: Pick<Subscribers, 'has' | 'owners'>;
   /**
    * Throws if memory is short, so that no dead letter is retried then. Otherwise the job `autodrop`, which frees
    * memory, would drop other batches to make room for the retried ones.
@@ -49,14 +49,14 @@ interface DeadLettersParts extends AskedSubscribersParts {
  * viewers see all.
  */
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
-  const { deliveries, deadLetters, subscriptions, guard } = parts;
+  const { deliveries, deadLetters, subscribers, guard } = parts;
   /**
    * Throws join_not_found if the caller names a join that does not exist, and subscriber_not_found if root names such a
    * subscriber. Several tokens are those of a client and of its joins, as just read from Redis, so they need no check.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[], join: string | undefined) => {
     if (tokens.length > 1 || (caller.role === 'client' && join === undefined)) return;
-    if (await subscriptions.has(tokens[0] ?? '')) return;
+    if (await subscribers.has(tokens[0] ?? '')) return;
     if (join !== undefined) throw new BusError('join_not_found', `there is no join ${join}`);
     throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };

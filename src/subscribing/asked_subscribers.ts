@@ -4,10 +4,10 @@ import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
 import { badParameter, clientNamed, ONCE, whose } from '../routing/query.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
-import type { Subscriptions } from './subscription.ts';
+import type { Subscribers } from './subscriber.ts';
 
 export interface AskedSubscribersParts {
-  subscriptions: Pick<Subscriptions, 'owners'>;
+  subscribers: Pick<Subscribers, 'owners'>;
   joins: { tokens(client: string): Promise<string[]> };
   publicNames: PublicNames;
 }
@@ -61,7 +61,7 @@ export async function subscribersAsked(
     throw badParameter('subscriber', 'is missing: say whose join it is, as ?subscriber=token');
   if (named === undefined) return { tokens: undefined, priceInCalls: 0 };
   const { token, priceInCalls } = await parts.publicNames.tokenGiven(caller, named, () =>
-    parts.subscriptions.owners(),
+    parts.subscribers.owners(),
   );
   return { tokens: token === undefined ? [] : await subscribersOf(parts, token, join), priceInCalls };
 }

@@ -1,22 +1,22 @@
 import { BusError } from '../errors.ts';
 import type { ChangingCaller } from '../routing/caller.ts';
 import { BOTH, CLIENTS, NO_CONTENT, NOTHING, type Route, route } from '../routing/route.ts';
+import type { Subscribers } from './subscriber.ts';
 import { SUBSCRIBER_PARAMS } from './subscribers_api.ts';
-import type { Subscriptions } from './subscription.ts';
 
 /**
  * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. The paths under
  * `/subscriber/` name no token: routers log paths, and the token of a client can be a credential.
  */
-export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
+export function pauseApi({ subscribers }: { subscribers: Subscribers }): Route[] {
   const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
   const pause = async (caller: ChangingCaller, token: string) => {
-    const outcome = await subscriptions.pause(token, roleOf(caller, token));
+    const outcome = await subscribers.pause(token, roleOf(caller, token));
     if (outcome === 'subscriber_not_found') throw notFound();
     return NO_CONTENT;
   };
   const resume = async (caller: ChangingCaller, token: string) => {
-    const outcome = await subscriptions.resume(token, roleOf(caller, token));
+    const outcome = await subscribers.resume(token, roleOf(caller, token));
     if (outcome === 'subscriber_not_found') throw notFound();
     if (outcome === 'paused_by_operator')
       throw new BusError(outcome, 'an operator paused this subscriber, and only root can resume it');

@@ -12,11 +12,11 @@ import {
   subscriberState,
   unknownStanding,
 } from './ranking.ts';
+import type { Subscribers } from './subscriber.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
-import type { Subscriptions } from './subscription.ts';
 
 interface ListingParts {
-  subscriptions: Pick<Subscriptions, 'read' | 'members'>;
+  subscribers: Pick<Subscribers, 'read' | 'members'>;
   standings: Pick<LatestStandings, 'get'>;
   clients: Pick<Clients, 'names'>;
   pages: Pages;
@@ -39,7 +39,7 @@ interface SortedCall {
  * reports of the subscribers on the page are read, so a page costs little more with 10,000 subscribers than with a few.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
-  const { subscriptions, standings, pages } = parts;
+  const { subscribers, standings, pages } = parts;
 
   /**
    * Resolves with the figures of all subscribers from the last sample. If the sample is outdated, or had another number
@@ -48,7 +48,7 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
-    if (known && !known.isOutdated && known.members === (await subscriptions.members()))
+    if (known && !known.isOutdated && known.members === (await subscribers.members()))
       return known.subscribers;
     const all = new Map(known?.subscribers.map((each) => [each.token, each]));
     return (await tokens()).map((token) => all.get(token) ?? unknownStanding(token));
@@ -69,7 +69,7 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   };
 
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
-    const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
+    const [known, found] = await Promise.all([standings.get(), subscribers.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));
     // The map has only the subscribers of this page, because making a map of 10,000 subscribers would take 3 ms.
     const own = new Map(

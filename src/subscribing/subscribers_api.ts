@@ -23,8 +23,8 @@ import { NAMED, oneOf } from '../routing/schemas.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { SORTS, SUBSCRIBER_STATES } from './ranking.ts';
 import { sortedListing } from './sorted_listing.ts';
+import type { Subscribers } from './subscriber.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
-import type { Subscriptions } from './subscription.ts';
 
 /** Maximum characters of the text by which subscribers are searched. */
 const MAX_NAME = 100;
@@ -66,7 +66,7 @@ const QUERY = parameters({
 type ListCall = Omit<PagedCall, 'query'> & { query: z.infer<typeof QUERY.schema> };
 
 interface SubscribersParts {
-  subscriptions: Subscriptions;
+  subscribers: Subscribers;
   standings: Pick<LatestStandings, 'get'>;
   clients: Pick<Clients, 'names'>;
   pages: Pages;
@@ -78,7 +78,7 @@ interface SubscribersParts {
 
 /** `/subscribers`: lists subscribers, shows one, and removes one with all its subscriptions. */
 export function subscribersApi(parts: SubscribersParts): Route[] {
-  const { subscriptions, pages, publicNames, dialect, removeSubscriber } = parts;
+  const { subscribers, pages, publicNames, dialect, removeSubscriber } = parts;
   const removeAll = async (token: string) => {
     if (!(await removeSubscriber(token))) throw notFound();
     return NO_CONTENT;
@@ -100,8 +100,8 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
     });
   };
 
-  const everybody = new SharedReading(() => subscriptions.list());
-  const tokens = new SharedReading(() => subscriptions.tokens());
+  const everybody = new SharedReading(() => subscribers.list());
+  const tokens = new SharedReading(() => subscribers.tokens());
 
   const sorted = sortedListing(parts, () => tokens.get());
 
@@ -122,7 +122,7 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
         (token) => token,
       );
       const read = page?.entries ?? (seesAll ? undefined : [own]);
-      const list = await (read ? subscriptions.read(read) : everybody.get());
+      const list = await (read ? subscribers.read(read) : everybody.get());
       return listed(list, (slice) => subscribersFor(call.caller, slice), page);
     },
   } as const;
@@ -139,7 +139,7 @@ export function subscribersApi(parts: SubscribersParts): Route[] {
         const { token = '', priceInCalls } = await publicNames.tokenGiven(caller, params.token, () =>
           tokens.get(),
         );
-        const [report] = await subscriptions.read([token]);
+        const [report] = await subscribers.read([token]);
         if (!report) throw notFound();
         const [shown] = await subscribersFor(caller, [report]);
         return { ...ok(shown as SubscriberReport), priceInCalls };

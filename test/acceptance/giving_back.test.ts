@@ -7,7 +7,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
-import { subscriptionsOf } from '../../harness/subscriptions.ts';
+import { subscribersIn, subscriptionsOf } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { DONE, type JobHandler } from '../../src/delivering/settlement.ts';
@@ -17,6 +17,7 @@ import { uids } from '../../src/ids.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 import { Listener } from '../../src/store/listener.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 
 const GRACE_MS = 200;
@@ -48,9 +49,8 @@ test('a delivery that outlasts the stop is given back, and another worker acquir
   const { store } = redis;
   const receiver = await Receiver.start();
   t.after(() => receiver.stop());
-  const subscriptions = subscriptionsOf(store);
   const wanted = { topics: ['widgets'], callback: receiver.callback, uuid: '', timeout: 0, max_events: 1 };
-  await subscriptions.subscribe('me', wanted);
+  await subscriptionsOf(store).subscribe('me', wanted);
   const event = {
     id: 'e1',
     topic: 'widgets',
@@ -77,7 +77,7 @@ test('a delivery that outlasts the stop is given back, and another worker acquir
   others.start();
   const second = await receiver.delivery(2);
   assert.deepEqual([second.id, second.attempt], [first.id, 1], 'what was given back does not count');
-  const sent = async () => (await subscriptions.read(['me']))[0];
+  const sent = async () => (await subscribersIn(new Partitions(store)).read(['me']))[0];
   await until(async () => (await sent())?.events.sent === 1);
   assert.equal((await sent())?.health_points, 100, 'the subscriber is not to blame');
   await others.stop(GRACE_MS);

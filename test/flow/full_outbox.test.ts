@@ -12,7 +12,6 @@ import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
-import { DeadLetters } from '../../src/delivering/dead_letters/dead_letters.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { triedAgainIn } from '../../src/delivering/settlement.ts';
 import { JoinBatches } from '../../src/flow/joins/join_batches.ts';
@@ -54,8 +53,7 @@ const after = (places: number) =>
 const topicIn = ({ index }: Partition, stem: string) => nameIn(partitions, index, stem);
 
 async function subscribe(...topics: string[]): Promise<void> {
-  const letters = new DeadLetters(partitions, DEFAULTS, () => {});
-  const subscriptions = new Subscriptions(partitions, DEFAULTS, letters, outbox);
+  const subscriptions = new Subscriptions(partitions, DEFAULTS, outbox);
   await subscriptions.subscribe(ALICE, { topics, callback: 'https://alice.example/', uuid: 'u' });
 }
 

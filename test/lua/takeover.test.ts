@@ -12,7 +12,7 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { longName } from '../../harness/scripts/names.ts';
-import { NO_OUTBOX, subscriptionsOf } from '../../harness/subscriptions.ts';
+import { NO_OUTBOX, subscribersIn } from '../../harness/subscriptions.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { batchBody } from '../../src/delivering/batch.ts';
 import { Queue } from '../../src/delivering/queue.ts';
@@ -173,7 +173,7 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     assert.deepEqual(await new Topics(new Partitions(redis.store), NO_OUTBOX).list(), [
       { name: 'widgets', publisher: 'publisher--42', events: 41, delayed: 0, dropped: null },
     ]);
-    const [report] = await subscriptionsOf(redis.store).list();
+    const [report] = await subscribersIn(new Partitions(redis.store)).list();
     assert.deepEqual([report?.topics, report?.events.queued], [['widgets'], 4]);
     const client = await new Clients(redis.store, []).find(RUBY_TOKEN);
     assert.deepEqual(client, { token: RUBY_TOKEN, name: 'demo', ha1: null });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
-import { NO_OUTBOX, subscriptionsOf } from '../../harness/subscriptions.ts';
+import { NO_OUTBOX, subscribersIn } from '../../harness/subscriptions.ts';
 import { createLog } from '../../src/log.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { packField, readCounts } from '../../src/metrics/counter_hash.ts';
@@ -56,7 +56,7 @@ describe('the counts of what is removed', () => {
     assert.deepEqual(before.subjects, ['alice', 'widgets']);
     await topics().remove('widgets');
     assert.deepEqual(await counts(), { ...before, subjects: ['(removed)', 'alice'] });
-    await subscriptionsOf(redis.store).remove('alice');
+    await subscribersIn(new Partitions(redis.store)).remove('alice');
     assert.deepEqual(await counts(), { ...before, subjects: ['(removed)'] });
   });
 
@@ -64,7 +64,7 @@ describe('the counts of what is removed', () => {
     await countAll();
     const { sums } = await counts();
     await topics().remove('widgets');
-    await subscriptionsOf(redis.store).remove('alice');
+    await subscribersIn(new Partitions(redis.store)).remove('alice');
     await countAll();
     const after = await counts();
     assert.deepEqual(after.subjects, ['(removed)']);
@@ -94,7 +94,7 @@ describe('the counts of what is removed', () => {
     }));
     await new Datadog({ host: '127.0.0.1', port: 9 }).send(figures as Figure[]);
     await topics().remove('widgets');
-    await subscriptionsOf(redis.store).remove('alice');
+    await subscribersIn(new Partitions(redis.store)).remove('alice');
     const sent = await raw.hgetall(keys.counters_reported());
     assert.ok(Object.keys(sent).length > 20);
     assert.deepEqual(sent, await raw.hgetall(keys.counters()));

@@ -5,8 +5,7 @@ import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.t
 import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
-import { DEFAULTS } from '../../harness/subscriptions.ts';
-import { DeadLetters } from '../../src/delivering/dead_letters/dead_letters.ts';
+import { DEFAULTS, subscribersIn } from '../../harness/subscriptions.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import type { JoinRules } from '../../src/flow/joins/join_rules.ts';
@@ -20,6 +19,7 @@ import { Publisher } from '../../src/publishing/publisher.ts';
 import type { Arguments, Reply, ScriptName } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import type { Partitions } from '../../src/store/partitions.ts';
+import type { Subscribers } from '../../src/subscribing/subscriber.ts';
 import { Subscriptions } from '../../src/subscribing/subscription.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 import { marksIn, TopicMarks } from '../../src/subscribing/topic_marks.ts';
@@ -49,6 +49,7 @@ class Process {
   readonly outbox: Outbox;
   readonly publisher: Publisher;
   readonly topics: Topics;
+  readonly subscribers: Subscribers;
   readonly subscriptions: Subscriptions;
   readonly joins: Joins;
   readonly maxOutboxBytes: number;
@@ -68,8 +69,8 @@ class Process {
     this.publisher = new Publisher(publishingParts(partitions, { limits }));
     this.topics = new Topics(partitions, this.outbox);
     this.joins = new Joins(partitions, { ...PUBLISH_LIMITS, ...JOIN_LIMITS });
-    const letters = new DeadLetters(partitions, DEFAULTS, () => {});
-    this.subscriptions = new Subscriptions(partitions, DEFAULTS, letters, this.outbox);
+    this.subscribers = subscribersIn(partitions, this.outbox);
+    this.subscriptions = new Subscriptions(partitions, DEFAULTS, this.outbox);
   }
 }
 
@@ -170,7 +171,7 @@ export class CrossingScene {
   async #leave(token: string, process: number): Promise<void> {
     const target = (each: string) => (each === token ? false : undefined);
     this.#model.drop(token);
-    await this.#change(`remove ${token}`, target, () => this.#process(process).subscriptions.remove(token));
+    await this.#change(`remove ${token}`, target, () => this.#process(process).subscribers.remove(token));
   }
 
   async removeTopic(n: number, process: number): Promise<void> {

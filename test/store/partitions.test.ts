@@ -12,7 +12,7 @@ import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { JoinCalls } from '../../harness/scripts/join_calls.ts';
 import { shortName } from '../../harness/scripts/names.ts';
-import { DEFAULTS, NO_OUTBOX } from '../../harness/subscriptions.ts';
+import { DEFAULTS, NO_OUTBOX, subscribersIn } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
@@ -45,7 +45,6 @@ import { Listener } from '../../src/store/listener.ts';
 import { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
-import { Subscriptions } from '../../src/subscribing/subscription.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
 import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
 
@@ -78,7 +77,7 @@ test('listings, gauges and dead letters cover all partitions', async () => {
   }
 
   const letters = new DeadLetters(halves, DEFAULTS, () => {});
-  const subscribers = await new Subscriptions(halves, DEFAULTS, letters, NO_OUTBOX).list();
+  const subscribers = await subscribersIn(halves).list();
   assert.deepEqual(
     subscribers.map(({ subscriber, events }) => [subscriber, events.queued]),
     [

@@ -5,7 +5,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { buryAll, readDeadLetters } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName } from '../../harness/scripts/names.ts';
-import { NO_OUTBOX, subscriptionsOf } from '../../harness/subscriptions.ts';
+import { NO_OUTBOX, subscribersIn, subscriptionsOf } from '../../harness/subscriptions.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { newKeyPair, newSecret } from '../../src/subscribing/signing_keys.ts';
 import { Topics } from '../../src/subscribing/topic.ts';
@@ -13,6 +13,7 @@ import { Topics } from '../../src/subscribing/topic.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const subscriptions = () => subscriptionsOf(redis.store);
+const subscribers = () => subscribersIn(new Partitions(redis.store));
 const topics = () => new Topics(new Partitions(redis.store), NO_OUTBOX);
 const wanted = { topics: ['widgets', 'gadgets'], callback: 'https://alice.example/', uuid: 'u' };
 
@@ -22,7 +23,7 @@ afterEach(() => assertConsistent(redis.store));
 describe('the report of a subscriber', () => {
   test('has the defaults and no events at first', async () => {
     await subscriptions().subscribe('alice', wanted);
-    assert.deepEqual(await subscriptions().read(['alice']), [
+    assert.deepEqual(await subscribers().read(['alice']), [
       {
         subscriber: 'alice',
         uuid: 'u',
@@ -52,7 +53,7 @@ describe('the report of a subscriber', () => {
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
     const { now } = await bus.acquire(['w1', 'w2']);
     await bus.ack('w1', 'a1');
-    const [report] = await subscriptions().read(['alice']);
+    const [report] = await subscribers().read(['alice']);
     const oldest = await bus.createdMs('a2');
     assert.deepEqual(report?.events, { sent: 2, queued: 3, oldest });
     assert.deepEqual([report?.timeout, report?.max_events, report?.last_attempted_at], [0, 2, now]);
@@ -62,7 +63,7 @@ describe('the report of a subscriber', () => {
     const settings = { ordered: true, max_in_flight: 3, max_attempts: 7, max_age: 60_000 };
     await subscriptions().subscribe('alice', { ...wanted, ...settings });
     const shown = async () => {
-      const [report] = await subscriptions().read(['alice']);
+      const [report] = await subscribers().read(['alice']);
       return [report?.ordered, report?.max_in_flight, report?.max_attempts, report?.max_age];
     };
     assert.deepEqual(await shown(), [true, 3, 7, 60_000]);
@@ -78,7 +79,7 @@ describe('the report of a subscriber', () => {
     const { redis: commands, keys } = bus.store;
     const created = await bus.createdMs('a1');
     await commands.zincrby(keys.batches_queued('alice'), 5, longName('a1'));
-    assert.equal((await subscriptions().read(['alice']))[0]?.events.oldest, created);
+    assert.equal((await subscribers().read(['alice']))[0]?.events.oldest, created);
   });
 
   test('has the time of the pause until it subscribes again', async () => {
@@ -86,7 +87,7 @@ describe('the report of a subscriber', () => {
     await bus.publish('a', 'widgets', ['e1']);
     const { now } = await bus.acquire(['w1']);
     await bus.nack('w1', 'a1', { pause: 1 });
-    const paused = async () => (await subscriptions().read(['alice']))[0]?.paused_at;
+    const paused = async () => (await subscribers().read(['alice']))[0]?.paused_at;
     const since = (await paused()) ?? 0;
     assert.ok(now <= since && since <= (await bus.nowMs()));
     await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
@@ -99,7 +100,7 @@ describe('the report of a subscriber', () => {
     const shown = [];
     for (const signingKey of keys) {
       await subscriptions().subscribe('alice', { ...wanted, signingKey });
-      const [report] = await subscriptions().read(['alice']);
+      const [report] = await subscribers().read(['alice']);
       shown.push(report?.signing);
       assert.doesNotMatch(JSON.stringify(report), /whs[ek]|[\w+/]{30}/);
     }
@@ -110,7 +111,7 @@ describe('the report of a subscriber', () => {
     await subscriptions().subscribe('alice', { ...wanted, max_events: 2 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
     await buryAll(redis.store);
-    const [report] = await subscriptions().read(['alice']);
+    const [report] = await subscribers().read(['alice']);
     assert.deepEqual(report?.dead_letters, { batches: 2, events: 4 });
     assert.equal(report?.events.queued, 1);
   });
@@ -120,7 +121,7 @@ describe('the report of a subscriber', () => {
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     const [from, to] = [await bus.createdMs('a1'), await bus.createdMs('a2')];
     await bus.store.run('autodrop', { orders: [{ maxDeleted: 10 }], deliveryLog: 1000, begunTopics: [] });
-    const dropped = async () => (await subscriptions().read(['alice']))[0]?.dropped;
+    const dropped = async () => (await subscribers().read(['alice']))[0]?.dropped;
     const last_at = (await dropped())?.last_at ?? 0;
     assert.ok(to <= last_at && last_at <= (await bus.nowMs()));
     const all = { batches: 2, events: 2, from, to, topics: { '': 2 }, last_at };
@@ -138,9 +139,9 @@ describe('the report of a subscriber', () => {
 
   test('is listed by token; an unknown subscriber has none', async () => {
     for (const token of ['carol', 'alice', 'bob']) await subscriptions().subscribe(token, wanted);
-    const all = (await subscriptions().list()).map(({ subscriber }) => subscriber);
+    const all = (await subscribers().list()).map(({ subscriber }) => subscriber);
     assert.deepEqual(all, ['alice', 'bob', 'carol']);
-    assert.deepEqual(await subscriptions().read(['dave']), []);
+    assert.deepEqual(await subscribers().read(['dave']), []);
   });
 });
 
@@ -149,9 +150,9 @@ describe('removing a subscriber', () => {
     await subscriptions().subscribe('alice', wanted);
     await subscriptions().subscribe('bob', wanted);
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
-    assert.equal(await subscriptions().remove('alice'), 3);
+    assert.equal(await subscribers().remove('alice'), 3);
     assert.deepEqual((await bus.state()).gauges, { events: { bob: 3 }, batches: { bob: 1 } });
-    assert.equal(await subscriptions().remove('alice'), undefined);
+    assert.equal(await subscribers().remove('alice'), undefined);
   });
 
   test('works with more batches than one call drops', async () => {
@@ -161,7 +162,7 @@ describe('removing a subscriber', () => {
       'widgets',
       Array.from({ length: 1001 }, () => 'e'),
     );
-    assert.equal(await subscriptions().remove('alice'), 1001);
+    assert.equal(await subscribers().remove('alice'), 1001);
     assert.deepEqual((await bus.state()).main.index, []);
   });
 
@@ -174,7 +175,7 @@ describe('removing a subscriber', () => {
       Array.from({ length: 101 }, () => 'e'),
     );
     await buryAll(redis.store);
-    assert.equal(await subscriptions().remove('alice'), 0);
+    assert.equal(await subscribers().remove('alice'), 0);
     const letters = Object.values(await readDeadLetters(bus.store));
     assert.equal(letters.length, 101);
     assert.ok(letters.every(({ token }) => token === 'bob'));
@@ -185,7 +186,7 @@ describe('removing a subscriber', () => {
     await bus.publish('a', 'widgets', ['e1']);
     await buryAll(redis.store);
     await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
-    assert.equal(await subscriptions().remove('alice'), undefined);
+    assert.equal(await subscribers().remove('alice'), undefined);
     assert.deepEqual(await readDeadLetters(bus.store), {});
   });
 
@@ -193,7 +194,7 @@ describe('removing a subscriber', () => {
     await subscriptions().subscribe('alice', { ...wanted, max_events: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2']);
     await bus.acquire(['w1']);
-    assert.equal(await subscriptions().remove('alice'), 1);
+    assert.equal(await subscribers().remove('alice'), 1);
     assert.equal((await bus.ack('w1', 'a1')).removed, 1);
   });
 });

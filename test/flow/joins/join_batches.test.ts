@@ -8,12 +8,11 @@ import { PUBLISH_LIMITS, type Published } from '../../../harness/scripts/bus_inp
 import { nameIn } from '../../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../../harness/scripts/join_calls.ts';
-import { DEFAULTS } from '../../../harness/subscriptions.ts';
+import { subscribersIn } from '../../../harness/subscriptions.ts';
 import { Clients } from '../../../src/authentication/client.ts';
 import { NameKey } from '../../../src/authentication/name_key.ts';
 import { PublicNames } from '../../../src/authentication/public_names.ts';
 import type { Batch } from '../../../src/delivering/batch.ts';
-import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
 import type { Grant } from '../../../src/delivering/grant.ts';
 import { Queue } from '../../../src/delivering/queue.ts';
 import { DONE, GIVEN_BACK } from '../../../src/delivering/settlement.ts';
@@ -26,7 +25,6 @@ import { Outbox } from '../../../src/publishing/outbox.ts';
 import type { Arguments } from '../../../src/store/contracts.ts';
 import type { Partition } from '../../../src/store/partition.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
-import { Subscriptions } from '../../../src/subscribing/subscription.ts';
 import { TopicMarks } from '../../../src/subscribing/topic_marks.ts';
 
 const redis = new TestStore();
@@ -265,8 +263,7 @@ test('a join that is made again counts what comes from another partition while a
   await outbox.flush(home, partition);
   const former = await take('w1');
   const token = joinToken('order', client);
-  const letters = new DeadLetters(partitions, DEFAULTS, () => {});
-  await new Subscriptions(partitions, DEFAULTS, letters, outbox).remove(token);
+  await subscribersIn(partitions, outbox).remove(token);
   const run = partition.run.bind(partition);
   partition.run = async (script, args) => {
     // An event is accepted when the source is marked, just before the join is made.

@@ -6,9 +6,8 @@ import { Bus } from '../../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS } from '../../../harness/scripts/bus_inputs.ts';
 import { nameIn } from '../../../harness/scripts/crossing.ts';
 import { JoinCalls, joinEvent } from '../../../harness/scripts/join_calls.ts';
-import { DEFAULTS } from '../../../harness/subscriptions.ts';
+import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
 import { sleep } from '../../../src/clock.ts';
-import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import { joinArguments } from '../../../src/flow/joins/join_store.ts';
 import { Joins } from '../../../src/flow/joins/joins.ts';
@@ -138,10 +137,7 @@ describe('a join that publishes to topics of two other partitions', () => {
     const [own = assert.fail(), home = assert.fail()] = partitions.all;
     const [, complete = ''] = topics;
     assert.equal(await own.redis.llen(own.keys.outbox()), 1);
-    const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
-    await new Subscriptions(partitions, DEFAULTS, deadLetters, newOutbox()).remove(
-      joinToken('order', client),
-    );
+    await subscribersIn(partitions, newOutbox()).remove(joinToken('order', client));
     await home.run('remove_topic', { topic: complete, series: [] });
     await newOutbox().flush(own, home);
     assert.deepEqual(await publishers(), ['shop', null, client]);
@@ -155,15 +151,14 @@ describe('a join that publishes to topics of two other partitions', () => {
       await put();
       await publishByJoin();
       const [own = assert.fail(), home = assert.fail()] = partitions.all;
-      const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
       const outbox = newOutbox();
-      const subscriptions = new Subscriptions(partitions, DEFAULTS, deadLetters, outbox);
+      const subscribers = subscribersIn(partitions, outbox);
       outbox.flush = async () => {
-        if (!(await subscriptions.has(joinToken('order', client)))) throw new Error('the process was killed');
+        if (!(await subscribers.has(joinToken('order', client)))) throw new Error('the process was killed');
       };
-      await assert.rejects(subscriptions.remove(joinToken('order', client)), /killed/);
+      await assert.rejects(subscribers.remove(joinToken('order', client)), /killed/);
       assert.equal(await own.redis.llen(own.keys.outbox()), 1);
-      await new Subscriptions(partitions, DEFAULTS, deadLetters, newOutbox()).remove(repeated());
+      await subscribersIn(partitions, newOutbox()).remove(repeated());
       await home.run('remove_topic', { topic: topics[1] ?? '', series: [] });
       await newOutbox().flush(own, home);
       assert.deepEqual(await publishers(), ['shop', null, client]);
@@ -172,13 +167,12 @@ describe('a join that publishes to topics of two other partitions', () => {
   test('stays when it cannot be removed because the partition of such a topic is away', async () => {
     await put();
     await publishByJoin();
-    const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
     const outbox = newOutbox();
-    const subscriptions = new Subscriptions(partitions, DEFAULTS, deadLetters, outbox);
+    const subscribers = subscribersIn(partitions, outbox);
     const token = joinToken('order', client);
     outbox.flush = () => Promise.reject(new StorageUnavailable(new Error('away')));
-    await assert.rejects(subscriptions.remove(token), StorageUnavailable);
-    assert.equal(await subscriptions.has(token), true);
+    await assert.rejects(subscribers.remove(token), StorageUnavailable);
+    assert.equal(await subscribers.has(token), true);
   });
 
   test('makes no outbox numbers run ahead of the clock when its events come late', async () => {
@@ -186,10 +180,9 @@ describe('a join that publishes to topics of two other partitions', () => {
     await publishByJoin();
     const [own = assert.fail(), home = assert.fail(), third = assert.fail()] = partitions.all;
     const [, complete = ''] = topics;
-    const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
     const token = nameIn(partitions, 2, 'office');
     const wanted = { topics: [complete], callback: 'https://office.example/', uuid: 'u' };
-    await new Subscriptions(partitions, DEFAULTS, deadLetters, newOutbox()).subscribe(token, wanted);
+    await new Subscriptions(partitions, DEFAULTS, newOutbox()).subscribe(token, wanted);
     await sleep(150);
     await new Bus(() => home).publishAll('b', [complete, client, ['e']]);
     await newOutbox().flush(own, home);

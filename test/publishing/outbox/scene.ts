@@ -5,8 +5,7 @@ import { publishingParts } from '../../../harness/publishing.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { PUBLISH_LIMITS } from '../../../harness/scripts/bus_inputs.ts';
 import { nameIn } from '../../../harness/scripts/crossing.ts';
-import { DEFAULTS } from '../../../harness/subscriptions.ts';
-import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
+import { DEFAULTS, subscribersIn } from '../../../harness/subscriptions.ts';
 import { promoteDue, Queue } from '../../../src/delivering/queue.ts';
 import { outboxJob } from '../../../src/maintenance/outbox_job.ts';
 import type { ApplyingParts } from '../../../src/publishing/applying.ts';
@@ -46,12 +45,8 @@ class Bus {
     }),
   );
   readonly topics = new Topics(this.partitions, this.outbox);
-  readonly subscriptions = new Subscriptions(
-    this.partitions,
-    DEFAULTS,
-    new DeadLetters(this.partitions, DEFAULTS, () => {}),
-    this.outbox,
-  );
+  readonly subscribers = subscribersIn(this.partitions, this.outbox);
+  readonly subscriptions = new Subscriptions(this.partitions, DEFAULTS, this.outbox);
   /** A topic that lives in the first partition. */
   readonly topic = nameIn(this.partitions, 0, 'widgets');
 

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertPartitionsConsistent, nameIn } from '../../../harness/scripts/crossing.ts';
 import { DEFAULTS } from '../../../harness/subscriptions.ts';
-import { DeadLetters } from '../../../src/delivering/dead_letters/dead_letters.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import type { Partition } from '../../../src/store/partition.ts';
 import { Partitions } from '../../../src/store/partitions.ts';
@@ -35,9 +34,9 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await bus.subscribe(bus.token(2), bus.topic, nameIn(bus.partitions, 3, 'gadgets'));
     await bus.subscribe(bus.token(2), bus.topic);
     assert.deepEqual(await bus.topics.names(), [bus.topic]);
-    await bus.subscriptions.remove(bus.token(1));
+    await bus.subscribers.remove(bus.token(1));
     assert.deepEqual(await bus.topics.names(), [bus.topic]);
-    await bus.subscriptions.remove(bus.token(2));
+    await bus.subscribers.remove(bus.token(2));
     assert.deepEqual(await bus.topics.names(), []);
     await assertPartitionsConsistent(bus.partitions);
   });
@@ -50,7 +49,7 @@ describe('a subscription to a topic that lives elsewhere', () => {
     assert.deepEqual(await bus.topics.names(), []);
     assert.deepEqual(await bus.queued(bus.token(1)), ['e1'], 'what was accepted before is delivered');
     assert.deepEqual(
-      (await bus.subscriptions.list()).map(({ topics }) => topics),
+      (await bus.subscribers.list()).map(({ topics }) => topics),
       [[], []],
     );
     await bus.runJobs();
@@ -82,12 +81,7 @@ describe('a subscription to a topic that lives elsewhere', () => {
     const deleting = beforeScript(first, 'unsubscribe', () =>
       assert.rejects(new Topics(bus.partitions, away).remove(bus.topic, 'shop'), StorageUnavailable),
     );
-    const leaving = new Subscriptions(
-      new Partitions(home, deleting, ...rest),
-      DEFAULTS,
-      new DeadLetters(bus.partitions, DEFAULTS, () => {}),
-      bus.outbox,
-    );
+    const leaving = new Subscriptions(new Partitions(home, deleting, ...rest), DEFAULTS, bus.outbox);
     assert.equal(await leaving.unsubscribe(token, bus.topic), 'ok');
     await bus.subscribe(other, bus.topic);
     await bus.publish('e2');
@@ -116,11 +110,11 @@ describe('a subscription to a topic that lives elsewhere', () => {
     const [token, other] = [bus.token(1), bus.token(1, 'bob')];
     for (let n = 0; n < 20; n++) {
       await bus.subscribe(token, bus.topic);
-      await Promise.all([bus.subscriptions.remove(token), bus.subscribe(other, bus.topic)]);
+      await Promise.all([bus.subscribers.remove(token), bus.subscribe(other, bus.topic)]);
       await bus.publish(`e${n}`);
       await bus.runJobs();
       assert.deepEqual(await bus.queued(other), [`e${n}`]);
-      await bus.subscriptions.remove(other);
+      await bus.subscribers.remove(other);
     }
     await assertPartitionsConsistent(bus.partitions);
   });
@@ -143,12 +137,7 @@ describe('a subscription to a topic that lives elsewhere', () => {
   });
 
   test('is refused if there would be too many topics', async () => {
-    const subscriptions = new Subscriptions(
-      bus.partitions,
-      { ...DEFAULTS, maxTopics: 1 },
-      new DeadLetters(bus.partitions, DEFAULTS, () => {}),
-      bus.outbox,
-    );
+    const subscriptions = new Subscriptions(bus.partitions, { ...DEFAULTS, maxTopics: 1 }, bus.outbox);
     const wanted = { callback: 'https://a.example/', uuid: 'u' };
     const [one, two] = [nameIn(bus.partitions, 0, 'one'), nameIn(bus.partitions, 0, 'two')];
     const other = nameIn(bus.partitions, 2, 'other');

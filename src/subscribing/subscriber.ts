@@ -1,0 +1,141 @@
+import { slicesOf } from '../chunks.ts';
+import type { Config } from '../config.ts';
+import { isJoinToken, ownerOf } from '../ids.ts';
+import { seriesOf } from '../metrics/series.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { sumOf } from '../sum.ts';
+import { readReports, type SubscriberReport } from './subscriber_report.ts';
+import type { SubscriptionDefaults } from './subscription_settings.ts';
+import { type Flushing, TopicMarks } from './topic_marks.ts';
+
+/** Maximum subscribers that one script call reads. Reading 50 takes Redis 2 ms. */
+const LISTED_AT_ONCE = 50;
+/** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
+const DROPPED_AT_ONCE = 500;
+
+type Settings = SubscriptionDefaults & Pick<Config, 'deliveryLog'>;
+
+/** What the removal of a subscriber needs. */
+interface Removal {
+  /** Sends what waits in the outbox of one partition for another. With one partition, nothing waits. */
+  outbox: Flushing;
+  deadLetters: {
+    /** Deletes those dead letters of a subscriber that became dead letters by `untilMs`. */
+    purgeAll(token: string, untilMs: number): Promise<unknown>;
+  };
+}
+
+/** Reads, pauses, resumes and removes subscribers. Joins are subscribers too; only `tokens` and `list` leave them out. */
+export class Subscribers {
+  readonly #partitions: Partitions;
+  readonly #settings: Settings;
+  readonly #removal: Removal;
+
+  constructor(partitions: Partitions, settings: Settings, removal: Removal) {
+    this.#partitions = partitions;
+    this.#settings = settings;
+    this.#removal = removal;
+  }
+
+  /** Stops deliveries to a subscriber until it is resumed. A repeat by the same caller changes nothing. */
+  pause(token: string, by: Arguments<'pause'>['by']): Promise<Reply<'pause'>> {
+    return this.#partitions.ofSubscriber(token).run('pause', { token, by });
+  }
+
+  /** Resumes deliveries to a subscriber. Returns `ok` even if the subscriber was not paused. */
+  resume(token: string, by: Arguments<'resume'>['by']): Promise<Reply<'resume'>> {
+    const { laneLimitMax } = this.#settings;
+    return this.#partitions.ofSubscriber(token).run('resume', { token, by, laneLimitMax });
+  }
+
+  /**
+   * Removes a subscriber with its queue and its dead letters. Returns the number of events dropped from the queue, or
+   * undefined if there is no such subscriber. Deliveries under way still arrive. If a removal is interrupted, workers
+   * delete the remaining batches, and a second call purges the remaining dead letters.
+   */
+  async remove(token: string): Promise<number | undefined> {
+    const { outbox, deadLetters } = this.#removal;
+    const marks = new TopicMarks(this.#partitions);
+    const partition = this.#partitions.ofSubscriber(token);
+    const topics = await marks.flushLeft(outbox, token, () => true);
+    const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
+    const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
+    // Before a join is removed, its events are sent to the partitions of the topics to which it publishes (its field
+    // `into`). If one of these partitions is away, this throws while the join still exists, so the call can be
+    // repeated. Other subscribers have no `into`.
+    await this.#flushTo(homes, partition);
+    const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
+      token,
+      series: seriesOf({ subscriber: token }),
+    });
+    await marks.refresh(partition, topics);
+    // A join may have published more events just before its removal, so its outbox entries are sent once more. If the
+    // subscriber was gone already (not `found`), its topics are unknown, so the entries for all partitions are sent.
+    await this.#flushTo(found ? homes : this.#partitions.all, partition);
+    // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
+    // them.
+    await deadLetters.purgeAll(token, untilMs);
+    if (!found) return undefined;
+    let dropped = 0;
+    for (;;) {
+      const { deliveryLog } = this.#settings;
+      const slice = { token, maxBatches: DROPPED_AT_ONCE, untilMs, deliveryLog };
+      const { batches, events } = await partition.run('drop_queue', slice);
+      dropped += events;
+      if (batches < DROPPED_AT_ONCE) return dropped;
+    }
+  }
+
+  /**
+   * Called when a join is removed. The outbox of `partition` may still have events of the join for topics in the
+   * partitions `homes`. Sends them now. Otherwise such an event could create a topic again that was deleted meanwhile.
+   */
+  async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
+    for (const home of homes) if (home !== partition) await this.#removal.outbox.flush(partition, home);
+  }
+
+  async has(token: string): Promise<boolean> {
+    const partition = this.#partitions.ofSubscriber(token);
+    return (await partition.command((redis, keys) => redis.sismember(keys.subscribers(), token))) === 1;
+  }
+
+  /** Returns the reports of all subscribers, sorted by token. */
+  async list(): Promise<SubscriberReport[]> {
+    return this.read(await this.tokens());
+  }
+
+  /** Returns the tokens of all subscribers, in any order, without joins. */
+  async tokens(): Promise<string[]> {
+    return (await this.#all()).filter((token) => !isJoinToken(token));
+  }
+
+  /** Returns the number of subscribers and joins. */
+  async members(): Promise<number> {
+    return sumOf(await this.#partitions.ask((redis, keys) => redis.scard(keys.subscribers())));
+  }
+
+  /** Returns the tokens of all clients that are subscribers or have joins. */
+  async owners(): Promise<string[]> {
+    return [...new Set((await this.#all()).map(ownerOf))];
+  }
+
+  async #all(): Promise<string[]> {
+    return (await this.#partitions.ask((redis, keys) => redis.smembers(keys.subscribers()))).flat();
+  }
+
+  /** Returns the reports of these subscribers, sorted by token. Subscribers that do not exist are left out. */
+  async read(tokens: readonly string[]): Promise<SubscriberReport[]> {
+    const parts = [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
+    const reports = parts.map(async ([partition, tokens]) => {
+      const reports: SubscriberReport[] = [];
+      for (const slice of slicesOf(tokens, LISTED_AT_ONCE))
+        reports.push(...(await readReports(partition, slice, this.#settings)));
+      return reports;
+    });
+    return (await Promise.all(reports))
+      .flat()
+      .sort((one, other) => (one.subscriber < other.subscriber ? -1 : 1));
+  }
+}
