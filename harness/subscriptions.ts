@@ -1,4 +1,5 @@
 import { DeadLetters } from '../src/delivering/dead_letters/dead_letters.ts';
+import type { Recorder } from '../src/metrics/recorder.ts';
 import type { Partition } from '../src/store/partition.ts';
 import { Partitions } from '../src/store/partitions.ts';
 import { Subscribers } from '../src/subscribing/subscriber.ts';
@@ -18,11 +19,13 @@ export const NO_OUTBOX: Flushing = {
   },
 };
 
+const NO_FIGURES: Pick<Recorder, 'removed'> = { removed() {} };
+
 export function subscriptionsOf(store: Partition): Subscriptions {
   return new Subscriptions(new Partitions(store), DEFAULTS, NO_OUTBOX);
 }
 
-export function subscribersIn(partitions: Partitions, outbox = NO_OUTBOX): Subscribers {
+export function subscribersIn(partitions: Partitions, outbox = NO_OUTBOX, figures = NO_FIGURES): Subscribers {
   const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
-  return new Subscribers(partitions, DEFAULTS, { outbox, deadLetters });
+  return new Subscribers(partitions, DEFAULTS, { outbox, deadLetters, figures });
 }

@@ -75,7 +75,7 @@ interface ApiTokensParts {
    * credential.
    */
   config: Pick<Config, 'minTokenLength'>;
-  removeSubscriber: (token: string) => Promise<unknown>;
+  subscribers: { remove(token: string): Promise<unknown> };
   joins: { tokens(client: string): Promise<string[]> };
   authentication: { credentials: Pick<Credentials, 'isReserved'> };
   dialect: ClientDialect;
@@ -86,13 +86,13 @@ const SECRET = { 'Cache-Control': 'no-store' };
 
 /** The calls under `/api_tokens`: root manages clients, their scopes and their secrets, and viewers list clients. */
 export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensParts): Route[] {
-  const { clients, pages, publicNames, removeSubscriber, joins } = parts;
+  const { clients, pages, publicNames, subscribers, joins } = parts;
   const { minTokenLength } = parts.config;
   const isReserved = (text: string) => authentication.credentials.isReserved(text);
 
   const register = async (name: string, token: string, scopes: Scopes) => {
     const { outcome, ended } = await clients.register(name, token, scopes);
-    for (const join of ended) await removeSubscriber(join);
+    for (const join of ended) await subscribers.remove(join);
     if (outcome === 'ok') return { token, name };
     throw new BusError(
       'client_has_secret',
@@ -147,7 +147,7 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
         const scopes = definedScopes(body);
         const { name, ended } = await clients.register(undefined, token, scopes);
         if (name === undefined) throw new BusError('client_not_found', 'no client has this token');
-        for (const join of ended) await removeSubscriber(join);
+        for (const join of ended) await subscribers.remove(join);
         return ok({ token, name, ...scopes });
       },
     }),
@@ -161,8 +161,8 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
         // The client may be gone while its subscriber or its joins are still there, because an earlier call failed
         // half-way.
         await clients.remove(token);
-        await removeSubscriber(token);
-        for (const join of await joins.tokens(token)) await removeSubscriber(join);
+        await subscribers.remove(token);
+        for (const join of await joins.tokens(token)) await subscribers.remove(join);
         return NO_CONTENT;
       },
     }),

@@ -122,15 +122,10 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
   const outbox = new Outbox({ confirmed, figures: recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
   const topics = new Topics(partitions, outbox);
-  const subscribers = new Subscribers(partitions, config, { outbox, deadLetters });
+  const subscribers = new Subscribers(partitions, config, { outbox, deadLetters, figures: recorder });
   const subscriptions = new Subscriptions(partitions, config, outbox);
   const joins = new Joins(partitions, config);
   const policy = new CallbackPolicy(config.callbackAllow, config);
-  const removeSubscriber = async (token: string) => {
-    const events = await subscribers.remove(token);
-    if (events !== undefined) recorder.removed(token, events);
-    return events !== undefined;
-  };
 
   // Events
   const tail = new Tail(control, log);
@@ -163,23 +158,14 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
       ...topicsApi({ topics, limits, joins, pages, publicNames, clients, log }),
       ...delayedApi({ partitions }),
       ...triggersApi({ ...accepting, triggers, pages, publicNames, clients }),
-      ...subscriptionsApi({ clients, subscriptions, policy, limits, removeSubscriber, dialect }),
-      ...subscribersApi({ subscribers, standings, clients, pages, publicNames, dialect, removeSubscriber }),
+      ...subscriptionsApi({ clients, subscribers, subscriptions, policy, limits, dialect }),
+      ...subscribersApi({ subscribers, standings, clients, pages, publicNames, dialect }),
       ...pauseApi({ subscribers }),
       ...testEventApi({ partitions, times, guard, recorder }),
-      ...joinsApi({ joins, clients, pages, publicNames, removeSubscriber }),
+      ...joinsApi({ joins, clients, pages, publicNames, subscribers }),
       ...deadLettersApi({ deadLetters, deliveries, guard, subscribers, joins, publicNames }),
       ...deliveriesApi({ deliveries, subscribers, joins, publicNames }),
-      ...apiTokensApi({
-        clients,
-        pages,
-        publicNames,
-        config,
-        removeSubscriber,
-        joins,
-        authentication,
-        dialect,
-      }),
+      ...apiTokensApi({ clients, pages, publicNames, config, subscribers, joins, authentication, dialect }),
       ...auditApi({ audit }),
       ...jobsApi({ jobs, pages, publicNames }),
       ...historyApi({ history, publicNames, topics, subscribers }),

@@ -1,6 +1,7 @@
 import { slicesOf } from '../chunks.ts';
 import type { Config } from '../config.ts';
 import { isJoinToken, ownerOf } from '../ids.ts';
+import type { Recorder } from '../metrics/recorder.ts';
 import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
@@ -21,10 +22,9 @@ type Settings = SubscriptionDefaults & Pick<Config, 'deliveryLog'>;
 interface Removal {
   /** Sends what waits in the outbox of one partition for another. With one partition, nothing waits. */
   outbox: Flushing;
-  deadLetters: {
-    /** Deletes those dead letters of a subscriber that became dead letters by `untilMs`. */
-    purgeAll(token: string, untilMs: number): Promise<unknown>;
-  };
+  /** `purgeAll` deletes those dead letters of a subscriber that became dead letters by `untilMs`. */
+  deadLetters: { purgeAll(token: string, untilMs: number): Promise<unknown> };
+  figures: Pick<Recorder, 'removed'>;
 }
 
 /** Reads, pauses, resumes and removes subscribers. Joins are subscribers too; only `tokens` and `list` leave them out. */
@@ -51,12 +51,12 @@ export class Subscribers {
   }
 
   /**
-   * Removes a subscriber with its queue and its dead letters. Returns the number of events dropped from the queue, or
-   * undefined if there is no such subscriber. Deliveries under way still arrive. If a removal is interrupted, workers
-   * delete the remaining batches, and a second call purges the remaining dead letters.
+   * Removes a subscriber with its queue and its dead letters. Resolves with false if there is no such subscriber.
+   * Deliveries under way still arrive. If a removal is interrupted, workers delete the remaining batches, and a second
+   * call purges the remaining dead letters.
    */
-  async remove(token: string): Promise<number | undefined> {
-    const { outbox, deadLetters } = this.#removal;
+  async remove(token: string): Promise<boolean> {
+    const { outbox, deadLetters, figures } = this.#removal;
     const marks = new TopicMarks(this.#partitions);
     const partition = this.#partitions.ofSubscriber(token);
     const topics = await marks.flushLeft(outbox, token, () => true);
@@ -77,15 +77,17 @@ export class Subscribers {
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.
     await deadLetters.purgeAll(token, untilMs);
-    if (!found) return undefined;
+    if (!found) return false;
     let dropped = 0;
     for (;;) {
       const { deliveryLog } = this.#settings;
       const slice = { token, maxBatches: DROPPED_AT_ONCE, untilMs, deliveryLog };
       const { batches, events } = await partition.run('drop_queue', slice);
       dropped += events;
-      if (batches < DROPPED_AT_ONCE) return dropped;
+      if (batches < DROPPED_AT_ONCE) break;
     }
+    figures.removed(token, dropped);
+    return true;
   }
 
   /**

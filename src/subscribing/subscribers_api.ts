@@ -72,15 +72,13 @@ interface SubscribersParts {
   pages: Pages;
   publicNames: PublicNames;
   dialect: Pick<Dialect, 'listsOthers'>;
-  /** Removes a subscriber with its queue and its dead letters. Resolves with false if there is no such subscriber. */
-  removeSubscriber: (token: string) => Promise<boolean>;
 }
 
 /** `/subscribers`: lists subscribers, shows one, and removes one with all its subscriptions. */
 export function subscribersApi(parts: SubscribersParts): Route[] {
-  const { subscribers, pages, publicNames, dialect, removeSubscriber } = parts;
+  const { subscribers, pages, publicNames, dialect } = parts;
   const removeAll = async (token: string) => {
-    if (!(await removeSubscriber(token))) throw notFound();
+    if (!(await subscribers.remove(token))) throw notFound();
     return NO_CONTENT;
   };
 

@@ -8,6 +8,7 @@ import { CLIENTS, MAX_BODY_BYTES, NO_CONTENT, NOTHING, ok, type Route, route } f
 import type { CallbackPolicy } from './callback_policy.ts';
 import { splitCallback } from './callback_url.ts';
 import { newKeyPair, newSecret } from './signing_keys.ts';
+import type { Subscribers } from './subscriber.ts';
 import type { Subscriptions } from './subscription.ts';
 import {
   ED25519,
@@ -32,22 +33,16 @@ const SIGNING_KEY = z.union([z.object({ signing_secret: z.string() }), z.object(
 
 interface SubscriptionsParts {
   clients: Pick<Clients, 'find'>;
+  subscribers: Pick<Subscribers, 'remove'>;
   subscriptions: Subscriptions;
   policy: CallbackPolicy;
   limits: SubscriptionLimits;
-  removeSubscriber: (token: string) => Promise<boolean>;
   dialect: Pick<Dialect, 'cutsMax'>;
 }
 
 /** The routes by which a client subscribes (`/subscription`, or its other name `/subscriber`) and leaves one topic. */
-export function subscriptionsApi({
-  limits,
-  dialect,
-  clients,
-  subscriptions,
-  policy,
-  removeSubscriber,
-}: SubscriptionsParts): Route[] {
+export function subscriptionsApi(parts: SubscriptionsParts): Route[] {
+  const { clients, subscribers, subscriptions, policy, limits, dialect } = parts;
   /**
    * Looks at the client again after subscribing, because it may have been removed or got other scopes meanwhile. If it
    * was removed, its new subscriber is removed too. If it got other scopes, the subscriptions that they do not permit
@@ -56,7 +51,7 @@ export function subscriptionsApi({
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
     if (!client) {
-      await removeSubscriber(token);
+      await subscribers.remove(token);
       throw new BusError('forbidden', 'this client was removed');
     }
     for (const topic of topics)

@@ -36,11 +36,11 @@ describe('/api_tokens', () => {
       const nameKey = new NameKey(redis.store);
       const pages = new Pages(nameKey);
       const publicNames = new PublicNames(directory, nameKey);
-      const removeSubscriber = async (token: string) => removedSubscribers.push(token);
+      const subscribers = { remove: async (token: string) => removedSubscribers.push(token) };
       const joins = { tokens: async (client: string) => [`join:ready:${client}`] };
       const dialect = DIALECTS.none;
       const table = apiTokensApi({
-        ...{ clients, pages, publicNames, config: { minTokenLength: 1 }, removeSubscriber, joins },
+        ...{ clients, pages, publicNames, config: { minTokenLength: 1 }, subscribers, joins },
         ...{ authentication, dialect },
       });
       server = createServer(createApp(table, pipelineParts({ authentication, log })));

@@ -10,6 +10,7 @@ import { DEFAULT_LISTED, nextLink, PAGE_FIELDS, PAGE_QUERY, type Pages } from '.
 import { badParameter, clientNamed, parameters, whose } from '../../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../../routing/topic_name.ts';
+import type { Subscribers } from '../../subscribing/subscriber.ts';
 import { beyondScope, forbidden, refused } from './join_refusals.ts';
 import { JOIN_REPORT, type KeyPlace, OPEN_KEY } from './join_report.ts';
 import { type JoinRules, RULES_INPUT } from './join_rules.ts';
@@ -29,15 +30,14 @@ interface JoinsParts {
   clients: Pick<Clients, 'find'>;
   pages: Pages;
   publicNames: PublicNames;
-  /** Removes a join with its queue and its dead letters. Resolves with false if there is no such join. */
-  removeSubscriber: (token: string) => Promise<boolean>;
+  subscribers: Pick<Subscribers, 'remove'>;
 }
 
 /**
  * The routes of `/joins`. Clients can read, change and remove their own joins. Root can read, change and remove all
  * joins. Viewers can read all joins.
  */
-export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber }: JoinsParts): Route[] {
+export function joinsApi({ joins, clients, pages, publicNames, subscribers }: JoinsParts): Route[] {
   /**
    * Resolves with the token of the join that the request names, and with the price of finding it, in calls of the rate
    * limit. Only viewers pay a price: they give the public name of the join's client, which must be searched.
@@ -58,7 +58,7 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
     const client = await clients.find(ownerOf(token));
     const refusal = client ? beyondScope(client.scopes, rules) : forbidden('this client was removed');
     if (!refusal) return;
-    await removeSubscriber(token);
+    await subscribers.remove(token);
     throw refusal;
   };
 
@@ -122,7 +122,7 @@ export function joinsApi({ joins, clients, pages, publicNames, removeSubscriber 
       errors: ['bad_join', 'join_not_found'],
       async handle({ caller, params: { name }, query }) {
         const { token } = await meant(caller, name, query.client);
-        if (!(await removeSubscriber(token))) throw notFound(name);
+        if (!(await subscribers.remove(token))) throw notFound(name);
         return NO_CONTENT;
       },
     }),
