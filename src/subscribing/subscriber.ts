@@ -62,10 +62,14 @@ export class Subscribers {
     const topics = await marks.flushLeft(outbox, token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
+    const flushTo = async (homes: Iterable<Partition>) => {
+      for (const home of homes) if (home !== partition) await outbox.flush(partition, home);
+    };
     // Before a join is removed, its events are sent to the partitions of the topics to which it publishes (its field
-    // `into`). If one of these partitions is away, this throws while the join still exists, so the call can be
-    // repeated. Other subscribers have no `into`.
-    await this.#flushTo(homes, partition);
+    // `into`). Otherwise such an event could create a topic again that was deleted meanwhile. If one of these
+    // partitions is away, this throws while the join still exists, so the call can be repeated. Other subscribers have
+    // no `into`.
+    await flushTo(homes);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
@@ -73,9 +77,8 @@ export class Subscribers {
     await marks.refresh(partition, topics);
     // A join may have published more events just before its removal, so its outbox entries are sent once more. If the
     // subscriber was gone already (not `found`), its topics are unknown, so the entries for all partitions are sent.
-    await this.#flushTo(found ? homes : this.#partitions.all, partition);
-    // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
-    // them.
+    await flushTo(found ? homes : this.#partitions.all);
+    // Dead letters are purged even if the subscriber is gone. An earlier removal may have purged only some of them.
     await deadLetters.purgeAll(token, untilMs);
     if (!found) return false;
     let dropped = 0;
@@ -88,14 +91,6 @@ export class Subscribers {
     }
     figures.removed(token, dropped);
     return true;
-  }
-
-  /**
-   * Called when a join is removed. The outbox of `partition` may still have events of the join for topics in the
-   * partitions `homes`. Sends them now. Otherwise such an event could create a topic again that was deleted meanwhile.
-   */
-  async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
-    for (const home of homes) if (home !== partition) await this.#removal.outbox.flush(partition, home);
   }
 
   async has(token: string): Promise<boolean> {

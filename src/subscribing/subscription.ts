@@ -18,17 +18,16 @@ export interface WantedSubscription extends WantedSettings {
 
 type Limits = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxTopics' | 'maxSubscribers'>;
 
-/** Begins and ends subscriptions. */
+/**
+ * Begins and ends subscriptions. Before either, `outbox` sends what waits in other partitions for the partition of the
+ * subscriber, so that this partition has done all earlier work. With one partition, nothing waits.
+ */
 export class Subscriptions {
   readonly #partitions: Partitions;
   readonly #limits: Limits;
   readonly #marks: TopicMarks;
   readonly #outbox: Flushing;
 
-  /**
-   * `outbox` sends what waits in the outbox of one partition for another. This happens before a subscription begins or
-   * ends, so that the partition of the subscriber has done all earlier work. With one partition, nothing waits.
-   */
   constructor(partitions: Partitions, limits: Limits, outbox: Flushing) {
     this.#partitions = partitions;
     this.#limits = limits;
