@@ -93,10 +93,15 @@ test('bin/setup --production installs no package for development alone, and remo
   const folder = withNode24();
   fakeNpm(folder, 'echo "$2" >>calls');
   try {
-    writeFileSync(join(folder, 'package-lock.json'), '{"name":"the next release"}');
+    rmSync(join(folder, 'node_modules/.setup-package-lock.json'));
     for (const argument of ['--production', '--production', '--no-redis', '--no-redis', '--production'])
       assert.equal(await setupIn(folder, argument).exitCode, 0);
     assert.equal(readFileSync(join(folder, 'calls'), 'utf8'), '--omit=dev\n--include=dev\n');
+    // What has to be installed again is whole again, even if this setup is for production.
+    symlinkSync('nowhere', join(folder, 'node_modules/.bin/command'));
+    fakeNpm(folder, 'echo "$2" >>calls; rm node_modules/.bin/command');
+    assert.equal(await setupIn(folder, '--production').exitCode, 0);
+    assert.equal(readFileSync(join(folder, 'calls'), 'utf8'), '--omit=dev\n--include=dev\n--include=dev\n');
   } finally {
     rmSync(folder, { recursive: true });
   }
