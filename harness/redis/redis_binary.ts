@@ -4,7 +4,7 @@ class MissingRedisError extends Error {
   readonly code = 'REDIS_MISSING';
 }
 
-/** The binary. `bin/test` tells its 230 test processes what it has found, because looking takes each 15 ms of CPU. */
+/** The binary. `bin/test` tells its test processes what it has found, because looking takes each 15 ms of CPU. */
 let found = process.env.TESTED_REDIS_BINARY;
 
 /**

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, mock, test } from 'node:test';
+import { after, before, beforeEach, describe, mock, test } from 'node:test';
 import { expectedResponse } from '../../src/authentication/digest_answer.ts';
 import { clock } from '../../src/clock.ts';
 import { answerParameters, challengeFor, header, type Parameters, parametersOf } from './digest_client.ts';
 import { FIXED_TOKEN, GuardedServer, ROOT_KEY } from './guarded_server.ts';
 
 let aheadMs = 0;
-mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs);
+before(() => mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs));
+after(() => mock.reset());
 const server = new GuardedServer();
 let token: string;
 let secret: string;

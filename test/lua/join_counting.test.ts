@@ -2,17 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { CLIENT, joinEvent } from '../../harness/scripts/join_calls.ts';
-import {
-  bus,
-  joins,
-  open,
-  PAID_AND_PACKED,
-  publish,
-  published,
-  publishedFor,
-  redis,
-  TOKEN,
-} from './join_scene.ts';
+import { joinScene, PAID_AND_PACKED, TOKEN } from './join_scene.ts';
+
+const { bus, joins, open, publish, published, publishedFor, redis } = joinScene();
 
 describe('counting', () => {
   const held = async () => {

@@ -3,18 +3,9 @@ import { describe, test } from 'node:test';
 import { snapshot } from '../../harness/scripts/invariants.ts';
 import { joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { until } from '../../harness/until.ts';
-import {
-  bus,
-  joins,
-  open,
-  openKeys,
-  PAID_AND_PACKED,
-  publish,
-  published,
-  publishedFor,
-  redis,
-  TOKEN,
-} from './join_scene.ts';
+import { joinScene, PAID_AND_PACKED, TOKEN } from './join_scene.ts';
+
+const { bus, joins, open, openKeys, publish, published, publishedFor, redis } = joinScene();
 
 describe('open keys', () => {
   const STUCK: Rules = { ...PAID_AND_PACKED, within: 100, on_expiry: { topic: 'stuck', type: 'noop' } };

@@ -4,17 +4,9 @@ import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { joinToken } from '../../src/ids.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
-import {
-  bus,
-  joins,
-  open,
-  PAID_AND_PACKED,
-  publish,
-  published,
-  publishedFor,
-  redis,
-  TOKEN,
-} from './join_scene.ts';
+import { joinScene, PAID_AND_PACKED, TOKEN } from './join_scene.ts';
+
+const { bus, joins, open, publish, published, publishedFor, redis } = joinScene();
 
 const give = async (topic: string, client: string) => {
   const room = { maxClientTopics: 10, maxClientDelayed: 10, maxClientBytes: 10_000 };

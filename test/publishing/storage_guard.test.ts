@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { beforeEach, describe, mock, test } from 'node:test';
+import { after, before, beforeEach, describe, mock, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
@@ -19,7 +19,8 @@ const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 2 * MB };
 const FRESH_MS = 250;
 
 let nowMs = 0;
-mock.method(clock, 'monotonicMs', () => nowMs);
+before(() => mock.method(clock, 'monotonicMs', () => nowMs));
+after(() => mock.reset());
 let timesFull = 0;
 let guard: StorageGuard;
 /** Number of `INFO` commands that `looks` itself has sent, because Redis counts them too. */

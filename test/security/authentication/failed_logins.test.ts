@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, mock, test } from 'node:test';
+import { after, before, beforeEach, describe, mock, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { commands } from '../../../harness/redis/script_calls.ts';
 import { openStore, TestStore } from '../../../harness/redis/store.ts';
@@ -17,7 +17,8 @@ import {
 const failures: string[] = [];
 // Two web processes behind one router, which forwards the caller's address. The clock stands still, so no minute ends.
 let wallMs = Date.UTC(2026, 0, 1);
-mock.method(clock, 'wallMs', () => wallMs);
+before(() => mock.method(clock, 'wallMs', () => wallMs));
+after(() => mock.reset());
 const options = { proxies: 1, failed: (reason: string) => void failures.push(reason) };
 const one = new GuardedServer(options);
 const other = new GuardedServer(options, one.redis);

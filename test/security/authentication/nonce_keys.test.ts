@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, mock, test } from 'node:test';
+import { after, before, beforeEach, mock, test } from 'node:test';
 import { scriptCalls } from '../../../harness/redis/script_calls.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
 import { until } from '../../../harness/until.ts';
@@ -12,7 +12,8 @@ import { StorageUnavailable } from '../../../src/errors.ts';
 const HOUR_MS = 3_600_000;
 const redis = new TestStore();
 let aheadMs = 0;
-mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs);
+before(() => mock.method(clock, 'monotonicMs', () => performance.now() + aheadMs));
+after(() => mock.reset());
 
 beforeEach(async () => {
   aheadMs = 0;

@@ -1,0 +1,3 @@
+import { together } from '../../harness/together.ts';
+
+together(import.meta.dirname);
