@@ -5,7 +5,7 @@ import { deleteMoved } from './moving/deleting.ts';
 import { move } from './moving/move.ts';
 import { isWhole, progressOn, reportOf } from './moving/report.ts';
 import { openSide } from './moving/side.ts';
-import { start } from './processes/process.ts';
+import { start } from './processes/lifecycle.ts';
 import { endWithUsage, environmentFor } from './processes/usage.ts';
 
 const OPTIONS = {

@@ -4,7 +4,7 @@ import { BootError, messageOf } from './errors.ts';
 import { createLog } from './log.ts';
 import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
 import { reportOf } from './maintenance/rehearsal_report.ts';
-import { start } from './processes/process.ts';
+import { start } from './processes/lifecycle.ts';
 import { checkEnvironment, endWithUsage, environmentFor } from './processes/usage.ts';
 import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';

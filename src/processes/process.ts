@@ -1,7 +1,7 @@
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import { BootError, isPassing, isRefusal, replyBehind } from '../errors.ts';
-import { type Log, logged } from '../log.ts';
+import type { Log } from '../log.ts';
 import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
 import { requireData } from '../maintenance/storage_watch.ts';
 import { refuseMoved } from '../moving/stored_move.ts';
@@ -14,28 +14,7 @@ import { checkPartitionCount, fixPartitionCount } from '../store/partition_count
 import { Partitions } from '../store/partitions.ts';
 import { showPresence } from '../store/presence.ts';
 import { throwForOperator } from '../store/refusal.ts';
-
-/** Maximum time for stopping. A process that takes longer exits with 1. */
-const STOP_LIMIT_MS = 24_000;
-
-/**
- * Runs the main function of a process. After a BootError, the process ends with its exit code, and with its message on
- * stderr.
- */
-export async function start(entry: () => Promise<void>): Promise<void> {
-  try {
-    await entry();
-  } catch (error) {
-    if (!(error instanceof BootError)) throw error;
-    await endWith(error);
-  }
-}
-
-async function endWith({ message, exitCode }: BootError): Promise<never> {
-  process.stderr.write(`${message}\n`);
-  await logged();
-  process.exit(exitCode);
-}
+import { endWith } from './lifecycle.ts';
 
 interface Booted {
   /**
@@ -128,35 +107,4 @@ export function confirmedPartitions(config: Config, log: Log) {
   if (minReplicas === 0) return undefined;
   const redis = connect(redisUrl, log, redisTls);
   return { redis, partitions: Partitions.on(redis, { prefix, partitions, log, minReplicas }) };
-}
-
-/**
- * Runs `stop` once at SIGTERM or SIGINT. Then exits with 0, or with 1 if `stop` fails or takes too long. Returns a
- * signal that is aborted when stopping begins.
- */
-export function onStop(log: Log, stop: () => Promise<void>): AbortSignal {
-  const stopping = new AbortController();
-  const begin = (signal: NodeJS.Signals) => {
-    if (stopping.signal.aborted) return;
-    stopping.abort();
-    log.info({ signal }, 'stopping');
-    const end = (code: number) => void logged().then(() => process.exit(code));
-    setTimeout(() => {
-      log.error('could not stop in time');
-      end(1);
-    }, STOP_LIMIT_MS);
-    stop().then(
-      () => {
-        log.info('stopped');
-        end(0);
-      },
-      (error: unknown) => {
-        log.fatal({ err: error }, 'could not stop cleanly');
-        end(1);
-      },
-    );
-  };
-  process.on('SIGTERM', begin);
-  process.on('SIGINT', begin);
-  return stopping.signal;
 }

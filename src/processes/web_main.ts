@@ -1,108 +1,18 @@
 import cluster from 'node:cluster';
-import { refuseShortTokens, warnOfShortTokens } from '../authentication/short_tokens.ts';
-import { sleep } from '../clock.ts';
-import { type Config, environmentWarnings, readConfig } from '../config.ts';
-import { createApp } from '../http/app.ts';
-import { HttpServer } from '../http/server.ts';
-import { createLog, type Log } from '../log.ts';
-import { StorageWatch } from '../maintenance/storage_watch.ts';
-import { Counters } from '../metrics/counters.ts';
-import { Recorder } from '../metrics/recorder.ts';
-import { RELEASE } from '../release.ts';
-import { type Compatibility, DIALECTS } from '../routing/dialect.ts';
-import { connect } from '../store/connection.ts';
-import { Listener } from '../store/listener.ts';
-import { Partitions } from '../store/partitions.ts';
-import { buildApi } from './api.ts';
-import { boot, confirmedPartitions, onStop, showUnlessMoved, start } from './process.ts';
+import { environmentWarnings, readConfig } from '../config.ts';
+import { createLog } from '../log.ts';
+import { onStop, start } from './lifecycle.ts';
 import { WebProcesses } from './web_processes.ts';
-
-/** Maximum time that a stopping process waits for requests under way. */
-const STOP_GRACE_MS = 20_000;
-
-/** Maximum time to wait for Redis before listening. If Redis is available, preparing it takes less. */
-const BOOT_MS = 1000;
-
-const COMPATIBILITY_NOTE = {
-  none: 'answering as docs/api.md says',
-  routemaster: 'answering as the Ruby Routemaster did; ROUTEMASTER_COMPATIBILITY=none ends that',
-};
-
-/**
- * Runs a web process. It listens as soon as Redis is prepared. Without Redis, it listens after a second, and answers
- * that the storage is unavailable. At SIGTERM it finishes its requests and stops.
- */
-async function serve(config: Config, log: Log): Promise<void> {
-  const redis = connect(config.redisUrl, log, config.redisTls);
-  const partitions = Partitions.on(redis, { prefix: config.redisPrefix, partitions: config.partitions, log });
-  const confirmed = confirmedPartitions(config, log);
-  const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
-  const recorder = new Recorder(counters);
-  const storageWatch = new StorageWatch([...partitions.all, ...(confirmed?.partitions.all ?? [])], log);
-  let isReady = false;
-  let endPresence: (() => void) | undefined;
-  const { routesIn, pages, ...parts } = buildApi({
-    config,
-    partitions,
-    recorder,
-    counters,
-    log,
-    confirmed: confirmed?.partitions,
-  });
-  const appIn = (compatibility: Compatibility) => {
-    const dialect = DIALECTS[compatibility];
-    const { forceSsl } = config;
-    return createApp([...routesIn(dialect), ...pages], {
-      ...parts,
-      dialect,
-      forceSsl,
-      ready: () => isReady,
-      storageWatch,
-      log,
-      figures: recorder,
-    });
-  };
-  const assumed = config.compatibility ?? 'none';
-  let app = appIn(assumed);
-  const server = new HttpServer((request, response) => app(request, response), config, parts.budget);
-  onStop(log, async () => {
-    await server.close(STOP_GRACE_MS);
-    // Until then, the process has counted only calls that it refused. It must store nothing in a Redis that is not
-    // prepared, such as one that lacks the data that ROUTEMASTER_REQUIRE_DATA requires.
-    if (isReady) {
-      recorder.processStopped('web');
-      await counters.stop();
-    }
-    endPresence?.();
-    redis.disconnect();
-    confirmed?.redis.disconnect();
-  });
-  const booting = boot(partitions, config, log).then(({ compatibility }) => {
-    if (compatibility === 'none') refuseShortTokens(config);
-    // Redis knows whether this bus has taken over from a Ruby Routemaster. Then the bus must answer as that one did,
-    // unless a setting decides otherwise. The process can still change how it answers: so far it has answered only
-    // health checks, and has refused all other calls or redirected them to https.
-    if (compatibility !== assumed) app = appIn(compatibility);
-    log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
-    isReady = true;
-    counters.start();
-    recorder.processStarted('web');
-    const listener = new Listener(redis, log);
-    endPresence = showUnlessMoved(listener, partitions.control, 'web');
-    // If Redis fails right now, the warning is left out until the next start of the process.
-    void warnOfShortTokens(config, partitions.control, log).catch(() => {});
-  });
-  await Promise.race([booting, sleep(BOOT_MS)]);
-  const port = await server.listen(config.port, config.host);
-  log.info({ release: RELEASE, port }, 'listening');
-  await booting;
-}
 
 await start(async () => {
   const config = readConfig();
   const log = createLog(config.logLevel, { process: 'web', pid: process.pid });
   if (cluster.isPrimary) for (const warning of environmentWarnings()) log.warn(warning);
-  if (!cluster.isPrimary || config.webProcesses === 1) return serve(config, log);
+  if (!cluster.isPrimary || config.webProcesses === 1) {
+    // Loaded only here: of several web processes, the primary serves no requests.
+    const { serve } = await import('./web_process.ts');
+    return serve(config, log);
+  }
 
   const processes = new WebProcesses(config.webProcesses, log);
   processes.start();

@@ -17,7 +17,8 @@ import { Partitions } from '../store/partitions.ts';
 import { Wakeups } from '../store/wakeups.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
-import { boot, confirmedPartitions, onStop, showUnlessMoved, start } from './process.ts';
+import { onStop, start } from './lifecycle.ts';
+import { boot, confirmedPartitions, showUnlessMoved } from './process.ts';
 
 /** Maximum time that a stopping process waits for deliveries under way. */
 const STOP_GRACE_MS = 22_000;
