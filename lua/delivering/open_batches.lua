@@ -15,7 +15,8 @@ The hash `batches:closed` has, by UID, the time (ms) at which each batch or dead
 field is still open, or counts as closed since its creation, for example because its first events filled it, or because
 it is a retried dead letter.
 
-The key `batches:run` has the `run_id` of the Redis in which batches last got events (redis_run.lua).
+The key `batches:run` has the `run_id` of the Redis in which batches last got events, or workers were last scrubbed
+(redis_run.lua).
 ]]
 local defaults = include('store/defaults')
 local jobs = include('delivering/jobs')

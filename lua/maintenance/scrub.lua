@@ -5,6 +5,9 @@ scrub: return the jobs of dead workers to their queues, and delete what is recor
 A worker is dead if it has not given a sign of life for longer than `lease_ms`. The job of a dead worker becomes instant
 and comes before the other instant jobs, and the history of the job's batch notes the death. `workers` is the number of
 dead workers. `jobs` has the number of returned jobs for each queue.
+
+If Redis was restarted, or another one has taken over, also closes all open batches, as the next publish would do. If
+nobody published, and the former master became the master again, it would not notice that another was it meanwhile.
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
@@ -12,6 +15,7 @@ local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
+local open_batches = include('delivering/open_batches')
 local waiting = include('delivering/waiting')
 
 local function dead_workers(call, lease_ms)
@@ -49,6 +53,7 @@ end
 
 return function(call, args)
   local keys, given_back = call.keys, {}
+  calls.try(call, open_batches.close_all_after_restart)
   for _, q in ipairs({ 'main', 'aux' }) do
     given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do

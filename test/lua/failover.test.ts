@@ -10,7 +10,7 @@ import { JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
 import { until } from '../../harness/until.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
-const port = String(await freePort());
+const [port, portOfReplica] = [String(await freePort()), String(await freePort())];
 const lost = new TestStore({ port, 'repl-diskless-sync-delay': '0' });
 let replica: PrivateRedis;
 let promoted: Partition;
@@ -19,7 +19,7 @@ const after = new Bus(() => promoted);
 
 aroundTests(
   async () => {
-    replica = await PrivateRedis.start();
+    replica = await PrivateRedis.start({ config: { port: portOfReplica, 'repl-diskless-sync-delay': '0' } });
     promoted = await openStore(replica.url);
   },
   async () => {
@@ -54,6 +54,22 @@ test('a batch that the lost master had delivered gets no more events: its receiv
   const { batches, current } = await after.state();
   assert.deepEqual([batches.a1?.events, batches.b1?.events], [['e1'], ['e2', 'e3']]);
   assert.deepEqual(current, { alice: ['b1'] });
+});
+
+test('it gets none either where the lost master lived on, and is the master again', async () => {
+  await before.subscribe('alice', { timeout: 0 });
+  await before.publish('a', 'widgets', ['e1']);
+  await promote();
+  await before.acquire(['w']);
+  await after.scrub(60_000);
+  await lost.store.redis.replicaof('127.0.0.1', portOfReplica);
+  const hasAll = async () => (await promoted.redis.wait(1, 100)) === 1 || undefined;
+  await until(hasAll, { what: 'the lost master has all' });
+  await lost.store.redis.replicaof('NO', 'ONE');
+
+  await before.publish('b', 'widgets', ['e2']);
+  const { batches } = await before.state();
+  assert.deepEqual([batches.a1?.events, batches.b1?.events], [['e1'], ['e2']]);
 });
 
 test('a batch that was open then is delivered when it is due, and an ordered subscriber gets it first', async () => {
