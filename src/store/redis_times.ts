@@ -55,7 +55,8 @@ class RedisTime {
 
   /**
    * Redis's clock is read at an unknown moment between the request and the reply. So the clock of this host is corrected
-   * only as far as it is certainly wrong. If the hosts keep the time well, the correction is 0.
+   * only as far as it is certainly wrong, and the correction stays while it may be right. If the hosts keep the time
+   * well, it is 0. If it followed each slow answer, a later event could get an earlier time.
    */
   async #compare(): Promise<void> {
     this.#compareAtMs = clock.monotonicMs() + RETRY_MS;
@@ -64,7 +65,7 @@ class RedisTime {
     const [seconds, micros] = await this.#partition.command((redis) => redis.time());
     const redisMs = Number(seconds) * 1000 + Number(micros) / 1000;
     const [leastMs, mostMs] = [redisMs - (host + clock.monotonicMs()), redisMs - (host + beganMs)];
-    this.#correctionMs = Math.min(Math.max(0, leastMs), mostMs);
+    this.#correctionMs = Math.min(Math.max(this.#correctionMs, leastMs), mostMs);
     this.#hostMs = host;
     this.#connection = connection;
     this.#compareAtMs = clock.monotonicMs() + COMPARE_EVERY_MS;

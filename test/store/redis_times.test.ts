@@ -30,12 +30,26 @@ test('where this host has another, it is that of Redis, also when the clock of t
   }
 });
 
+async function reconnect(): Promise<void> {
+  const { connections } = redis.store;
+  redis.store.redis.disconnect(true);
+  await until(() => redis.store.connections > connections);
+}
+
 test('Redis is asked again after a reconnection', async () => {
   const times = new RedisTimes();
   await times.nowMs(redis.store);
   assert.equal(typeof times.nowMs(redis.store), 'number');
-  const { connections } = redis.store;
-  redis.store.redis.disconnect(true);
-  await until(() => redis.store.connections > connections);
+  await reconnect();
   assert.notEqual(typeof times.nowMs(redis.store), 'number');
+});
+
+test('a slow answer, by which the time could be earlier or later, does not change it', async (t) => {
+  t.mock.method(clock, 'wallMs', () => Date.now() + 500);
+  const times = new RedisTimes();
+  await times.nowMs(redis.store);
+  await reconnect();
+  await redis.store.redis.client('PAUSE', 1000);
+  const differenceMs = (await times.nowMs(redis.store)) - Date.now();
+  assert.ok(Math.abs(differenceMs) < 250, `${differenceMs} ms`);
 });
