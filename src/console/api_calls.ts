@@ -7,7 +7,7 @@ import type { Call, Route } from '../routing/route.ts';
 import type { Refusal } from './fields.ts';
 
 /** The parts of a request to the console that `ApiCalls` needs to call the API for the visitor. */
-export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & {
+export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken' | 'judgeAgain'> & {
   caller: Caller | undefined;
   /** Present if the page is shown again because a form on it was refused. */
   refusal?: Refusal;
@@ -104,6 +104,7 @@ export class ApiCalls {
       text,
       headers: visit.headers,
       request: visit.request,
+      judgeAgain: visit.judgeAgain,
       formToken: '',
       params: checked(route.params, params),
       query: checked(route.query, asked),

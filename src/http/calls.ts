@@ -77,6 +77,7 @@ export class Calls {
       formToken,
       text: '',
       body: undefined,
+      judgeAgain: (from) => this.#judgeAgain(route, call, from),
     };
     if (record) {
       call.about = (name, client) =>
@@ -126,7 +127,7 @@ export class Calls {
   #handle(route: Route, call: Call): Promise<Answer> {
     return this.#inTurn(route, call.caller, async () => {
       if (route.method !== 'GET' && !route.isFrequent)
-        call.caller = (await this.#judgeAgain(route, call)) as Call['caller'];
+        call.caller = (await call.judgeAgain('redis')) as Call['caller'];
       return await route.handle(call);
     });
   }
@@ -135,9 +136,10 @@ export class Calls {
    * Judges the credentials of a call again, because they may have become invalid while the body arrived or the call
    * waited. The handler of publishes (`isFrequent`) does the same itself, by a cache, and only if it may matter.
    */
-  async #judgeAgain(route: Route, { request, caller }: Call): Promise<Caller | undefined> {
-    if (route.page) return visitorOf(route, await this.#parts.sessions.of(request.headers));
-    return await this.#parts.authentication.judgeAgain(request, caller, 'redis');
+  async #judgeAgain(route: Route, { request, caller }: Call, from: 'redis' | 'cache'): Promise<Caller> {
+    // The login form has no caller.
+    if (route.page) return visitorOf(route, await this.#parts.sessions.of(request.headers)) as Caller;
+    return await this.#parts.authentication.judgeAgain(request, caller, from);
   }
 
   /**

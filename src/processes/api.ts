@@ -154,7 +154,7 @@ export function buildApi({ config, partitions, confirmed = partitions, recorder,
     const rows = [
       ...healthApi({ config, partitions, dueDeliveries: dueDeliveries(partitions, config) }),
       ...metricsApi({ partitions, limits, publicNames, counters, log }),
-      ...publishApi({ ...accepting, partitions, times, delaying, authentication }),
+      ...publishApi({ ...accepting, partitions, times, delaying }),
       ...topicsApi({ topics, limits, joins, pages, publicNames, clients, log }),
       ...delayedApi({ partitions }),
       ...triggersApi({ ...accepting, triggers, pages, publicNames, clients }),

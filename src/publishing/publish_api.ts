@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Authentication } from '../authentication/authentication.ts';
 import { allows, mayNotPublish } from '../authentication/scope.ts';
 import type { Config } from '../config.ts';
 import type { Caller, ClientCaller } from '../routing/caller.ts';
@@ -40,7 +39,6 @@ interface PublishParts {
   delaying: { publish(publication: TimedPublication): Promise<TimedOutcome> };
   limits: RefusalLimits & Pick<Config, 'maxEventDataBytes'>;
   guard: Pick<StorageGuard, 'checkTopic'>;
-  authentication: Pick<Authentication, 'judgeAgain'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
   /** Spreads the parsing of a long body over time, so that other requests are served in between. */
@@ -51,25 +49,14 @@ interface Budget {
   whenFree(owner: string): Promise<void>;
 }
 
-interface PublishCall extends Pick<Call, 'headers' | 'request' | 'isLate' | 'text'> {
+interface PublishCall extends Pick<Call, 'headers' | 'isLate' | 'judgeAgain' | 'text'> {
   caller: ClientCaller;
   params: TopicParams;
 }
 
 /** `POST /topics/:name`: publishes events to a topic. */
 export function publishApi(parts: PublishParts): Route[] {
-  const {
-    partitions,
-    times,
-    publisher,
-    delaying,
-    limits,
-    guard,
-    authentication,
-    rateLimit,
-    budget,
-    dialect,
-  } = parts;
+  const { partitions, times, publisher, delaying, limits, guard, rateLimit, budget, dialect } = parts;
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
   const stored = { status: dialect.published };
   const longPublishes = new OwnerLimit(MAX_LONG_PUBLISHES);
@@ -111,7 +98,7 @@ export function publishApi(parts: PublishParts): Route[] {
     }),
   ];
 
-  async function store({ caller, params: { name: topic }, headers, request, isLate, text }: PublishCall) {
+  async function store({ caller, params: { name: topic }, headers, isLate, judgeAgain, text }: PublishCall) {
     const client = caller.token;
     const key = keyIn(headers);
     let rates: RateHeaders | undefined;
@@ -122,8 +109,7 @@ export function publishApi(parts: PublishParts): Route[] {
     const events = isLong(body) ? await runSteps(readInSteps(body), client, budget) : readEvents(body);
     // The body may have come slowly, and a long publish may have waited for seconds behind others of its client.
     // Meanwhile the client may have been removed, or its scopes narrowed.
-    if (isLate || isLong(body))
-      refuseUnlessAllowed(await authentication.judgeAgain(request, caller, 'cache'), topic);
+    if (isLate || isLong(body)) refuseUnlessAllowed(await judgeAgain('cache'), topic);
     // Before the body was parsed, the rate limit counted its bytes and one event. The other events are counted now.
     if (rateLimit && events.length > 1) rates = await rateLimit.charge(client, events.length - 1, 0);
     const publication: TimedPublication = { topic, client, events };

@@ -49,6 +49,12 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   /** True if the body was late, so that what was checked before it may be out of date. */
   isLate?: boolean;
   /**
+   * Judges the credentials of the request again or, if a page makes the call, the session. Resolves with the caller and
+   * its current scopes. The client of a session is read from Redis in any case. Throws unauthenticated or
+   * StorageUnavailable.
+   */
+  judgeAgain(from: 'redis' | 'cache'): Promise<Caller>;
+  /**
    * The secret text that a form must send back, so that no page of another site can send the form. The text is empty if
    * there is no session.
    */

@@ -41,7 +41,7 @@ async function slowWeb(t: TestContext) {
   const partitions = new Partitions(redis.store);
   const routes = publishApi({
     ...{ partitions, times: new RedisTimes() },
-    ...{ authentication, dialect: DIALECTS.none, guard: { checkTopic: () => undefined } },
+    ...{ dialect: DIALECTS.none, guard: { checkTopic: () => undefined } },
     publisher: new Publisher(publishingParts(partitions)),
     delaying: { publish: () => Promise.reject(new Error('no event has a time')) },
     limits: { ...DELAY_LIMITS, maxEventDataBytes: 65_536 },
