@@ -7,10 +7,17 @@ subscribers. If `state` is `dead`, it must be a dead letter. Changes nothing.
 has all failed attempts that are stored. If it has ended, it is looked for in the delivery logs; `looked` is the number
 of records in the logs that were searched. `skipped` is the key of a dead letter of this name that cannot be read,
 because another program has written the key.
+
+If the batch waits for an attempt, `waits_for` says for what: `resume` of its subscriber, an `older_batch` (the
+subscriber is ordered), `other_batch` (the probe of the subscriber), `room` in its lane, a `worker`, or a `time`. Before
+`next_ms` it is not tried: its deadline, its next attempt, or the end of a wait of the subscriber after failures. It is
+missing if this time has come, or if the subscriber is paused.
 ]]
 local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
+local jobs = include('delivering/jobs')
+local waiting = include('delivering/waiting')
 
 -- Maximum failed attempts in the reply. The bus never stores more for a batch (attempts.lua), so all are in the reply.
 local MAX_SHOWN_ATTEMPTS = 20
@@ -37,18 +44,36 @@ local function in_logs(call, clients, id)
   return nil, looked
 end
 
+-- Returns for what a batch waits, and the time (ms) before which it is not tried, if it is still to come. Returns nothing
+-- if the batch is in flight, or dead.
+local function wait_of(call, seen, entry)
+  local keys, token = call.keys, entry.subscriber
+  if entry.state == 'in_flight' or entry.state == 'dead' then return end
+  if delivery_states.is_paused(call, seen, token) then return 'resume' end
+  local job = jobs.delivery_of(entry.id)
+  local throttled_until, probe, ordered =
+    unpack(redis.call('HMGET', keys.subscriber(token), 'throttled_until', 'probe', 'ordered'))
+  local due_ms = redis.call('ZSCORE', keys.jobs_scheduled('main'), job)
+  local next_ms = math.max(tonumber(due_ms) or 0, tonumber(throttled_until) or 0)
+  if next_ms <= call.now_ms then next_ms = nil end
+  if ordered == '1' and waiting.oldest_job(call, token) ~= job then return 'older_batch', next_ms end
+  if redis.call('ZSCORE', keys.jobs_waiting(token), job) then return probe and 'other_batch' or 'room', next_ms end
+  return next_ms and 'time' or 'worker', next_ms
+end
+
 return function(call, args)
   local seen, clients, id, looked = delivery_states.begin(), args.clients, args.id, 0
   local is_any = args.state ~= 'dead'
-  local entry, skipped
+  local entry, skipped, waits_for, next_ms
   if is_any then entry = delivery_states.batch(call, seen, id) end
   if not entry then entry, skipped = delivery_states.dead_letter(call, id) end
   if entry then
     if not batches.is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end
     delivery_states.describe(call, seen, entry, MAX_SHOWN_ATTEMPTS)
+    waits_for, next_ms = wait_of(call, seen, entry)
   elseif is_any then
     entry, looked = in_logs(call, clients, id)
   end
   if entry then entry.place_ms = '0' end
-  return { entries = { entry }, looked = looked, skipped = skipped }
+  return { entries = { entry }, looked = looked, skipped = skipped, waits_for = waits_for, next_ms = next_ms }
 end

@@ -1,7 +1,7 @@
 import { type Content, type Html, html } from '../html.ts';
 import { joinToken } from '../ids.ts';
 import type { WholeDelivery } from '../records/deliveries_api.ts';
-import type { Delivery } from '../records/delivery.ts';
+import type { Delivery, Wait } from '../records/delivery.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
@@ -133,6 +133,16 @@ export function nameOf(state: string): string {
   return state.replace('_', ' ');
 }
 
+/** For what a batch waits besides a time. */
+const WAITS_FOR: Record<Wait['waits_for'], string | undefined> = {
+  time: undefined,
+  worker: 'a free worker',
+  resume: 'its subscriber to be resumed',
+  older_batch: 'an older batch, because its subscriber is ordered',
+  other_batch: 'another batch of its subscriber, which is tried first',
+  room: 'the end of another delivery to its subscriber',
+};
+
 function figures(delivery: WholeDelivery, nowMs: number): Html {
   const size = html`${count(delivery.event_count, 'event')}${delivery.bytes !== null && `, ${bytes(delivery.bytes)}`}`;
   const steps: [string, number | null][] = [
@@ -140,6 +150,7 @@ function figures(delivery: WholeDelivery, nowMs: number): Html {
     ['Closed', delivery.closed_at],
     ['First attempt', delivery.attempts.length > 1 ? delivery.first_attempt_at : null],
     ['Last attempt', delivery.last_attempt_at],
+    ['Next attempt', delivery.next_attempt_at ?? null],
     [delivery.state === 'taken' ? 'Taken' : 'Ended', delivery.ended_at],
   ];
   return boxes([
@@ -151,10 +162,12 @@ function figures(delivery: WholeDelivery, nowMs: number): Html {
 }
 
 function story(delivery: WholeDelivery): Html {
-  const { subscriber, join, reason, topics } = delivery;
+  const { subscriber, join, waits_for, reason, topics } = delivery;
+  const waitsFor = waits_for && WAITS_FOR[waits_for];
   const queue = join === undefined ? subscriber : joinToken(join, subscriber);
   const parts = topics && Object.entries(topics);
   return html`<dl class="settings card"><dt>Subscriber</dt><dd>${linkToQueue(queue)}</dd>
+${waitsFor && html`<dt>Waits for</dt><dd>${waitsFor}</dd>`}
 ${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}
 <dt>Topics</dt><dd>${parts?.map(([topic, n]) => html`<span class="tag mono">${topic} × ${n}</span> `) ?? html`<span class="none">not known</span>`}</dd></dl>
 `;

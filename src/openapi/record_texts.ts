@@ -158,7 +158,8 @@ export const RECORDS: Texts = {
   },
   'GET /deliveries/:id': {
     summary: 'Show what became of a batch',
-    description: '`events` are there while the batch is, as they are delivered.',
+    description:
+      '`events` are there while the batch is, as they are delivered; `waits_for` and `next_attempt_at` while it waits for an attempt.',
     answer: DELIVERY,
   },
   'POST /deliveries/:id/retry': {

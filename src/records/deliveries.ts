@@ -4,7 +4,7 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { sumOf } from '../sum.ts';
-import { type Delivery, deliveryOf } from './delivery.ts';
+import { type Delivery, deliveryOf, type Wait } from './delivery.ts';
 import { newestFirst, type Place } from './place.ts';
 
 /** Maximum batches that one script call returns. 100 take Redis about 2 ms. */
@@ -94,21 +94,25 @@ export class Deliveries {
   }
 
   /**
-   * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `looked`
-   * is the number of records that were searched. With `state`, only dead letters are searched.
+   * Returns the batch with this id or, if the batch was accepted or dropped, its record in the delivery log. `wait` is
+   * undefined unless the batch waits for an attempt. `looked` is the number of records that were searched. With
+   * `state`, only dead letters are searched.
    */
   async find(
     id: string,
     clients?: readonly string[],
     state?: 'dead',
-  ): Promise<{ delivery: Delivery | undefined; looked: number }> {
+  ): Promise<{ delivery: Delivery | undefined; wait?: Wait | undefined; looked: number }> {
     let looked = 0;
     for (const [partition, tokens] of this.#holding(clients)) {
       const reply = await partition.run('find_delivery', { clients: tokens, id, state });
       const [entry] = reply.entries;
       looked += reply.looked;
       if (reply.skipped !== undefined) partition.logSkipped(reply.skipped);
-      if (entry) return { delivery: deliveryOf(entry), looked };
+      if (!entry) continue;
+      const { waitsFor, nextMs = null } = reply;
+      const wait = waitsFor && { waits_for: waitsFor, next_attempt_at: nextMs };
+      return { delivery: deliveryOf(entry), wait, looked };
     }
     return { delivery: undefined, looked };
   }

@@ -12,7 +12,7 @@ import {
   withOwners,
 } from '../subscribing/asked_subscribers.ts';
 import type { Deliveries } from './deliveries.ts';
-import { DELIVERY, STATES } from './delivery.ts';
+import { DELIVERY, STATES, WAIT } from './delivery.ts';
 import { before } from './place.ts';
 import { wholeJson } from './whole_delivery.ts';
 
@@ -48,8 +48,12 @@ const PARAMS: Input<{ id: string }> = {
     whole: 'there is no such batch of yours, and no record of one; records are kept for a day at most',
   },
 };
-/** A batch with its events. If the batch was accepted or dropped, its events are gone, and the field is missing. */
+/**
+ * A batch with its events. If the batch was accepted or dropped, its events are gone, and the field is missing. The
+ * fields of WAIT are missing unless the batch waits for an attempt.
+ */
 const WHOLE_DELIVERY = DELIVERY.extend({
+  ...WAIT.partial().shape,
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });
 export type WholeDelivery = z.infer<typeof WHOLE_DELIVERY>;
@@ -92,14 +96,18 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       answers: { 200: WHOLE_DELIVERY },
       errors: ['delivery_not_found'],
       async handle({ caller, params: { id } }) {
-        const { delivery, looked } = await deliveries.find(id, await ownSubscribers(parts, caller));
+        const { delivery, wait, looked } = await deliveries.find(id, await ownSubscribers(parts, caller));
         const priceInCalls = looked / SEARCHED_PER_CALL;
         if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { priceInCalls });
         const [shown = delivery] = await withOwners(parts, caller, [delivery]);
         if (delivery.state === 'taken' || delivery.state === 'dropped')
           return { ...ok(shown), headers: undefined, priceInCalls };
         const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-        return { ...ok(wholeJson(shown, deliveries.events(delivery))), headers, priceInCalls };
+        return {
+          ...ok(wholeJson({ ...shown, ...wait }, deliveries.events(delivery))),
+          headers,
+          priceInCalls,
+        };
       },
     }),
     route('POST /deliveries/:id/retry', BOTH, {

@@ -48,6 +48,16 @@ export type Delivery = z.infer<typeof DELIVERY>;
 
 type Entry = Reply<'list_deliveries'>['entries'][number];
 
+/** What a batch can wait for. docs/api.md explains each word. */
+const WAITS = ['time', 'resume', 'older_batch', 'other_batch', 'room', 'worker'] as const;
+
+/** The fields of a batch that waits for an attempt. */
+export const WAIT = z.object({
+  waits_for: z.enum(WAITS).describe('Why it is not tried now.'),
+  next_attempt_at: ms.nullable().describe('Before this time it is not tried; null if none is known.'),
+});
+export type Wait = z.infer<typeof WAIT>;
+
 /** A record in the delivery log (lua/records/delivery_log.lua). */
 type Record = [
   endedAtUs: number,

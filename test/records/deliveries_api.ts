@@ -129,6 +129,49 @@ describe('a batch', () => {
     await bus.ack('w1', 'a1');
   });
 
+  test('says for what it waits, and before which time it is not tried', async () => {
+    const wait = async (name: string) => {
+      const { waits_for, next_attempt_at } = await one('sub', name);
+      return [waits_for, next_attempt_at];
+    };
+    const settings = { max: 2, timeout: HOUR_MS };
+    const token = await subscriber('sub', settings);
+    await bus.publish(
+      'a',
+      'widgets',
+      ['e1', 'e2', 'e3'].map((id) => event(id)),
+    );
+    assert.deepEqual(await wait('a1'), ['worker', null]);
+    assert.deepEqual(await wait('a2'), ['time', (await one('sub', 'a2')).opened_at + HOUR_MS]);
+    await subscriber('sub', { ...settings, ordered: 1 });
+    assert.deepEqual((await wait('a2'))[0], 'older_batch');
+    await subscriber('sub', settings);
+    await bus.acquire(['w1']);
+    assert.deepEqual(await wait('a1'), [undefined, undefined], 'it is under way');
+    const minMs = await bus.nowMs();
+    await bus.nack('w1', 'a1', { delayMs: 1000, throttleMs: 5000, attempt: JSON.stringify(attempt(1)) });
+    const [reason, dueMs] = await wait('a1');
+    assert.equal(reason, 'time');
+    assert.ok(Number(dueMs) >= minMs + 5000, 'its subscriber is held back for longer than the batch');
+    await bus.pause(token);
+    assert.deepEqual(await wait('a1'), ['resume', null]);
+  });
+
+  test('says that another one is tried first, or that its subscriber has no room', async () => {
+    const waits = async () => [(await one('sub', 'a2')).waits_for, (await one('sub', 'a3')).waits_for];
+    await subscriber('sub');
+    await bus.publish(
+      'a',
+      'widgets',
+      ['e1', 'e2', 'e3'].map((id) => event(id)),
+    );
+    await bus.acquire(['w1', 'w2'], { laneLimit: 1 });
+    assert.deepEqual(await waits(), ['room', 'room']);
+    await bus.nack('w1', 'a1', { delayMs: HOUR_MS, throttleMs: HOUR_MS });
+    await bus.acquire(['w1', 'w2'], { laneLimit: 1 });
+    assert.deepEqual(await waits(), ['time', 'other_batch']);
+  });
+
   test('is dropped for want of memory, with its topics', async () => {
     await subscriber('sub', { max: 9, topics: ['widgets', 'gadgets'] });
     await bus.publish('a', 'widgets', [event('e1'), event('e2')]);

@@ -5,14 +5,14 @@ import { Api } from '../../harness/http/api.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName, shortName } from '../../harness/scripts/names.ts';
-import type { Delivery } from '../../src/records/delivery.ts';
+import type { Delivery, Wait } from '../../src/records/delivery.ts';
 
 export const HOUR_MS = 3_600_000;
 
 export const api = new Api();
 export const bus = new Bus(() => api.store);
 
-interface Whole extends Delivery {
+interface Whole extends Delivery, Partial<Wait> {
   events?: { id: string }[];
 }
 

@@ -57,6 +57,12 @@ export const recordsContracts = {
   },
   find_delivery: {
     arguments: { clients, id: 'text', state: 'text?' },
-    reply: { entries, looked: 'number', skipped: 'text?' },
+    reply: {
+      entries,
+      looked: 'number',
+      skipped: 'text?',
+      waitsFor: 'resume|older_batch|other_batch|room|worker|time?',
+      nextMs: 'number?',
+    },
   },
 } as const satisfies Record<string, Contract>;

@@ -85,6 +85,7 @@ describe('root', () => {
     const retry = `form[action="/console/deliveries/${id}/retry"] button`;
     assert.match(await visit.text('main'), /To be tried again/);
     await visit.page.goto(`${bus.url}/console/deliveries/${id}`);
+    assert.match(await visit.text('.figures'), /Next attemptin (59 min|1 h)/);
     await visit.assertSound();
     await visit.page.click('details.confirm summary');
     const command = await visit.page.$eval('.copyable pre', ({ textContent }) => textContent ?? '');
@@ -136,5 +137,7 @@ describe('root', () => {
     await visit.page.waitForFunction(
       `/Its subscriber is paused/.test(document.querySelector('main').textContent)`,
     );
+    await visit.submit('td a[href^="/console/deliveries/"]');
+    assert.match(await visit.text('main'), /Waits forits subscriber to be resumed/);
   });
 });

@@ -329,7 +329,11 @@ export interface Calls {
   'GET /deliveries/:id': {
     query: undefined;
     body: undefined;
-    answer: Delivery & { events?: { [name: string]: unknown }[] | undefined };
+    answer: Delivery & {
+      waits_for?: 'time' | 'resume' | 'older_batch' | 'other_batch' | 'room' | 'worker' | undefined;
+      next_attempt_at?: number | null | undefined;
+      events?: { [name: string]: unknown }[] | undefined;
+    };
   };
   'POST /deliveries/:id/retry': { query: undefined; body: undefined; answer: undefined };
   'GET /docs': { query: undefined; body: undefined; answer: string };
