@@ -90,8 +90,10 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
           ? `None match${next ? ' here; look at the next page' : ''}.`
           : 'Nothing has died. A batch becomes a dead letter when it was tried for too long, or too often.',
       );
-      const acts = html`<p class="acts"><button class="quiet" name="do" value="retry">Retry selected</button>
-<button class="danger" name="do" value="purge">Purge selected</button></p>`;
+      // `confirmed` would make a form of its own, which cannot be inside the form with the selected letters.
+      const acts = html`<div class="acts"><button class="quiet" name="do" value="retry">Retry selected</button>
+<details class="confirm"><summary>Purge selected…</summary><div class="card"><p>Their events are deleted, and never delivered.</p>
+<button class="danger" name="do" value="purge">Purge selected</button></div></details></div>`;
       return {
         title: 'Dead letters',
         current: PATH,

@@ -296,7 +296,8 @@ describe('a form that is refused', () => {
     await publisher.publish(topic, { url: 'https://shop.example.com/1' });
     await until(async () => (await subscriber.report()).dead_letters.batches === 1);
     const visit = await as(root, `/console/dead_letters?subscriber=${subscriber.token}`);
-    await visit.submit('button[value=purge]');
+    await visit.page.click('.confirm summary');
+    await visit.submit('.confirm button[value=purge]');
     assert.match(await visit.text('form [role=alert]'), /^select a dead letter first/);
     assert.equal((await subscriber.report()).dead_letters.batches, 1);
   });

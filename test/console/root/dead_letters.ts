@@ -48,6 +48,22 @@ describe('root', () => {
     assert.match(await visit.text('main'), /None match/);
   });
 
+  test('purges the selected dead letters only after it was warned', async (t) => {
+    const { subscriber, topic, publisher, receiver } = await bus.scene(t);
+    receiver.answers(answer.status(500), answer.status(500));
+    await publisher.publish(topic, { url: 'https://shop.example.com/1' });
+    await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+    const visit = await as(root, `/console/dead_letters?subscriber=${subscriber.token}`);
+    await visit.page.click('input[type=checkbox]');
+    const button = 'form[action$="/selected"] button[value=purge]';
+    assert.equal(await visit.page.$eval(button, (each) => each.checkVisibility()), false);
+    await visit.page.click('form[action$="/selected"] summary');
+    assert.match(await visit.text('form[action$="/selected"] .confirm'), /deleted, and never delivered/);
+    await visit.assertSound();
+    await visit.submit(button);
+    assert.equal((await subscriber.report()).dead_letters.batches, 0);
+  });
+
   test('retries and purges a dead letter on its page, to which the list leads', async () => {
     const { subscriber, topic, publisher, receiver } = await bus.scene({ after: (end) => ends.push(end) });
     const { callback } = receiver;
