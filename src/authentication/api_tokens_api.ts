@@ -12,8 +12,8 @@ import {
   type ClientLimits,
   clientWording,
   LIMITS_INPUT,
-  NAME_RULE,
   newClientInput,
+  TOKEN_RULE,
 } from './client_input.ts';
 import { CLIENT_TOKEN, credentialToken } from './client_token.ts';
 import type { Credentials } from './credentials.ts';
@@ -47,7 +47,7 @@ const scopes = {
 
 const TOKEN_PARAMS: Input<{ token: string }> = {
   schema: z.object(token),
-  wording: { code: 'bad_client', whole: `no client has this token; one ${NAME_RULE}` },
+  wording: { code: 'bad_client', whole: `no client has this token; one ${TOKEN_RULE}` },
 };
 const ROTATION: Input<z.infer<typeof rotation>> = {
   schema: rotation.prefault({}),

@@ -5,7 +5,10 @@ import type { Input, Wording } from '../routing/route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client_token.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
-export const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
+export const TOKEN_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
+const NAME_RULE =
+  `must be a string of 1 to ${maxNameLength(true)} characters: a-z, 0-9, _, -; ` +
+  `of 1 to ${maxNameLength(false)} without a secret, or 64 with a token of your own choosing`;
 const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
 
 const patterns = z
@@ -38,8 +41,8 @@ const newClientFields = (isReserved: (text: string) => boolean) =>
   z.strictObject({
     name: z.string(NAME_RULE).regex(CLIENT_NAME, NAME_RULE).describe('What its token begins with.'),
     token: z
-      .string(NAME_RULE)
-      .regex(CLIENT_TOKEN, NAME_RULE)
+      .string(TOKEN_RULE)
+      .regex(CLIENT_TOKEN, TOKEN_RULE)
       .refine((token) => !isReserved(token), 'is reserved; choose another')
       .nullish()
       .describe('A token of your own choosing, which is the credential.'),
@@ -61,10 +64,9 @@ const newClient = (fields: ReturnType<typeof newClientFields>, dialect: ClientDi
     .superRefine(({ name, token, secret }, context) => {
       const refuse = (field: string, message: string) =>
         context.addIssue({ code: 'custom', path: [field], message });
-      const max = maxNameLength(secret);
       if (token && secret) refuse('secret', 'must be false for a token of your own choosing');
-      if (!token && name.length > max)
-        refuse('name', `must have at most ${max} characters, as the token begins with it`);
+      // The token that the bus makes begins with the name.
+      if (!token && name.length > maxNameLength(secret)) refuse('name', NAME_RULE);
     });
 
 type NewClient = z.infer<ReturnType<typeof newClient>>;

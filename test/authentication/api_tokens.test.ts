@@ -124,14 +124,14 @@ describe('/api_tokens', () => {
   describe('POST refuses, saying what to change, and stores nothing:', () => {
     const bad: [body: unknown, field: string | undefined, detail: RegExp][] = [
       [{ name: 'Pub' }, 'name', /a-z, 0-9, _/],
-      [{ name: '' }, 'name', /1 to 64/],
+      [{ name: '' }, 'name', /1 to 42 characters.*1 to 30 without a secret, or 64 with a token/],
       [{ name: 'a.b' }, 'name', /a-z, 0-9, _, -/],
       [{ name: 'pub\n' }, 'name', /a-z, 0-9, _/],
       [{ name: 3 }, 'name', /must be a string/],
       [{ name: null }, 'name', /must be a string/],
       [{}, 'name', /must be a string/],
-      [{ name: 'a'.repeat(65) }, 'name', /1 to 64/],
-      [{ name: 'a'.repeat(43) }, 'name', /at most 42 characters/],
+      [{ name: 'a'.repeat(65) }, 'name', /1 to 42/],
+      [{ name: 'a'.repeat(43) }, 'name', /1 to 42/],
       [{ name: 'pub', token: 'A b' }, 'token', /a-z, 0-9, _, -/],
       [{ name: 'pub', token: '' }, 'token', /1 to 64/],
       [{ name: 'pub', token: 'a'.repeat(65) }, 'token', /1 to 64/],
