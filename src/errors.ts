@@ -108,6 +108,12 @@ export class StorageUnavailable extends BusError {
     this.redis = redis;
     this.why = why;
   }
+
+  /** Returns the error for a caller that only reads, so that nothing can have been stored. */
+  ofRead(): BusError {
+    const detail = `${this.why}. Nothing was changed; try again in a moment.`;
+    return new BusError(this.code, detail, { cause: this, headers: { 'Retry-After': '1' } });
+  }
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { BusError, ERRORS, StorageForbidden } from '../errors.ts';
+import { BusError, ERRORS, StorageForbidden, StorageUnavailable } from '../errors.ts';
 import { failureOf, type Log, loggedPath } from '../log.ts';
 import { http } from '../node_http.ts';
 import { BROWSER_HEADERS } from './answers.ts';
@@ -29,7 +29,9 @@ export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessag
 
 export function answerProblem(error: BusError, response: ServerResponse): void {
   if (response.headersSent) return void response.destroy();
-  preparedProblem(error)(response);
+  const { method } = response.req;
+  const isRead = method === 'GET' || method === 'HEAD';
+  preparedProblem(isRead && error instanceof StorageUnavailable ? error.ofRead() : error)(response);
 }
 
 /** Builds the problem document of an error once. Returns a function that sends it any number of times. */

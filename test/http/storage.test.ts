@@ -47,6 +47,9 @@ describe('while Redis is away', () => {
           ...(body && { body }),
         });
         assert.equal(problemIn(answer).code, 'storage_unavailable', `${round} ${method} ${path}`);
+        const stored =
+          method === 'GET' ? /\. Nothing was changed; try again/ : /unknown whether anything was stored/;
+        assert.match(problemIn(answer).detail, stored, `${method} ${path}`);
         assert.equal(answer.headers['retry-after'], '1');
         assert.ok(answer.tookMs < AT_ONCE_MS, `${path} took ${answer.tookMs} ms`);
       }
