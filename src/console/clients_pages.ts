@@ -2,11 +2,13 @@ import type { ClientReport } from '../authentication/api_tokens_api.ts';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
+import type { Subscribers } from '../subscribing/subscriber.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { type AnyFields, wordsIn } from './fields.ts';
 import type { FormFields } from './filled_form.ts';
 import { ago } from './format.ts';
 import { commonField } from './layout.ts';
+import { subscriberPath } from './links.ts';
 import { listingPage } from './listing_page.ts';
 import { action } from './page.ts';
 import {
@@ -25,10 +27,14 @@ const PATH = '/console/clients';
 
 const TOKEN = pathParameter('token', 'client_not_found', 'client');
 
+export interface ClientsParts {
+  subscribers: Pick<Subscribers, 'has'>;
+}
+
 /** A page that lists the clients. Root can make, limit and remove clients there, and replace their secrets. */
-export function clientsPages(api: ApiCalls): Route[] {
+export function clientsPages({ api, subscribers }: ClientsParts & { api: ApiCalls }): Route[] {
   return [
-    listing(api),
+    listing(api, subscribers),
     action(PATH, ROOT, {
       action: 'client.create',
       async act(call) {
@@ -57,14 +63,23 @@ export function clientsPages(api: ApiCalls): Route[] {
   }
 }
 
-function listing(api: ApiCalls): Route {
+function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route {
   const about = { path: PATH, roles: WATCHERS, title: 'Clients', name: 'GET /api_tokens' } as const;
-  return listingPage<ClientReport>(api, about, (call, nowMs) => {
+  return listingPage<ClientReport>(api, about, async (call, nowMs, clients) => {
     const mayChange = api.allows('POST /api_tokens', call);
+    // While a partition is away, the clients are still listed, and those whose subscriber it would have get no link.
+    const found = await Promise.all(clients.map(({ token }) => subscribers.has(token).catch(() => false)));
+    const subscribed = new Set(clients.flatMap(({ token }, index) => (found[index] ? token : [])));
     return {
       columns: [
         { name: 'Name', cell: ({ name }) => html`<span class="mono">${name}</span>` },
-        { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
+        {
+          name: 'Token',
+          cell: ({ token }) =>
+            subscribed.has(token)
+              ? html`<a class="mono" href="${subscriberPath(token)}">${token}</a>`
+              : html`<span class="mono">${token}</span>`,
+        },
         { name: 'May publish to', cell: ({ publish }) => topics(publish) },
         { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },
         {

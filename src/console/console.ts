@@ -6,7 +6,7 @@ import { ApiCalls } from './api_calls.ts';
 import { assetRoutes } from './assets.ts';
 import { auditPage } from './audit_page.ts';
 import type { BulkParts } from './bulk_pages.ts';
-import { clientsPages } from './clients_pages.ts';
+import { type ClientsParts, clientsPages } from './clients_pages.ts';
 import { deadLettersPages } from './dead_letters_pages.ts';
 import { deliveriesPages } from './deliveries_pages.ts';
 import { deliveryPage } from './delivery_page.ts';
@@ -22,7 +22,7 @@ import { topicPage } from './topic_page.ts';
 import { topicsPages } from './topics_pages.ts';
 import { triggersPages } from './triggers_pages.ts';
 
-type ConsoleParts = LoginParts & OverviewParts & BulkParts;
+type ConsoleParts = LoginParts & OverviewParts & BulkParts & ClientsParts;
 
 /** Redirects a browser from `/` to the console. Other callers get 404. */
 const FRONT_DOOR = route('GET /', ANYONE, {
@@ -53,7 +53,7 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...triggersPages(api),
     ...joinsPages(api),
     ...jobsPages(api),
-    ...clientsPages(api),
+    ...clientsPages({ ...parts, api }),
     ...auditPage(api),
   ];
   return [FRONT_DOOR, ...assetRoutes(), ...pages.map((each) => withSecondTry(each, pages))];

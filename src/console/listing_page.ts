@@ -42,7 +42,12 @@ type ListCall = Call<Role, unknown, Record<string, string | undefined>>;
 export function listingPage<T>(
   api: ApiCalls,
   { path, roles, title, name, query: defaults = FIRST_PAGE, keep, liveId }: Listing<T>,
-  shownTo: (call: ListCall, nowMs: number, entries: readonly T[], hasNext: boolean) => Shown<T>,
+  shownTo: (
+    call: ListCall,
+    nowMs: number,
+    entries: readonly T[],
+    hasNext: boolean,
+  ) => Shown<T> | Promise<Shown<T>>,
 ): Route {
   return page(path, roles, {
     query: ANY_QUERY,
@@ -50,7 +55,7 @@ export function listingPage<T>(
       const query = { ...defaults, ...call.query };
       const { body, next } = await api.call<T[] | undefined>(name, call, { query, ...(keep && { keep }) });
       const entries = body ?? [];
-      const shown = shownTo(call, await api.nowMs(), entries, next !== undefined);
+      const shown = await shownTo(call, await api.nowMs(), entries, next !== undefined);
       const { above = html`<h1>${title}</h1>`, columns, empty, remark, below } = shown;
       const content = [table(columns, entries, empty), nextPage(path, next), remark];
       const list = liveId === undefined ? content : live(liveId, pathWith(path, call.query), content);

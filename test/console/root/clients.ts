@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { until } from '../../../harness/until.ts';
-import { as, bus, root, send, shared } from '../visits.ts';
+import { as, bus, root, scene, send, shared } from '../visits.ts';
 
 describe('root', () => {
   test('limits a client, and sees when it called last', async () => {
@@ -46,6 +46,15 @@ describe('root', () => {
       form.querySelector('.card').getBoundingClientRect().right;
     }`);
     assert.ok(Number(right) <= 390, `it ends at ${right}`);
+  });
+
+  test('gets from a client to its subscriber, if it has one', async () => {
+    const { token } = await bus.client('subscribes_to_nothing');
+    const visit = await as(root, '/console/clients');
+    assert.match(await visit.text('main'), new RegExp(token));
+    assert.equal(await visit.page.$(`td a[href="/console/subscribers/${token}"]`), null);
+    await visit.submit(`td a[href="/console/subscribers/${scene.subscriber.token}"]`);
+    assert.equal(await visit.text('h1'), scene.subscriber.token);
   });
 
   test('makes a client, and sees its secret once', async () => {
