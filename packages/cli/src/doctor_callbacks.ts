@@ -17,7 +17,7 @@ export type Role = 'client' | 'watcher';
  */
 const DELIVERED_WITHIN_MS = 60_000;
 
-/** Maximum characters of a callback's answer that are shown. */
+/** Maximum characters of a callback, and of its answer, that are shown. */
 const MAX_SHOWN = 100;
 
 /** Maximum subscribers to examine. Only root and viewers, who see all subscribers, can have more. */
@@ -47,7 +47,8 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   const unreached = await reach(callback);
   const here =
     unreached === undefined ? 'this machine reaches it' : `this machine does not reach it (${unreached})`;
-  const detail = `${subscriber} at ${callback}: ${here}`;
+  const at = callback.length > MAX_SHOWN ? `${callback.slice(0, MAX_SHOWN)}…` : callback;
+  const detail = `${subscriber} at ${at}: ${here}`;
   if (paused_at !== null) {
     const advice = adviceWhenPaused(paused_by, role === 'client' ? '' : ` ${subscriber}`);
     return bad('callback', `${detail}; paused by ${paused_by}`, advice);

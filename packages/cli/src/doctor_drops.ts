@@ -42,10 +42,16 @@ function whenOf({ last_at, from, to }: Drops): string {
     : ` in batches opened from ${timeOf(from)} to ${timeOf(to)}`;
 }
 
-/** Returns the topics that lost the most events. The topic of an unreadable event is not known, and is left out. */
+/** The topic of test events, which the bus itself publishes. */
+const TEST_TOPIC = 'routemaster_test';
+
+/**
+ * Returns the topics that lost the most events, without TEST_TOPIC. The topic of an unreadable event is not known, and is
+ * left out.
+ */
 function topicsOf({ topics }: Drops): string {
   const sorted = Object.entries(topics).sort(([, one], [, other]) => other - one);
-  const names = sorted.map(([topic]) => topic).filter((topic) => topic !== '');
+  const names = sorted.map(([topic]) => topic).filter((topic) => topic !== '' && topic !== TEST_TOPIC);
   return names.length === 0 ? 'your topics' : listed(names, ', ');
 }
 

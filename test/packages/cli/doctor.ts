@@ -78,6 +78,9 @@ test('doctor finds a callback that fails, that nobody serves, or that is paused'
   assert.equal(command, `sub resume ${failing.subscriber.token}`);
   assert.equal((await terminal.rtm(`${command} ${asRoot()}`)).status, 0);
   await bus.root.call('POST', `/subscribers/${failing.subscriber.token}/pause`);
+  const long = `${callback}?of=${'x'.repeat(1000)}`;
+  await failing.subscriber.call('POST', '/subscription', { topics: [], callback: long });
+  assert.match((await examined()).stdout, /\?of=x{20,90}…: this machine/);
   assert.match((await examined()).stdout, /paused by operator\n +An operator paused it/);
   await failing.subscriber.call('DELETE', '/subscriber');
 });
@@ -111,7 +114,8 @@ test('doctor tells a client and root of events that were dropped within a day, o
   await subscriber.call('POST', '/subscription', { topics: [topic], callback: receiver.callback });
   const { keys, redis } = bus.store;
   const [from, lastMs] = [Date.now() - 3_600_000, Date.now() - 900_000];
-  const drops = { batches: 2, events: 1621, from, to: from, 'topic:widgets': 1621 };
+  const topics = { 'topic:widgets': 1620, 'topic:routemaster_test': 1 };
+  const drops = { batches: 2, events: 1621, from, to: from, ...topics };
   await redis.hset(keys.dropped(token), { ...drops, last_at: lastMs });
   const own = `-b ${bus.url} -t ${token}:${secret}`;
   const examined = async (options: string) => (await terminal.rtm(`doctor ${options}`)).stdout;
