@@ -28,6 +28,9 @@ function refusalText(text: string): string {
 
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
+  /** The status of the last answer. Undefined if there was none yet. */
+  lastStatus: number | undefined;
+
   /**
    * Publishes an event, or an array of events, given as JSON, which is sent unchanged, with all digits of its numbers.
    * Throws TypeError for an empty topic, `.` and `..`, which would change the path of the request.
@@ -45,6 +48,12 @@ export class Bus extends Routemaster {
       const Refusal = isForbidden ? ForbiddenError : UnauthenticatedError;
       throw new Refusal({ ...error, detail: refusalText(error.detail) });
     });
+  }
+
+  protected override async attempt(...parts: Parameters<Routemaster['attempt']>) {
+    const answer = await super.attempt(...parts);
+    this.lastStatus = answer.status;
+    return answer;
   }
 
   protected override parse(text: string): unknown {

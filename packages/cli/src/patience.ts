@@ -1,16 +1,31 @@
+import type { Bus } from './bus.ts';
 import { reach, tlsInstead } from './doctor_connections.ts';
 
 const SILENT_MS = 1000;
+/** Statuses after which the client library repeats a call, such as 503 while the Redis of the bus is away. */
+const REPEATED = [429, 502, 503, 504];
+
+interface Waiting {
+  bus: Bus;
+  url: string;
+  /** Time for which a call of the bus is repeated. */
+  timeoutMs: number;
+}
 
 /**
- * Writes a line on stderr if the bus cannot be reached after a second. Without this line, the user would see nothing
- * while calls are repeated for up to `timeoutMs`. The line is written even if stderr is no terminal, for the log of a
- * CI job.
+ * Writes a line on stderr if, after a second, the bus cannot be reached or refuses calls for the moment. Without this
+ * line, the user would see nothing while calls are repeated. The line is written even if stderr is no terminal, for the
+ * log of a CI job.
  */
-export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
+export function sayIfRepeated({ bus, url, timeoutMs }: Waiting, stderr: NodeJS.WriteStream): void {
   setTimeout(async () => {
-    const problem = (await reach(url, SILENT_MS)) ?? (await tlsInstead(url, SILENT_MS));
-    if (problem !== undefined)
-      stderr.write(`${url} cannot be reached (${problem}); trying again, for ${timeoutMs / 1000} s in all\n`);
+    const why = await trouble(bus, url);
+    if (why !== undefined) stderr.write(`${url} ${why}; trying again, for ${timeoutMs / 1000} s in all\n`);
   }, SILENT_MS).unref();
+}
+
+async function trouble({ lastStatus }: Bus, url: string): Promise<string | undefined> {
+  if (lastStatus !== undefined && REPEATED.includes(lastStatus)) return `answers ${lastStatus}`;
+  const problem = (await reach(url, SILENT_MS)) ?? (await tlsInstead(url, SILENT_MS));
+  return problem && `cannot be reached (${problem})`;
 }

@@ -3,7 +3,7 @@ import { Bus } from './bus.ts';
 import { type Call, type Command, type Streams, type Target, UsageError } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, forms, overview, overviewJson } from './help.ts';
-import { sayIfUnreached } from './patience.ts';
+import { sayIfRepeated } from './patience.ts';
 import { useProxy } from './proxy.ts';
 import { jsonOf, textOf } from './tables.ts';
 import { targetOf } from './target.ts';
@@ -118,9 +118,10 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     streams: { stdin, stdout, stderr },
     target,
     connect({ timeoutMs = CALL_TIMEOUT_MS } = {}) {
-      sayIfUnreached(target().url, timeoutMs, stderr);
       const { secret, ...rest } = target();
-      return new Bus({ ...rest, ...(secret && { secret }), timeoutMs });
+      const bus = new Bus({ ...rest, ...(secret && { secret }), timeoutMs });
+      sayIfRepeated({ bus, url: rest.url, timeoutMs }, stderr);
+      return bus;
     },
     print(value, lines) {
       if (options.json) {

@@ -87,7 +87,7 @@ export abstract class AnyCall {
     const ended = new AbortController();
     const deadline = new Deadline(timeoutMs, signal, (errorFor) => ended.abort(errorFor(attempts)));
     try {
-      const send = () => this.#transport.send(request, ended.signal);
+      const send = () => this.attempt(request, ended.signal);
       return await attempts.make({ send, request, signal: ended.signal, isRepeatable });
     } catch (error) {
       const isGone = error instanceof ProblemError && error.status === 404;
@@ -96,6 +96,11 @@ export abstract class AnyCall {
     } finally {
       deadline.clear();
     }
+  }
+
+  /** Makes one attempt at a request. A subclass can look at the answer, after which the request may be repeated. */
+  protected attempt(request: Request, signal: AbortSignal): Promise<Answer> {
+    return this.#transport.send(request, signal);
   }
 
   /** Parses the JSON of an answer. A subclass can keep numbers that JavaScript would round. */

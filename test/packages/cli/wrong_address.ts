@@ -36,6 +36,20 @@ test('a person and a script are told once that the bus cannot be reached, before
   assert.deepEqual([stdout, status], ['', 2]);
 });
 
+test('a person is told after a second that the bus answers 503, as it does while its Redis is away', async (t) => {
+  const web = createServer((_, response) => void response.writeHead(503).end());
+  t.after(() => {
+    web.close();
+    web.closeAllConnections();
+  });
+  const bus = `http://127.0.0.1:${await listenLocally(web)}`;
+  const listing = terminal.start(`topic list -b ${bus} -t x`.split(' '));
+  t.after(() => listing.kill('SIGKILL'));
+  let stderr = '';
+  listing.stderr.on('data', (text) => (stderr += text));
+  await until(() => stderr === `${bus} answers 503; trying again, for 10 s in all\n`);
+});
+
 test('a person who writes http where https is served is told so after a second', async (t) => {
   const server = createTlsServer(selfSigned());
   t.after(() => server.close());
