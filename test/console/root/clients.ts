@@ -69,6 +69,21 @@ describe('root', () => {
     assert.ok(!(await visit.text('main')).includes(secret));
   });
 
+  test('opens the forms of a client inside its table, however wide its row is', async () => {
+    const { token } = await bus.client('a_warehouse_of_the_north_east');
+    const patterns = ['orders_of_the_north', 'warehouse_east_*'];
+    await bus.root.call('PUT', `/api_tokens/${token}`, { publish: patterns, subscribe: patterns });
+    const visit = await as(root, '/console/clients', { width: 1440 });
+    const beyond = await visit.page.evaluate(`{
+      const forms = document.querySelector('form[action="/console/clients/${token}/limit"]').closest('td');
+      for (const each of forms.children) each.open = true;
+      const right = document.querySelector('.scroll').getBoundingClientRect().right;
+      Array.from(forms.querySelectorAll('.card'), (card) => card.getBoundingClientRect().right - right);
+    }`);
+    assert.deepEqual((beyond as number[]).filter((pixels) => pixels <= 0).length, 3, String(beyond));
+    await visit.assertSound();
+  });
+
   test('makes a client only once if the page with its secret is reloaded', async () => {
     const visit = await as(root, '/console/clients');
     const button = 'main form[action="/console/clients"] button';
