@@ -7,6 +7,7 @@ import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
+import { packNamed } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
@@ -83,6 +84,22 @@ test('a batch that was open then is delivered when it is due, and an ordered sub
   assert.equal(await handed('w'), undefined);
   await after.ack('v', 'a1');
   assert.deepEqual(await handed('w'), ['e2']);
+});
+
+test('an ordered subscriber gets a batch that is full only after the one that was closed before its deadline', async () => {
+  await before.subscribe('alice', { ordered: 1, max: 2 });
+  await before.publish('a', 'widgets', ['e1']);
+  await promote();
+
+  await after.publish('b', 'widgets', ['e2', 'e3']);
+  const handed = async (worker: string) => (await after.acquire([worker])).grants[0]?.batch?.slice(3);
+  assert.equal(await handed('v'), undefined, 'the older batch waits for its deadline');
+  await promoted.redis.zadd(promoted.keys.jobs_scheduled('main'), 1, packNamed('a1'));
+  await after.schedule();
+  assert.deepEqual(await handed('v'), ['e1']);
+  assert.equal(await handed('w'), undefined);
+  await after.ack('v', 'a1');
+  assert.deepEqual(await handed('w'), ['e2', 'e3']);
 });
 
 test('an event that a join publishes never has the id of another one that the lost master had delivered', async () => {
