@@ -10,10 +10,13 @@ export interface Totals {
   /** Number of those duplicates that came in another batch. The bus has stored their events twice. */
   storedTwice: number;
   /**
-   * Number of events that were received after an event that was accepted later. Undefined if no subscriber is
-   * ordered.
+   * Number of events that ordered subscribers received out of order. Undefined if no subscriber is ordered. An event
+   * is in order if its first receipt and its last one each come after those of all events that were accepted before
+   * it. So events may come again from some earlier event on, as long as they are in order then too.
    */
   outOfOrder: number | undefined;
+  /** Number of all receipts, by ordered subscribers, of an event after one that was accepted later. */
+  late: number;
 }
 
 interface Audience {
@@ -49,7 +52,7 @@ export class Ledger {
   }
 
   totals(): Totals {
-    let [lost, duplicated, storedTwice] = [0, 0, 0];
+    let [lost, duplicated, storedTwice, late] = [0, 0, 0, 0];
     let outOfOrder: number | undefined;
     for (const receiver of new Set(this.#audiences.map((each) => each.receiver))) {
       const repeats = repeated(receiver.deliveries);
@@ -60,9 +63,12 @@ export class Ledger {
       const accepted = this.#accepted.get(topic) ?? [];
       const got = handled(receiver.deliveries);
       lost += accepted.filter((url) => !got.has(url)).length;
-      if (ordered) outOfOrder = (outOfOrder ?? 0) + misplaced(accepted, receiver.deliveries);
+      if (!ordered) continue;
+      const places = receivedPlaces(accepted, receiver.deliveries);
+      late += latePlaces(places).length;
+      outOfOrder = (outOfOrder ?? 0) + misplaced(places);
     }
-    return { accepted: this.accepted, lost, duplicated, storedTwice, outOfOrder };
+    return { accepted: this.accepted, lost, duplicated, storedTwice, outOfOrder, late };
   }
 }
 
@@ -98,21 +104,31 @@ function repeated(deliveries: readonly Delivery[]): { all: number; inOtherBatche
   return { all, inOtherBatches };
 }
 
-/** Counts misplaced events. A batch taken twice in a row (its first answer got lost) is in order both times. */
-function misplaced(accepted: readonly string[], deliveries: readonly Delivery[]): number {
+/**
+ * Returns the places in `accepted` of the received events, in the order of their receipt. A batch taken twice in a row
+ * (its first answer got lost) counts once.
+ */
+function receivedPlaces(accepted: readonly string[], deliveries: readonly Delivery[]): number[] {
   const places = new Map(accepted.map((url, place) => [url, place]));
-  let count = 0;
-  let last = { id: '', place: -1 };
-  for (const { taken, events, id } of deliveries) {
-    if (!taken) continue;
-    let place = id === last.id ? -1 : last.place;
-    for (const { url } of events) {
-      const its = places.get(url);
-      if (its === undefined) continue; // stored, though its answer did not arrive
-      if (its < place) count++;
-      place = Math.max(place, its);
-    }
-    last = { id, place: Math.max(place, last.place) };
-  }
-  return count;
+  return deliveries
+    .filter(({ taken }) => taken)
+    .filter(({ id }, index, all) => id !== all[index - 1]?.id)
+    .flatMap(({ events }) => events)
+    .flatMap(({ url }) => places.get(url) ?? []); // Events without a place were stored without an answer.
+}
+
+/** Counts the events whose first or last receipt is out of order. */
+function misplaced(places: readonly number[]): number {
+  const first = [...new Set(places)];
+  const last = [...new Set(places.toReversed())].toReversed();
+  return new Set([...latePlaces(first), ...latePlaces(last)]).size;
+}
+
+/** Returns the places that come after a higher one. */
+function latePlaces(places: readonly number[]): number[] {
+  let highest = -1;
+  return places.filter((place) => {
+    highest = Math.max(highest, place);
+    return place < highest;
+  });
 }

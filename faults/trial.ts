@@ -43,7 +43,14 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
   return { scenario: name, seed: options.seed, partitions, ...totals, recoveryMs: lab?.recoveryMs, bars, ok };
 }
 
-const NONE: Totals = { accepted: 0, lost: 0, duplicated: 0, storedTwice: 0, outOfOrder: undefined };
+const NONE: Totals = {
+  accepted: 0,
+  lost: 0,
+  duplicated: 0,
+  storedTwice: 0,
+  outOfOrder: undefined,
+  late: 0,
+};
 
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { suite, type TestContext, test } from 'node:test';
+import { Ledger } from '../../faults/ledger.ts';
 import { readOptions } from '../../faults/options.ts';
 import { acknowledgesOnMain, type Message, RedisProxy } from '../../faults/redis_proxy.ts';
 import { forPeople } from '../../faults/report.ts';
@@ -7,6 +8,7 @@ import { RespReader } from '../../faults/resp.ts';
 import type { Scenario } from '../../faults/scenario.ts';
 import { SCENARIOS } from '../../faults/scenarios.ts';
 import { runScenario } from '../../faults/trial.ts';
+import { Receiver } from '../../harness/http/receiver.ts';
 import { Random } from '../../harness/random.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore } from '../../harness/redis/store.ts';
@@ -40,6 +42,35 @@ function testQuickly(scenario: Scenario): void {
     assert.ok(result.accepted >= events, 'it did something');
   });
 }
+
+/** Books five accepted events. Their ordered subscriber gets these batches: an id, a colon, and events. */
+async function bookOrdered(t: TestContext, ...batches: string[]): Promise<Ledger> {
+  const receiver = await Receiver.start();
+  t.after(() => receiver.stop());
+  const ledger = new Ledger();
+  ledger.expect({ topic: 'widgets', receiver, ordered: true });
+  ledger.accept('widgets', ['1', '2', '3', '4', '5']);
+  for (const batch of batches) {
+    const [id = '', events = ''] = batch.split(':');
+    const body = JSON.stringify([...events].map((url) => ({ url })));
+    await fetch(receiver.callback, { method: 'POST', headers: { 'webhook-id': id }, body });
+  }
+  return ledger;
+}
+
+/** What ordered subscribers got, and how many events are out of order and how many receipts late. */
+const ORDERS: [what: string, batches: string[], outOfOrder: number, late: number][] = [
+  ['each event once', ['a:12', 'b:345'], 0, 0],
+  ['a batch twice in a row', ['a:12', 'a:12', 'b:345'], 0, 0],
+  ['all from an earlier batch on again', ['a:12', 'b:34', 'a:12', 'c:345'], 0, 3],
+  ['an event for the first time after a later one', ['a:13', 'b:2', 'c:45'], 1, 1],
+  ['an old batch again after all others', ['a:12', 'b:345', 'a:12'], 2, 2],
+];
+for (const [what, batches, outOfOrder, late] of ORDERS)
+  test(`the books of a subscriber that gets ${what}`, async (t) => {
+    const totals = (await bookOrdered(t, ...batches)).totals();
+    assert.deepEqual([totals.lost, totals.outOfOrder, totals.late], [0, outOfOrder, late]);
+  });
 
 test('the same seed decides the same', () => {
   assert.deepEqual(draw('1/kills'), draw('1/kills'));
