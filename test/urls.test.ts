@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { threadCpuSince } from '../harness/thread_cpu.ts';
 import { canParseUrl, parseUrl } from '../src/urls.ts';
 
 /** Different Chinese characters, which take longest to read in the name of a host. */
@@ -41,9 +42,9 @@ test('a host that would take long to read is not read, however the URL begins', 
       '\t/\\',
       'https://a@b@',
     ]) {
-      const beganMs = performance.now();
+      const cpuMs = threadCpuSince();
       assert.equal(parseUrl(before + host, 'https://bus'), null);
       assert.equal(canParseUrl(before + host), false);
-      assert.ok(performance.now() - beganMs < 10);
+      assert.ok(cpuMs() < 10);
     }
 });
