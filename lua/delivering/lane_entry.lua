@@ -64,7 +64,7 @@ local function wait_for_turn(call, lane, job)
 end
 
 -- A share is the part of the workers that one kind of subscribers, such as all slow ones, may use together. If the
--- share has a free worker, counts `worker` in the share and returns true. Does the same for a quarantine, which never
+-- share has a free worker, counts `worker` in the share and returns true. A quarantine is counted too, but never
 -- waits (see `has_room`). Otherwise returns false, and the job waits:
 --   - If its subscriber has deliveries in flight, it waits among the subscriber's jobs until one of them ends.
 --   - If not, it becomes the subscriber's probe, and waits in the list of the share until a worker is free. The

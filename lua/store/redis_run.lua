@@ -1,6 +1,7 @@
 --[[
-Redis run: names the process of Redis that runs the scripts. A Redis that was restarted or promoted, or that replaces
-another one, has another `run_id`. It may lack the last writes of the process before it.
+Redis run: names the process of Redis that runs the scripts. A Redis that was restarted has a new `run_id`. A replica
+that was promoted, or a Redis that replaces another, has a `run_id` of its own. Each may lack the last writes of the
+process before it.
 ]]
 local redis_run = {}
 

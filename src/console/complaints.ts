@@ -45,7 +45,10 @@ type SeenFigures = Pick<
   'queued' | 'oldestSeconds' | 'subscribers' | 'failing' | 'paused' | 'deadLetters'
 >;
 
-/** Whose batches are dropped also shows who fills Redis: by default those who hold most bytes lose theirs first. */
+/**
+ * A link to the dropped batches. Most are those of subscribers that fill Redis: by default, those that hold most bytes
+ * lose batches first.
+ */
 const DROPPED = html`<a href="/console/deliveries?state=dropped">Dropped batches</a>`;
 
 export interface Complaint {

@@ -137,7 +137,7 @@ export class Calls {
    * waited. The handler of publishes (`isFrequent`) does the same itself, by a cache, and only if it may matter.
    */
   async #judgeAgain(route: Route, { request, caller }: Call, from: 'redis' | 'cache'): Promise<Caller> {
-    // The login form has no caller.
+    // Only the login form has no caller, and its handler needs none.
     if (route.page) return visitorOf(route, await this.#parts.sessions.of(request.headers)) as Caller;
     return await this.#parts.authentication.judgeAgain(request, caller, from);
   }

@@ -2,7 +2,7 @@ import { clock } from '../clock.ts';
 import { sharing } from '../sharing.ts';
 import type { Partition } from './partition.ts';
 
-/** Interval of comparing the clock of this host with that of Redis, while the time is asked for. */
+/** While the time is asked for, the clock of this host is compared with that of Redis at this interval. */
 const COMPARE_EVERY_MS = 10_000;
 const RETRY_MS = 1000;
 /** If the clock of this host was set by more than this, or the host slept, the clocks are compared again at once. */
@@ -27,7 +27,7 @@ export class RedisTimes {
 
 class RedisTime {
   readonly #partition: Partition;
-  /** The value of `Partition.connections` when the clocks were compared. If it is higher now, Redis may be another. */
+  /** `Partition.connections` when the clocks were compared. If it is higher now, this may be another Redis. */
   #connection: number | undefined;
   /** What is added to the clock of this host. */
   #correctionMs = 0;
@@ -54,9 +54,10 @@ class RedisTime {
   }
 
   /**
-   * Redis's clock is read at an unknown moment between the request and the reply. So the clock of this host is corrected
-   * only as far as it is certainly wrong, and the correction stays while it may be right. If the hosts keep the time
-   * well, it is 0. If it followed each slow answer, a later event could get an earlier time.
+   * Redis reads its clock at an unknown moment between the request and the reply. So a comparison gives only the least
+   * and the greatest correction that can be right. A correction between the two is kept; any other moves to the nearer
+   * one. It stays 0 if both hosts keep the time well. If the correction changed with every slow reply, a later event
+   * could get an earlier time.
    */
   async #compare(): Promise<void> {
     this.#compareAtMs = clock.monotonicMs() + RETRY_MS;

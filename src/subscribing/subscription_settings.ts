@@ -12,12 +12,13 @@ export type SettingLimits = Pick<Config, 'laneLimitMax'>;
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
 
 interface Setting<Value> {
-  /** Returns the schema of a value in a request. `asks` is its description. */
+  /** Returns the schema of the value in a request. */
   asked(limits: SettingLimits, dialect: Pick<Dialect, 'cutsMax'>): z.ZodType<Value>;
+  /** The description of that schema, in the description of the API. */
   asks: string;
   /** The schema of the value in a report. */
   shown: z.ZodType<Value>;
-  /** Returns the value that counts. `stored` is the text in Redis, undefined if the subscriber has not set it. */
+  /** Returns the value that applies. `stored` is the text in Redis, undefined if the subscriber has not set it. */
   read(stored: string | undefined, defaults: SubscriptionDefaults): Value;
   /** The name of the setting in the console, and its unit. */
   label: string;
@@ -111,7 +112,7 @@ export const SHOWN_SETTINGS = ofEach<{ [Name in SettingName]: z.ZodType<Subscrip
   (name) => SETTINGS[name].shown,
 );
 
-/** Returns the settings that count for a subscriber. `hash` has the fields of its hash in Redis. */
+/** Returns the settings that apply to a subscriber. `hash` has the fields of its hash in Redis. */
 export function readSettings(
   hash: Readonly<Partial<Record<string, string>>>,
   defaults: SubscriptionDefaults,

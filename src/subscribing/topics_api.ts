@@ -71,7 +71,7 @@ export function topicsApi({ topics, limits, joins, pages, publicNames, clients, 
     answers: NOTHING,
     errors: ['bad_topic', 'topic_not_found'],
     async handle({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
-      // A client whose scopes were narrowed still owns its topics.
+      // A client whose scopes were narrowed still owns its topics, but may not delete those that it may not publish to.
       if (caller.role === 'client' && !allows(caller.scopes?.publish, name))
         throw new BusError('forbidden', `this client may not publish to ${name}, so only root may delete it`);
       const { outcome, delayed } = await topics.remove(name, clientOf(caller));

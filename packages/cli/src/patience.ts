@@ -8,7 +8,7 @@ const REPEATED = [429, 502, 503, 504];
 interface Waiting {
   bus: Bus;
   url: string;
-  /** Time for which a call of the bus is repeated. */
+  /** The client library repeats a call that failed for this time in all. */
   timeoutMs: number;
 }
 

@@ -69,7 +69,8 @@ document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) 
   const [isRefreshed, isSlowed] = [status < 400, status === TOO_MANY_CALLS];
   if (isSlowed) slowness = Math.min(slowness * 2, MAX_SLOWNESS);
   if (isRefreshed) slowness = Math.max(slowness * RECOVERY, 1);
-  // The style sheet says at the foot of the page that a part is old or gone, or that the page is refreshed less often.
+  // With these classes console.css shows a message at the foot of the page: that a part could not be refreshed, that it
+  // is gone, or that the page is refreshed less often.
   target.classList.toggle('stale', !isRefreshed && !isSlowed);
   target.classList.toggle('gone', status === NOT_FOUND);
   document.documentElement.classList.toggle('slowed', slowness > 1);
