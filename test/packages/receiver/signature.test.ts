@@ -59,15 +59,13 @@ describe('signatures of Standard Webhooks', () => {
     const long = Buffer.alloc(16_000_000);
     const cpuMicros = (count: number) => {
       const signature = Array(count).fill(headers.signature).join(' ');
-      const times = [0, 1, 2].map(() => {
-        const before = process.threadCpuUsage();
-        assert.match(String(check()({ ...headers, signature }, long, NOW_MS)), /no signature/);
-        return process.threadCpuUsage(before).user;
-      });
-      return Math.min(...times);
+      const before = process.threadCpuUsage();
+      assert.match(String(check()({ ...headers, signature }, long, NOW_MS)), /no signature/);
+      return process.threadCpuUsage(before).user;
     };
-    const [one, many] = [cpuMicros(1), cpuMicros(4)];
-    assert.ok(many < 2 * one, `${many} µs, ${one} µs with one signature`);
+    // The least of several ratios, because the speed of a busy machine changes from one measurement to the next.
+    const ratios = Array.from({ length: 5 }, () => cpuMicros(4) / cpuMicros(1));
+    assert.ok(Math.min(...ratios) < 2, `four signatures took ${ratios} times the CPU of one`);
   });
 
   test('verifies ed25519 by the public key', () => {
