@@ -25,7 +25,8 @@ export function* dropFindings(shown: readonly Shown[], role: Role): Generator<Fi
   });
   const advice =
     role === 'client'
-      ? `Memory of the bus ran short. Ask the publishers of ${topicsOf(first.dropped)} what has changed since ${timeOf(first.dropped.from)}.`
+      ? `Memory of the bus ran short. Ask the publishers of ${topicsOf(first.dropped)} what has changed ` +
+        `since ${timeOf(first.dropped.from)}.`
       : 'Memory ran short: raise the maxmemory of Redis, or mend the subscribers that do not take their events.';
   yield bad('dropped', `events were dropped: ${listed(detail, '; ')}`, advice);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { freePort, listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { asRoot, bus, client } from './shared_bus.ts';
@@ -153,17 +153,13 @@ test('listen unsubscribes too if npx passes Ctrl-C on, or a supervisor adds SIGT
 
 test('listen says at Ctrl-C that somebody else has just ended its subscription', async (t) => {
   const search = await client('search');
-  const listening = terminal.start(`listen ended --port 0 ${search.options}`.split(' '));
-  t.after(() => listening.kill('SIGKILL'));
-  let stderr = '';
-  listening.stderr.on('data', (text) => (stderr += text));
-  await until(() => stderr.includes('listening to ended'));
+  const { listening, stderr } = await listen(t, search.options);
   await terminal.rtm(`sub del ${search.options}`);
   listening.kill('SIGINT');
   assert.deepEqual(await once(listening, 'close'), [2, null]);
   // On a busy machine, listen may have noticed it before Ctrl-C.
   assert.match(
-    stderr,
+    stderr(),
     /\nsubscriber_not_found: (there is no such subscriber|somebody else has ended the subscription)\n$/,
   );
 });
@@ -175,19 +171,25 @@ test('listen ends, and says so, when somebody else ends its subscription or remo
   };
   for (const [command, said] of Object.entries(ends)) {
     const search = await client('search');
-    const listening = terminal.start(`listen ended --port 0 ${search.options}`.split(' '));
-    t.after(() => listening.kill('SIGKILL'));
-    let stderr = '';
-    listening.stderr.on('data', (text) => (stderr += text));
-    await until(() => stderr.includes('listening to ended'));
+    const { listening, stderr } = await listen(t, search.options);
     const closed = once(listening, 'close');
     await terminal.rtm(
       command === 'sub del' ? `sub del ${search.options}` : `token del ${search.token} ${asRoot()}`,
     );
     assert.deepEqual(await closed, [2, null]);
-    assert.match(stderr, said);
+    assert.match(stderr(), said);
   }
 });
+
+/** Starts `rtm listen ended`, and resolves when it listens. `stderr` returns what it has written there so far. */
+async function listen(t: TestContext, options: string) {
+  const listening = terminal.start(`listen ended --port 0 ${options}`.split(' '));
+  t.after(() => listening.kill('SIGKILL'));
+  let stderr = '';
+  listening.stderr.on('data', (text) => (stderr += text));
+  await until(() => stderr.includes('listening to ended'));
+  return { listening, stderr: () => stderr };
+}
 
 test('listen says that a topic has no publisher, and names a target that does not answer, and why', async (t) => {
   const [shop, search] = [await client('shop'), await client('search')];
