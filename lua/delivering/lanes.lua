@@ -20,7 +20,7 @@ local lanes = {}
 lanes.SHARES = include('store/shares')
 -- The part of the live workers that is regular: a thread has a spare worker for every three regular ones
 -- (thread_workers.ts). Without this factor, the shares could hold all regular workers, and all other deliveries would
--- wait for spare ones. Beside 500 bad subscribers, it reduces the p99 of the others from 16 to 12 ms.
+-- wait for spare ones.
 local REGULAR_PART = 3 / 4
 local PART_OF_REGULAR = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
