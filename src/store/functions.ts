@@ -127,10 +127,17 @@ export class Functions {
     this.#log?.warn(
       // The arguments are cut off, because they may be secret: Redis adds them to its message about an unknown command.
       { reason: message.replace(/, with args.*/s, '') },
-      'Redis refuses functions, without which publishing and delivering take more of its time; ' +
-        'grant its user +fcall +function|load +function|list +function|delete, as the ACL in docs/operating.md does',
+      `Redis refuses functions, without which publishing and delivering take more of its time; ${adviceOn(message)}`,
     );
   }
+}
+
+function adviceOn(refusal: string): string {
+  if (refusal.startsWith('NOPERM'))
+    return 'grant its user +fcall +function|load +function|list +function|delete, as the ACL in docs/operating.md does';
+  if (refusal.startsWith('ERR unknown command'))
+    return 'Redis 7.0 or later has them, unless they are renamed';
+  return 'the reason says why';
 }
 
 function isReply(error: unknown, pattern = /^/): error is Error {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
@@ -76,6 +77,19 @@ describe('the functions of Redis', () => {
     assert.match(String(lines[0]?.msg), /grant its user \+fcall/);
     const calls = await commands().info('commandstats');
     assert.match(calls, /^cmdstat_fcall:.*rejected_calls=1,/m, 'and not asked for again and again');
+  });
+
+  test('are replaced by EVALSHA on a Redis that does not know them, with advice in the log', async (t) => {
+    const old = await PrivateRedis.during(t, { config: { 'rename-command': 'FCALL ""' } });
+    const { log, lines } = capturedLog();
+    const connection = connectOne(old.url, log);
+    t.after(() => connection.disconnect());
+    await once(connection, 'ready');
+    const events = new Bus(() => new Partition(connection, { log }));
+    await events.subscribe('alice');
+    await events.publish('a', 'widgets', ['e']);
+    assert.equal((await events.state()).gauges.events.alice, 1);
+    assert.match(String(lines[0]?.msg), /Redis 7\.0 or later has them/);
   });
 
   test('are loaded again when Redis has lost them', async () => {
