@@ -51,6 +51,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'token add',
     args: ['SERVICE [TOKEN]'],
+    options: { publish: LIMIT, subscribe: LIMIT },
     help: 'create a client, and print its token; its secret is shown on stderr (root)',
     run: addToken,
   },

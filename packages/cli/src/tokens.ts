@@ -6,7 +6,7 @@ import { type Call, collect, Failure, numberOption } from './command.ts';
  */
 export async function addToken(call: Call): Promise<void> {
   const [name = '', token] = call.args;
-  const client = await call.connect().createClient({ name, token });
+  const client = await call.connect().createClient({ name, token, ...limitsIn(call) });
   call.print(client, [client.token]);
   if (client.secret !== undefined && !call.options.json) {
     call.note(`secret: ${client.secret} (shown only this once)`);
@@ -15,9 +15,11 @@ export async function addToken(call: Call): Promise<void> {
 
 export async function limitToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
-  const { publish, subscribe } = call.options;
-  const limits = { publish: topicsIn(publish), subscribe: topicsIn(subscribe) };
-  call.print(await call.connect().limitClient(token, limits), []);
+  call.print(await call.connect().limitClient(token, limitsIn(call)), []);
+}
+
+function limitsIn({ options: { publish, subscribe } }: Call) {
+  return { publish: topicsIn(publish), subscribe: topicsIn(subscribe) };
 }
 
 /**

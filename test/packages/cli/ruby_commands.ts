@@ -129,7 +129,7 @@ test('--json prints what the bus answers', async () => {
 test('wrong usage ends with 1, and says how it is right', async () => {
   const { stdout, stderr, status } = await terminal.rtmAlone('');
   assert.deepEqual([stdout, status], ['', 1]);
-  assert.match(stderr, /^Usage:\nrtm token add SERVICE \[TOKEN\]\n/);
+  assert.match(stderr, /^Usage:\nrtm token add SERVICE \[TOKEN\] \[--publish TOPICS\] /);
   const help = 'rtm help lists all commands.';
   const unknown: [string, string][] = [
     ['foo', `There is no command foo. ${help}`],
@@ -150,7 +150,7 @@ test('wrong usage ends with 1, and says how it is right', async () => {
       line,
     );
   const usages: [string, RegExp][] = [
-    ['token add', /^bad_usage: Wrong number of arguments: rtm token add SERVICE \[TOKEN\]\n/],
+    ['token add', /^bad_usage: Wrong number of arguments: rtm token add SERVICE \[TOKEN\] /],
     ['token list more', /^bad_usage: Wrong number of arguments: rtm /],
     [
       'pub orders',

@@ -109,3 +109,16 @@ test('token limit replaces the topics that a client may use', async () => {
   assert.deepEqual(await limited(), { publish: undefined, subscribe: undefined });
   assert.match((await terminal.rtm(`token limit nobody ${asRoot()}`)).stderr, /^client_not_found: /);
 });
+
+test('token add limits a new client at once', async () => {
+  const add = `token add narrow --publish orders,shop_* --subscribe - --json ${asRoot()}`;
+  const { stdout } = await terminal.rtm(add);
+  const { name, publish, subscribe } = JSON.parse(stdout);
+  assert.deepEqual(
+    { name, publish, subscribe },
+    { name: 'narrow', publish: ['orders', 'shop_*'], subscribe: [] },
+  );
+  const refused = await terminal.rtm(`token add narrow --publish Orders ${asRoot()}`);
+  assert.match(refused.stderr, /^bad_client: publish\.0 must be a topic name/);
+  assert.deepEqual([refused.stdout, refused.status], ['', 2]);
+});
