@@ -12,6 +12,7 @@ import {
   resumeSubscription,
   showSubscription,
 } from './subscriptions.ts';
+import { tail } from './tailing.ts';
 import { addToken, deleteToken, limitToken, listTokens, rotateSecret } from './tokens.ts';
 import { top } from './top.ts';
 import { deleteTopic, giveTopic, listTopics } from './topics.ts';
@@ -140,6 +141,12 @@ export const COMMANDS: readonly Command[] = [
     },
     help: 'show the whole bus until Ctrl-C: rates, queues, the oldest events, subscribers that fail',
     run: top,
+  },
+  {
+    name: 'tail',
+    args: ['[TOPIC...]'],
+    help: 'print events as they are accepted, until Ctrl-C: of these topics, or of all (root, viewer)',
+    run: tail,
   },
   { name: 'topic list', args: [''], help: 'list the topics', run: listTopics },
   {

@@ -6,9 +6,6 @@ import { COMMANDS } from './commands.ts';
  */
 const LETTERS_PER_ERROR = 3;
 
-/** Commands that users know from other tools, each with the command of rtm that does the same. */
-const MEANT: ReadonlyMap<string, string> = new Map([['tail', 'listen']]);
-
 const HELP = 'rtm help lists all commands.';
 
 /** Returns a text that says why the arguments name no command, and which command may be meant. */
@@ -30,7 +27,7 @@ function firstWordOf(name: string): string {
 }
 
 function noSuch(given: string, names: readonly string[]): string {
-  const near = MEANT.get(given) ?? nearest(given, names);
+  const near = nearest(given, names);
   const meant = near === undefined ? '' : ` Did you mean rtm ${near}?`;
   return `There is no command ${given}.${meant} ${HELP}`;
 }

@@ -135,7 +135,6 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ['foo', `There is no command foo. ${help}`],
     ['tokens', `There is no command tokens. Did you mean rtm token? ${help}`],
     ['publish created orders', `There is no command publish. Did you mean rtm pub? ${help}`],
-    ['tail orders', `There is no command tail. Did you mean rtm listen? ${help}`],
     ['version', `There is no command version. Did you mean rtm --version? ${help}`],
     ['dead lst', `There is no command dead lst. Did you mean rtm dead list? ${help}`],
     ['dead bury', `There is no command dead bury. ${help}`],

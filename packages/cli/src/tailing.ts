@@ -1,0 +1,72 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { type Calls, ForbiddenError } from '@routemaster/client';
+import { type Call, Failure, UsageError } from './command.ts';
+import { jsonText } from './long_numbers.ts';
+import { withoutPublisher } from './subscriptions.ts';
+import { number, textOf, timeOf } from './tables.ts';
+
+type Entry = Calls['GET /tail']['answer'][number];
+
+/** Interval at which the bus is asked. Its web processes hand on what they have accepted once a second. */
+const LOOK_EVERY_MS = 1000;
+/** Maximum topics. A bus keeps the events of so many; with more, it would forget some of them all the time. */
+const MAX_TOPICS = 20;
+
+/** What is watched, a topic or all, and the bus's last answer about it, newest first. */
+interface Watch {
+  topic: string | undefined;
+  seen: readonly Entry[];
+}
+
+/** Prints the events that the bus accepts, until Ctrl-C. What the bus leaves out is said on stderr. */
+export async function tail(call: Call): Promise<void> {
+  const topics = [...new Set(call.args)];
+  if (topics.length > MAX_TOPICS)
+    throw new UsageError(`At most ${MAX_TOPICS} topics; without a TOPIC come the events of all`);
+  const watches: Watch[] = (topics.length === 0 ? [undefined] : topics).map((topic) => ({ topic, seen: [] }));
+  const interrupted = call.interruption();
+  const bus = call.connect();
+  const look = async (watch: Watch) => {
+    const entries = await bus.tail({ topic: watch.topic }, { signal: interrupted });
+    const fresh = newOf(entries, watch.seen);
+    if (watch.seen.length > 0 && fresh.length > 0 && fresh.length === entries.length)
+      call.note('events may be missing here: more came than the bus keeps');
+    watch.seen = entries;
+    return fresh;
+  };
+  const lookAtAll = async () => {
+    const fresh: Entry[] = [];
+    for (const watch of watches) fresh.push(...(await look(watch)).reverse());
+    for (const entry of fresh.sort((one, other) => one.at - other.at)) print(call, entry);
+  };
+  try {
+    await lookAtAll();
+    const what = topics.join(', ') || 'all topics';
+    call.note(`watching ${what}: of each second and web process, the first 25 events; Ctrl-C ends`);
+    const hint = topics.length === 0 ? undefined : await withoutPublisher(bus, topics);
+    if (hint !== undefined) call.note(hint);
+    while (await sleep(LOOK_EVERY_MS, true, { signal: interrupted }).catch(() => false)) await lookAtAll();
+  } catch (error) {
+    if (interrupted.aborted) return;
+    if (!(error instanceof ForbiddenError)) throw error;
+    throw new Failure(error.code, `${error.message}; rtm listen shows a client the events of its topics`);
+  }
+}
+
+/** Returns the entries that have come since the answer `seen`. Both are newest first, and the oldest are forgotten. */
+function newOf(entries: readonly Entry[], seen: readonly Entry[]): Entry[] {
+  const isSeen = (index: number) =>
+    isDeepStrictEqual(entries.slice(index), seen.slice(0, entries.length - index));
+  const count = entries.findIndex((_, index) => isSeen(index));
+  return entries.slice(0, count === -1 ? undefined : count);
+}
+
+function print(call: Call, entry: Entry): void {
+  const { at, topic, client, bytes, skipped, event } = entry;
+  if (skipped > 0) call.note(`${number(skipped)} events left out`);
+  const { type, url, data } = event ?? {};
+  const shown = event === null ? [`(too long to be shown: ${number(bytes)} bytes)`] : [type, url];
+  if (data !== undefined) shown.push(jsonText(data));
+  call.print(entry, [[timeOf(at), topic, client, ...shown].map(textOf).join(' ')]);
+}
