@@ -73,9 +73,54 @@ export function numberOption(call: Call, name: string): number | undefined {
   return Number(text);
 }
 
+const SPAN = /^(\d+)([smhd])$/;
+const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const DATE = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?Z)?$/;
+
+/**
+ * Returns an option as a time (ms since 1970), or undefined if it is not given. The option is a date, as `timeOf`
+ * writes it or shorter, or a span such as `2h`, which means that long ago. Throws UsageError for anything else.
+ */
+export function timeOption(call: Call, name: string): number | undefined {
+  const text = textOption(call, name);
+  if (text === undefined) return undefined;
+  const [, count, unit = ''] = SPAN.exec(text) ?? [];
+  const date = DATE.test(text) ? Date.parse(text) : Number.NaN;
+  const ms = count === undefined ? date : Date.now() - Number(count) * (UNIT_MS[unit] ?? 0);
+  if (ms >= 0) return ms;
+  throw new UsageError(
+    `--${name} must be a date such as 2026-07-01 or 2026-07-01T10:00Z, or how long ago, such as 2h, not ${text}`,
+  );
+}
+
 /** Returns all entries of a listing, like Array.fromAsync, which Node 20 does not have. */
 export async function collect<Entry>(listing: AsyncIterable<Entry>): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const entry of listing) entries.push(entry);
+  return entries;
+}
+
+const LISTED = 100;
+const MAX_PER_PAGE = 1000;
+
+/**
+ * Returns the first entries of a listing, as many as `--limit` says. Says on stderr if there are more, or if there is
+ * none.
+ */
+export async function newest<Entry>(
+  call: Call,
+  list: (page: { limit: number }) => AsyncIterable<Entry>,
+): Promise<Entry[]> {
+  const count = numberOption(call, 'limit') ?? LISTED;
+  if (count === 0) throw new UsageError('--limit must be at least 1');
+  const entries: Entry[] = [];
+  for await (const entry of list({ limit: Math.min(count + 1, MAX_PER_PAGE) })) {
+    if (entries.length === count) {
+      call.note(`these are the newest ${count}; --limit shows more`);
+      return entries;
+    }
+    entries.push(entry);
+  }
+  if (entries.length === 0) call.note('nothing matches');
   return entries;
 }

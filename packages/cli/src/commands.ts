@@ -1,6 +1,8 @@
+import { listAudit } from './audit.ts';
 import type { Command, Option } from './command.ts';
 import { printCompletion } from './completion.ts';
 import { listDeadLetters, purgeDeadLetters, retryDeadLetters, showDeadLetter } from './dead_letters.ts';
+import { listDeliveries, showDelivery } from './deliveries.ts';
 import { examine } from './doctor.ts';
 import { listen } from './listening.ts';
 import { publish } from './publishing.ts';
@@ -46,6 +48,13 @@ const LIMIT: Option = {
   help: 'topics, such as orders,shop_*; - means none',
 };
 const ALL: Option = { type: 'boolean', help: 'all of the client, or of --subscriber' };
+
+const SINCE: Option = {
+  type: 'string',
+  value: 'TIME',
+  help: 'only from this time on: a date such as 2026-07-01T10:00Z, or how long ago, such as 2h',
+};
+const NEWEST: Option = { type: 'string', value: 'COUNT', help: 'how many, the newest; 100 unless given' };
 
 /** All commands. The help, the README and the shell completion are made from this table. */
 export const COMMANDS: readonly Command[] = [
@@ -148,6 +157,18 @@ export const COMMANDS: readonly Command[] = [
     help: 'print events as they are accepted, until Ctrl-C: of these topics, or of all (root, viewer)',
     run: tail,
   },
+  {
+    name: 'audit',
+    args: [''],
+    options: {
+      since: SINCE,
+      client: { type: 'string', value: 'NAME', help: 'only calls of this client, as the audit names it' },
+      action: { type: 'string', value: 'ACTION', help: 'only calls that do this, such as topic.delete' },
+      limit: NEWEST,
+    },
+    help: 'list who has changed what, the newest first (root, viewer)',
+    run: listAudit,
+  },
   { name: 'topic list', args: [''], help: 'list the topics', run: listTopics },
   {
     name: 'topic give',
@@ -168,6 +189,29 @@ export const COMMANDS: readonly Command[] = [
     options: { client: { type: 'string', value: 'TOKEN', help: 'whose trigger (root)' } },
     help: 'publish the event of a trigger of the client now, and print the id of the event',
     run: fireTrigger,
+  },
+  {
+    name: 'delivery list',
+    args: [''],
+    options: {
+      subscriber: OF_SUBSCRIBER,
+      state: {
+        type: 'string',
+        value: 'STATE',
+        help: 'open, ready, in_flight, retrying, paused, taken, dead or dropped',
+      },
+      since: SINCE,
+      until: { ...SINCE, help: 'only from before this time, in the same forms' },
+      limit: NEWEST,
+    },
+    help: 'list what became of each batch, the newest first',
+    run: listDeliveries,
+  },
+  {
+    name: 'delivery show',
+    args: ['ID'],
+    help: 'show a batch, by its webhook-id: its attempts, what it waits for, and its events',
+    run: showDelivery,
   },
   {
     name: 'dead list',

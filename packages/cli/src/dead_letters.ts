@@ -1,6 +1,5 @@
-import type { ReceivedEvent } from '@routemaster/receiver';
 import { type Call, collect, Failure, textOption, UsageError } from './command.ts';
-import { eventLine, members, table, textOf, timeOf } from './tables.ts';
+import { batchLines, table, timeOf } from './tables.ts';
 
 export async function listDeadLetters(call: Call): Promise<void> {
   const subscriber = textOption(call, 'subscriber');
@@ -15,14 +14,7 @@ export async function showDeadLetter(call: Call): Promise<void> {
   const [id = ''] = call.args;
   const letter = await call.connect().deadLetter(id);
   const { history, events, ...record } = letter;
-  const attempts = history.map((each) => {
-    return [timeOf(each.at), each.status, each.duration_ms, each.reason, each.answer];
-  });
-  const heads = ['AT', 'STATUS', 'MS', 'REASON', 'ANSWER'];
-  const lines = events.map((event) =>
-    'undecodable' in event ? textOf(event) : eventLine(event as unknown as ReceivedEvent),
-  );
-  call.print(letter, [...members(record), '', ...table(heads, attempts), '', ...lines]);
+  call.print(letter, batchLines(record, history, events));
 }
 
 export async function retryDeadLetters(call: Call): Promise<void> {

@@ -41,6 +41,33 @@ export function eventLine({ t, topic, type, url, data }: ReceivedEvent): string 
   return parts.map(textOf).join(' ');
 }
 
+interface Attempt {
+  at: number;
+  status: number | null;
+  duration_ms: number;
+  reason: string | null;
+  answer: string | null;
+}
+
+/** Returns the lines that show a batch: its fields, its attempts as a table, and a line for each event. */
+export function batchLines(
+  record: object,
+  attempts: readonly Attempt[],
+  events: readonly object[] = [],
+): string[] {
+  const rows = attempts.map((each) => {
+    return [timeOf(each.at), each.status, each.duration_ms, each.reason, each.answer];
+  });
+  const lines = events.map((event) =>
+    'undecodable' in event ? textOf(event) : eventLine(event as ReceivedEvent),
+  );
+  return [
+    ...members(record),
+    ...(rows.length === 0 ? [] : ['', ...table(['AT', 'STATUS', 'MS', 'REASON', 'ANSWER'], rows)]),
+    ...(lines.length === 0 ? [] : ['', ...lines]),
+  ];
+}
+
 /** Matches what a terminal would obey: control characters, and characters that turn the direction of text. */
 const OBEYED = /[\p{Cc}\p{Bidi_Control}]/gu;
 

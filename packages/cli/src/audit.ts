@@ -1,0 +1,21 @@
+import type { Calls } from '@routemaster/client';
+import { type Call, newest, textOption, timeOption } from './command.ts';
+import { table, timeOf } from './tables.ts';
+
+type Action = Calls['GET /audit']['query']['action'];
+
+export async function listAudit(call: Call): Promise<void> {
+  const filter = {
+    since: timeOption(call, 'since'),
+    client: textOption(call, 'client'),
+    // The bus refuses an unknown action, and its error names all.
+    action: textOption(call, 'action') as Action,
+  };
+  const bus = call.connect();
+  const entries = await newest(call, (page) => bus.audit({ ...filter, ...page }));
+  const rows = entries.map(({ at, role, client, action, target, status, code, address }) => {
+    return [timeOf(at), role, client, action, target, status, code, address || null];
+  });
+  const heads = ['AT', 'ROLE', 'CLIENT', 'ACTION', 'TARGET', 'STATUS', 'CODE', 'ADDRESS'];
+  call.print(entries, table(heads, rows));
+}
