@@ -2,7 +2,7 @@ import { listAudit } from './audit.ts';
 import type { Command, Option } from './command.ts';
 import { printCompletion } from './completion.ts';
 import { listDeadLetters, purgeDeadLetters, retryDeadLetters, showDeadLetter } from './dead_letters.ts';
-import { listDeliveries, showDelivery } from './deliveries.ts';
+import { listDeliveries, retryDelivery, showDelivery } from './deliveries.ts';
 import { examine } from './doctor.ts';
 import { listen } from './listening.ts';
 import { publish } from './publishing.ts';
@@ -212,6 +212,12 @@ export const COMMANDS: readonly Command[] = [
     args: ['ID'],
     help: 'show a batch, by its webhook-id: its attempts, what it waits for, and its events',
     run: showDelivery,
+  },
+  {
+    name: 'delivery retry',
+    args: ['ID'],
+    help: 'deliver a batch now that waits for its deadline or its next attempt',
+    run: retryDelivery,
   },
   {
     name: 'dead list',

@@ -42,6 +42,12 @@ export async function showDelivery(call: Call): Promise<void> {
   call.print(delivery, batchLines(Object.fromEntries(entries), attempts, events));
 }
 
+export async function retryDelivery(call: Call): Promise<void> {
+  const [id = ''] = call.args;
+  await call.connect().retryDelivery(id);
+  call.print(undefined, ['retried 1']);
+}
+
 function placeOf(field: string): number {
   const place = SHOWN_FIRST.indexOf(field);
   return place === -1 ? SHOWN_FIRST.length : place;

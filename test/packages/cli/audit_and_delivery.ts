@@ -62,7 +62,7 @@ test('audit says what a wrong filter should be', async () => {
   assert.match(asClient.stderr, /^forbidden: .*the root key/);
 });
 
-test('delivery lists batches, and shows one with its attempts and what it waits for', async (t) => {
+test('delivery lists batches, shows what one waits for, and tries it at once', async (t) => {
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
   const { token, secret } = subscriber;
   const own = `-b ${bus.url} -t ${token}:${secret}`;
@@ -105,8 +105,13 @@ test('delivery lists batches, and shows one with its attempts and what it waits 
   assert.equal(newest.stderr, 'these are the newest 1; --limit shows more\n');
   assert.equal(JSON.parse((await list('--json --since 1h')).stdout).length, 2);
   assert.equal((await list('--json --until 1h')).stdout, '[]\n');
+
   receiver.usual = answer.status(204);
-  await subscriber.call('DELETE', '/subscriber');
+  assert.deepEqual(await terminal.rtm(`delivery retry ${id} ${own}`), { ...silent, stdout: 'retried 1\n' });
+  await until(async () => /^state +taken$/m.test((await terminal.rtm(`delivery show ${id} ${own}`)).stdout));
+  const again = await terminal.rtm(`delivery retry ${id} ${own}`);
+  assert.match(again.stderr, /^delivery_not_found: there is no such batch of yours that is queued/);
+  assert.equal(again.status, 2);
 });
 
 test('delivery says what it cannot show', async () => {
