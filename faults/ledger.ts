@@ -74,14 +74,14 @@ export class Ledger {
 
 /**
  * Returns the URLs that a receiver has handled if it ignores each delivery whose id it has taken before, as
- * docs/receiving.md tells receivers to do.
+ * docs/receiving.md tells receivers to do. The deliveries of a Ruby worker have no id, and none is ignored.
  */
 function handled(deliveries: readonly Delivery[]): Set<string> {
   const urls = new Set<string>();
   const ids = new Set<string>();
   for (const { taken, events, id } of deliveries) {
     if (!taken || ids.has(id)) continue;
-    ids.add(id);
+    if (id !== '') ids.add(id);
     for (const { url } of events) urls.add(url);
   }
   return urls;

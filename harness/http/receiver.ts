@@ -27,7 +27,7 @@ export interface Delivery {
   headers: IncomingHttpHeaders;
   body: string;
   events: DeliveredEvent[];
-  /** The batch's id. */
+  /** The batch's id; empty if a Ruby worker has sent it. */
   id: string;
   attempt: number;
   /** The time of its arrival, by `performance.now()`. */
@@ -165,7 +165,7 @@ export class Receiver {
       body,
       // If a test takes the receiver for a bus, calls such as GET have no body.
       events: method === 'POST' ? JSON.parse(body) : [],
-      id: String(headers['webhook-id']),
+      id: String(headers['webhook-id'] ?? ''),
       attempt: Number(headers['routemaster-attempt']),
       atMs: performance.now(),
       get taken() {
