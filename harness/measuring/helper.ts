@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import type { Owner } from '../processes/running_bus.ts';
 
@@ -32,7 +33,7 @@ export class Helper<C extends Calls> {
   /** With `last`, the process has the lowest priority, so it takes hardly any CPU from other processes. */
   constructor(owner: Owner, file: URL, { last = false } = {}) {
     const child = fork(file, { serialization: 'advanced', detached: true });
-    if (last && child.pid) setPriority(child.pid, constants.priority.PRIORITY_LOW);
+    if (last && child.pid) giveLowestPriority(child.pid);
     this.pid = child.pid ?? 0;
     this.#child = child;
     child.on('message', (answer: Answer) => {
@@ -65,6 +66,17 @@ export class Helper<C extends Calls> {
     });
     return Promise.race([answer, this.lost]);
   }
+}
+
+/**
+ * Gives a process that leads a session the lowest priority. If Linux shares the CPU equally among sessions
+ * (`sched_autogroup_enabled`), the priority of a process counts only within its session, so the session gets the lowest
+ * one too.
+ */
+function giveLowestPriority(pid: number): void {
+  setPriority(pid, constants.priority.PRIORITY_LOW);
+  const sessionPriority = `/proc/${pid}/autogroup`;
+  if (existsSync(sessionPriority)) writeFileSync(sessionPriority, String(constants.priority.PRIORITY_LOW));
 }
 
 /** Serves calls in a helper process until the calling process has gone. */
