@@ -51,6 +51,9 @@ type SeenFigures = Pick<
  */
 const DROPPED = html`<a href="/console/deliveries?state=dropped">Dropped batches</a>`;
 
+/** A link to the subscribers that fill Redis, the one that takes most first. */
+const BY_MEMORY = html`<a href="${pathWith('/console/subscribers', { sort: 'bytes' })}">Subscribers by memory</a>`;
+
 export interface Complaint {
   text: string;
   advice: Content;
@@ -89,7 +92,7 @@ function ofBus({ ageMs, memory, missing, replicas, processes, dropped, client }:
   if (memory.max > 0 && memory.used > memory.highMark)
     found.push({
       text: `Memory is full: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
-      advice: html`Publishes are refused, and the oldest batches are dropped${client === undefined && html` (${DROPPED} says whose)`}. ${advise('Give Redis more, or empty what is stuck.')}`,
+      advice: html`Publishes are refused, and the oldest batches are dropped${client === undefined && html` (${DROPPED} says whose)`}. ${advise('Give Redis more, or empty what is stuck.')}${client === undefined && html` ${BY_MEMORY} shows who fills it.`}`,
     });
   if (dropped) found.push(ofDrops(dropped, client));
   return found;

@@ -3,7 +3,7 @@ import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { SETTING_NAMES, SETTINGS, type SettingName } from '../subscribing/subscription_settings.ts';
 import { ago, bytes, count, exactDuration, number } from './format.ts';
 import { boxes, pathParameter, pathWith } from './parts.ts';
-import { stateLabel, waiting } from './subscribers_pages.ts';
+import { memoryOf, stateLabel, waiting } from './subscribers_pages.ts';
 
 export const TOKEN = pathParameter('token', 'subscriber_not_found', 'subscriber');
 
@@ -31,6 +31,7 @@ export function figures(report: SubscriberReport, nowMs: number): Html {
       'Dead letters',
       html`<a href="${pathWith('/console/dead_letters', { subscriber: report.subscriber })}">${count(dead_letters.batches, 'letter')}</a>`,
     ],
+    ['Memory', bytes(memoryOf(report))],
     ['Dropped', dropped ? count(dropped.events, 'event') : 'nothing'],
   ]);
 }

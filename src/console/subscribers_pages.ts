@@ -4,7 +4,7 @@ import { ALL, type Route } from '../routing/route.ts';
 import { type Sort, type SubscriberState, subscriberState } from '../subscribing/ranking.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
-import { ago, duration, number } from './format.ts';
+import { ago, bytes, duration, number } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { FIRST_PAGE, listingPage } from './listing_page.ts';
 import { type Column, choices, hidden, pathWith } from './parts.ts';
@@ -66,6 +66,7 @@ function columnsAt(nowMs: number): SortedColumn[] {
       isAmount: true,
       cell: ({ dead_letters }) => number(dead_letters.batches),
     },
+    { name: 'Memory', by: 'bytes', isAmount: true, cell: (each) => bytes(memoryOf(each)) },
     { name: 'Forecast', by: 'drained', cell: (each) => forecast(each, nowMs) },
   ];
 }
@@ -87,6 +88,11 @@ export function stateOfReport({ paused_at, health_points, events }: SubscriberRe
 export function stateLabel(report: SubscriberReport): Html {
   const state = stateOfReport(report);
   return html`<span class="state ${STATE_CLASS[state]}">${state}</span>`;
+}
+
+/** Returns about how many bytes of Redis the queue and the dead letters of a subscriber take. */
+export function memoryOf({ bytes: { queued, dead_letters } }: SubscriberReport): number {
+  return queued + dead_letters;
 }
 
 export function waiting(oldestAtMs: number | null, nowMs: number): Content {
@@ -136,5 +142,5 @@ export function computedAt(rows: readonly SubscriberReport[], nowMs: number): Co
   if (rows.length === 0) return undefined;
   if (asOf === undefined)
     return html`<p class="hint">Rates and forecasts appear ten seconds after a worker has started.</p>`;
-  return html`<p class="hint">Delivered and Success are means in which the last minute counts most. Order, rates and forecasts are as of ${ago(asOf, nowMs)}; workers look every ten seconds.</p>`;
+  return html`<p class="hint">Delivered and Success are means in which the last minute counts most. Order, rates and forecasts are as of ${ago(asOf, nowMs)}; workers look every ten seconds. Memory is an estimate of what the queue and the dead letters take.</p>`;
 }

@@ -122,7 +122,12 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
   const holdings: Holding[] = [];
   for (const some of slicesOf(tokens, perCall)) {
     const held = await partition.run('holdings', { samples, tokens: some });
-    for (const [index, each] of held.entries()) holdings.push({ token: some[index] ?? '', ...each });
+    for (const [index, { batches, bytes, deadLetters, deadLetterBytes }] of held.entries())
+      holdings.push({
+        token: some[index] ?? '',
+        batches: batches + deadLetters,
+        bytes: bytes + deadLetterBytes,
+      });
   }
   return holdings;
 }

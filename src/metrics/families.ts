@@ -95,6 +95,11 @@ const COUNTERS = {
 const GAUGES = {
   'subscriber.queue.batches': gauge('subscriber_queue_batches', 'Batches queued.', SUBSCRIBER),
   'subscriber.queue.events': gauge('subscriber_queue_events', 'Events queued.', SUBSCRIBER),
+  'subscriber.queue.bytes': gauge(
+    'subscriber_queue_bytes',
+    'Memory of Redis that the queued batches take, about.',
+    SUBSCRIBER,
+  ),
   'subscriber.queue.oldest_ms': gauge(
     'subscriber_queue_oldest_age_seconds',
     'Age of the oldest queued batch; 0 if there is none.',
@@ -105,6 +110,11 @@ const GAUGES = {
   'subscriber.dead_letters.events': gauge(
     'subscriber_dead_letters_events',
     'Events in dead letters.',
+    SUBSCRIBER,
+  ),
+  'subscriber.dead_letters.bytes': gauge(
+    'subscriber_dead_letters_bytes',
+    'Memory of Redis that the dead letters take, about.',
     SUBSCRIBER,
   ),
   'subscriber.health_points': gauge('subscriber_health_points', 'Health: 0 to 100 (perfect).', SUBSCRIBER),

@@ -111,15 +111,18 @@ function gaugeFigures(reading: GaugeReading, publicName: PublicName): GaugeFigur
     if (value !== undefined) figures.push({ kind: 'gauge', name, value, tags });
   };
   for (const each of reading.subscribers) {
-    const { token, batches, events, oldestAgeMs, deadLetters, healthPoints, openKeys, pausedBy } = each;
+    const { token, batches, events, bytes, oldestAgeMs, deadLetters, healthPoints, openKeys, pausedBy } =
+      each;
     const subscriber = publicName(token);
     if (subscriber === undefined) continue;
     const tags = { subscriber };
     gauge('subscriber.queue.batches', batches, tags);
     gauge('subscriber.queue.events', events, tags);
+    gauge('subscriber.queue.bytes', bytes, tags);
     gauge('subscriber.queue.oldest_ms', oldestAgeMs, tags);
     gauge('subscriber.dead_letters.batches', deadLetters.batches, tags);
     gauge('subscriber.dead_letters.events', deadLetters.events, tags);
+    gauge('subscriber.dead_letters.bytes', deadLetters.bytes, tags);
     gauge('joins.open', openKeys, tags);
     gauge('subscriber.health_points', healthPoints, tags);
     if (pausedBy !== null) gauge('subscriber.paused', 1, tags);

@@ -1,6 +1,7 @@
 import { chunksOf } from '../chunks.ts';
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { isJoinToken, isSpareWorker } from '../ids.ts';
+import type { Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import { QUEUES, type QueueName } from '../store/job.ts';
 import { fullest, infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
@@ -143,7 +144,7 @@ async function readSubscribers(partition: Partition, nowMs: number) {
   const subscribed = new Set(members);
   const counted = [events, batches, deadEvents].flatMap((counts) => [...(counts?.keys() ?? [])]);
   const tokens = [...new Set([...members, ...counted])];
-  const read = async (token: string) => {
+  const read = async (token: string, held: Reply<'holdings'>[number] | undefined) => {
     const [[health, pausedAt, pausedBy], oldest, deadBatches, openKeys] = await partition.command(
       (redis, keys) =>
         Promise.all([
@@ -157,9 +158,14 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       token,
       events: events && (events.get(token) ?? 0),
       batches: batches && (batches.get(token) ?? 0),
+      bytes: held?.bytes,
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestAgeMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
-      deadLetters: { batches: deadBatches, events: deadEvents && (deadEvents.get(token) ?? 0) },
+      deadLetters: {
+        batches: deadBatches,
+        events: deadEvents && (deadEvents.get(token) ?? 0),
+        bytes: held?.deadLetterBytes,
+      },
       openKeys,
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
       pausedBy: pauserOf(pausedAt, pausedBy),
@@ -167,7 +173,8 @@ async function readSubscribers(partition: Partition, nowMs: number) {
   };
   const gauges: Awaited<ReturnType<typeof read>>[] = [];
   for await (const chunk of chunksOf(tokens, SUBSCRIBERS_PER_TURN)) {
-    const found = await Promise.all(chunk.map((token) => read(token).catch(skip)));
+    const held = await partition.run('holdings', { tokens: [...chunk] });
+    const found = await Promise.all(chunk.map((token, index) => read(token, held[index]).catch(skip)));
     gauges.push(...found.filter((each) => each !== undefined));
   }
   return gauges;

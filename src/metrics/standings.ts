@@ -28,6 +28,11 @@ export interface Standing {
   /** Time at which the subscriber's oldest queued batch was opened. Null if nothing is queued. */
   oldestAtMs: number | null;
   deadLetters: number;
+  /**
+   * About how many bytes of Redis the subscriber's batches and dead letters take. Undefined in figures that an older
+   * release stored.
+   */
+  bytes?: number | undefined;
   healthPoints: number;
   isPaused: boolean;
   delivered: number;
@@ -113,6 +118,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
       queued: each.events,
       oldestAtMs: each.events > 0 ? atMs - each.oldestAgeMs : null,
       deadLetters: each.deadLetters,
+      bytes: each.bytes,
       healthPoints: each.healthPoints ?? PERFECT_HEALTH,
       isPaused: each.isPaused,
       // A total falls if Redis loses counters. The rate is then 0 and not negative.
@@ -170,6 +176,7 @@ const FIELDS = [
   'totalDelivered',
   'totalFailed',
   'sinceMs',
+  'bytes',
 ] as const satisfies (keyof Standing)[];
 
 /** The figures as Redis stores them. `rows` are those of the subscribers. */

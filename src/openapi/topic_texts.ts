@@ -17,6 +17,7 @@ const SUBSCRIBER = {
   paused_by: null,
   events: { sent: 1200, queued: 4, oldest: 1_795_171_446_400 },
   dead_letters: { batches: 0, events: 0 },
+  bytes: { queued: 1816, dead_letters: 0 },
   dropped: null,
 };
 

@@ -25,6 +25,7 @@ const VALUES = {
   success: (each) => successOf(each) ?? LAST,
   health: ({ healthPoints }) => healthPoints,
   dead_letters: ({ deadLetters }) => -deadLetters,
+  bytes: ({ bytes }) => -(bytes ?? 0),
   state: (each) => SUBSCRIBER_STATES.indexOf(subscriberState(each)),
   drained: (each) => -(each.queued === 0 ? 0 : (drainMs(each, each.queued) ?? LAST)),
 } satisfies Record<string, (of: Standing) => number>;
@@ -71,6 +72,7 @@ export function unknownStanding(token: string): Standing {
     queued: 0,
     oldestAtMs: null,
     deadLetters: 0,
+    bytes: 0,
     healthPoints: PERFECT_HEALTH,
     isPaused: false,
     delivered: 0,

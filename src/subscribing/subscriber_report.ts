@@ -61,6 +61,12 @@ export const SUBSCRIBER_REPORT = z
       oldest: ms.nullable().describe('When the oldest queued batch was opened.'),
     }),
     dead_letters: z.object({ batches: z.int(), events: z.int() }),
+    bytes: z
+      .object({
+        queued: z.int().describe('By its queued batches.'),
+        dead_letters: z.int().describe('By its dead letters.'),
+      })
+      .describe('About how much of Redis is taken, as some of the batches are measured.'),
     dropped: DROPS_REPORT.nullable().describe('What was dropped for memory since it subscribed.'),
     lately: LATELY.nullable().optional().describe('In sorted listings alone; null before the first sample.'),
   })
@@ -81,7 +87,9 @@ interface Row {
   topics: List<string>;
   queued_events: string | false;
   oldest_queued_us: string | false;
+  queued_bytes: number;
   dead_batches: number;
+  dead_bytes: number;
   dead_events: string | false;
   dropped: List<string>;
   /** Number of dropped events that no delivery has reported to the subscriber yet. False if there are none. */
@@ -123,6 +131,7 @@ function reportOf(row: Row, defaults: SubscriptionDefaults): SubscriberReport | 
       oldest: row.oldest_queued_us === false ? null : Math.floor(Number(row.oldest_queued_us) / 1000),
     },
     dead_letters: { batches: row.dead_batches, events: Number(row.dead_events || 0) },
+    bytes: { queued: row.queued_bytes, dead_letters: row.dead_bytes },
     dropped: dropsReport(row),
   };
 }

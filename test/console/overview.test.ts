@@ -92,6 +92,12 @@ test('leads to the subscribers that a complaint is about, one or several', () =>
   assert.match(several, /Retry them when/);
 });
 
+test('leads to those who fill Redis, the largest first, while it is full', () => {
+  const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
+  const [full] = complaintsOf({ figures: undefined, ageMs: 0, memory, missing: [] });
+  assert.match(html`${full?.advice}`.text, /href="\/console\/subscribers\?sort=bytes">.* shows who fills it/);
+});
+
 test('leads to the batches that were dropped, which say who fills Redis', () => {
   const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
   const state = { figures: undefined, ageMs: 0, memory, missing: [], dropped: { events: 7 } };

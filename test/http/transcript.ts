@@ -33,6 +33,7 @@ const UNSET = [
   JSON.stringify(defaults).slice(1, -1),
   '"signing":null',
   '"paused_at":null,"paused_by":null,"dead_letters":{"batches":0,"events":0},"dropped":null',
+  '"bytes":{"queued":"…","dead_letters":0}',
 ].join(',');
 /** The members of `GET /topics` that are the same for every topic without delayed events. */
 const PLAIN_TOPIC = '"delayed":0,"dropped":null';

@@ -10,7 +10,7 @@ import { readGauges } from '../../src/metrics/gauges.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
-const NONE = { batches: 0, events: 0 };
+const NONE = { batches: 0, events: 0, bytes: 0 };
 const LIMITS = { redisMaxBytes: 0, redisMinFreeBytes: 0 };
 const gauges = () => readGauges(new Partitions(redis.store), LIMITS);
 
@@ -60,7 +60,7 @@ describe('subscribers', () => {
     await publish(5);
     const { subscribers } = await gauges();
     assert.deepEqual(
-      subscribers.map(({ oldestAgeMs, ...rest }) => rest),
+      subscribers.map(({ oldestAgeMs, bytes, ...rest }) => rest),
       [
         {
           token: 'empty',
@@ -87,7 +87,7 @@ describe('subscribers', () => {
   test('have numbers, whatever their token is', async () => {
     for (const token of ['__proto__', 'constructor']) await subscribe(token, 0, 10);
     await publish(3);
-    const found = (await gauges()).subscribers.map(({ oldestAgeMs, ...rest }) => rest);
+    const found = (await gauges()).subscribers.map(({ oldestAgeMs, bytes, ...rest }) => rest);
     const expected = {
       events: 3,
       batches: 1,
@@ -133,10 +133,12 @@ describe('subscribers', () => {
     await publish(5);
     await buryAll(redis.store);
     const [first] = (await gauges()).subscribers;
-    assert.deepEqual([first?.events, first?.batches, first?.deadLetters], [0, 0, { batches: 3, events: 5 }]);
+    const { bytes = 0, ...letters } = first?.deadLetters ?? {};
+    assert.deepEqual([first?.events, first?.batches, letters], [0, 0, { batches: 3, events: 5 }]);
+    assert.deepEqual([first?.bytes, bytes > 3 * 400], [0, true]);
     await redis.store.run('remove_subscriber', { token: 'a', series: [] });
     const [gone] = (await gauges()).subscribers;
-    assert.deepEqual([gone?.healthPoints, gone?.deadLetters], [undefined, { batches: 3, events: 5 }]);
+    assert.deepEqual([gone?.healthPoints, gone?.deadLetters], [undefined, first?.deadLetters]);
     assert.equal(await bus.purge('', 'a1', 'a2', 'a3'), 3);
     assert.deepEqual((await gauges()).subscribers, []);
   });
@@ -148,11 +150,12 @@ describe('subscribers', () => {
     const [gone, ...more] = (await gauges()).subscribers;
     assert.deepEqual(more, []);
     assert.deepEqual(
-      { ...gone, oldestAgeMs: 0 },
+      { ...gone, oldestAgeMs: 0, bytes: Number(gone?.bytes) > 400 },
       {
         token: 'gone',
         events: 3,
         batches: 1,
+        bytes: true,
         oldestAgeMs: 0,
         deadLetters: NONE,
         openKeys: undefined,

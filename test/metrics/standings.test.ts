@@ -11,7 +11,7 @@ import {
 type Subscriber = StandingsReading['subscribers'][number];
 
 const subscriber = (token: string, events: number, more: Partial<Subscriber> = {}): Subscriber => ({
-  ...{ token, events, oldestAgeMs: 5000, deadLetters: 0, healthPoints: undefined, isPaused: false },
+  ...{ token, events, oldestAgeMs: 5000, deadLetters: 0, bytes: 0, healthPoints: undefined, isPaused: false },
   ...more,
 });
 
@@ -25,14 +25,22 @@ const through = (standings: Standings) => unpackStandings(packStandings(standing
 test('standings have what the census found, joins apart, and come back from Redis as they were', () => {
   const standings = standingsAt(
     reading(100_000, [
-      subscriber('a', 3, { healthPoints: 90 }),
+      subscriber('a', 3, { bytes: 700, healthPoints: 90 }),
       subscriber('b', 0),
       subscriber('join:x:a', 1),
     ]),
     undefined,
   );
   assert.deepEqual(standings.subscribers[0], {
-    ...{ token: 'a', queued: 3, oldestAtMs: 95_000, deadLetters: 0, healthPoints: 90, isPaused: false },
+    ...{
+      token: 'a',
+      queued: 3,
+      oldestAtMs: 95_000,
+      deadLetters: 0,
+      bytes: 700,
+      healthPoints: 90,
+      isPaused: false,
+    },
     ...{ delivered: 0, failed: 0, growth: 0, totalDelivered: 0, totalFailed: 0 },
     sinceMs: 100_000,
   });

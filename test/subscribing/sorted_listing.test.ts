@@ -7,12 +7,14 @@ import { sampleJob } from '../../src/maintenance/sampling.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+const LONG_EVENT = EVENT.replace('}', `,"data":"${'x'.repeat(9000)}"}`);
 const CALLBACK = 'https://sub.example.com/events';
 const CREDENTIAL = 'quiet--0123456789abcdef0123456789abcdef';
 const api = new Api();
 
 interface Listed {
   subscriber: string;
+  bytes: { queued: number; dead_letters: number };
   lately: { rate: number; success: number | null; drained_at: number | null; as_of: number } | null;
 }
 
@@ -50,7 +52,7 @@ describe('sorted subscribers', () => {
     ] as const) {
       await subscribe(name);
       for (let n = 0; n < events; n++)
-        await api.call('POST', `/topics/t_${name}`, { as: 'pub', body: EVENT });
+        await api.call('POST', `/topics/t_${name}`, { as: 'pub', body: name === 'few' ? LONG_EVENT : EVENT });
     }
     const { redis, keys } = api.store;
     await redis.hset(keys.subscriber(await api.token('ill')), 'health_points', 40);
@@ -62,6 +64,7 @@ describe('sorted subscribers', () => {
   for (const [query, expected] of [
     ['sort=name', 'few ill many quiet young'],
     ['sort=queued', 'many ill few quiet young'],
+    ['sort=bytes', 'few many ill quiet young'],
     ['sort=oldest', 'few many ill quiet young'],
     ['sort=health', 'ill few many quiet young'],
     ['sort=state', 'ill few many quiet young'],
@@ -77,6 +80,12 @@ describe('sorted subscribers', () => {
     test(`are listed by ${query}`, async () => {
       assert.equal((await names(String(query))).join(' '), expected);
     });
+
+  test('say how much memory they take now', async () => {
+    const [few, , , quiet] = await list('sort=bytes');
+    assert.ok(few && few.bytes.queued > 9000, String(few?.bytes.queued));
+    assert.deepEqual([few.bytes.dead_letters, quiet?.bytes], [0, { queued: 0, dead_letters: 0 }]);
+  });
 
   test('say how they did lately, but for those that came after the sample', async () => {
     const [many, , , , young] = await list('sort=queued');

@@ -43,6 +43,7 @@ describe('the report of a subscriber', () => {
         paused_by: null,
         events: { sent: 0, queued: 0, oldest: null },
         dead_letters: { batches: 0, events: 0 },
+        bytes: { queued: 0, dead_letters: 0 },
         dropped: null,
       },
     ]);

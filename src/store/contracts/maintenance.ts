@@ -84,8 +84,8 @@ export const maintenanceContracts = {
     reply: [{ topic: 'text', events: 'number', fromMs: 'number', toMs: 'number' }],
   },
   holdings: {
-    arguments: { samples: 'number', tokens: ['text'] },
-    reply: [{ batches: 'number', bytes: 'number' }],
+    arguments: { samples: 'number?', tokens: ['text'] },
+    reply: [{ batches: 'number', bytes: 'number', deadLetters: 'number', deadLetterBytes: 'number' }],
   },
   drop_logs: {
     arguments: { maxLogs: 'number' },

@@ -40,6 +40,7 @@ export const metricsContracts = {
           events: 'number',
           oldestAgeMs: 'number',
           deadLetters: 'number',
+          bytes: 'number',
           healthPoints: 'number?',
           isPaused: 'flag',
         },

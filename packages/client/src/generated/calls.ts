@@ -111,6 +111,7 @@ export interface Subscriber {
   paused_by: 'callback_gone' | 'operator' | 'subscriber' | null;
   events: { sent: number; queued: number; oldest: number | null };
   dead_letters: { batches: number; events: number };
+  bytes: { queued: number; dead_letters: number };
   dropped: {
     batches: number;
     events: number;
@@ -446,6 +447,7 @@ export interface Calls {
         | 'success'
         | 'health'
         | 'dead_letters'
+        | 'bytes'
         | 'state'
         | 'drained'
         | undefined;
@@ -467,6 +469,7 @@ export interface Calls {
           paused_at?: undefined;
           paused_by?: undefined;
           dead_letters?: undefined;
+          bytes?: undefined;
           dropped?: undefined;
           lately?: undefined;
         })
