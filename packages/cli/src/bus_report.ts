@@ -21,6 +21,11 @@ export interface SubscriberLine {
    */
   health: number | null;
   dead_letters: number;
+  /**
+   * About how many bytes of Redis the subscriber's queue and dead letters take. Null if the bus is of an earlier release,
+   * which does not say it.
+   */
+  bytes: number | null;
   paused: boolean;
 }
 
@@ -137,6 +142,8 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   add('subscriber_health_points', (line, value) => (line.health = value));
   add('subscriber_paused', (line, value) => (line.paused = value > 0));
   add('subscriber_dead_letters_batches', (line, value) => (line.dead_letters = value));
+  for (const name of ['subscriber_queue_bytes', 'subscriber_dead_letters_bytes'])
+    add(name, (line, value) => (line.bytes = (line.bytes ?? 0) + value));
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
@@ -147,7 +154,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
 
 function nothing(subscriber: string): SubscriberLine {
   const none = { queued: 0, oldest_seconds: 0, delivered: 0, failed: 0, dead_letters: 0 };
-  return { subscriber, ...none, paused: false, health: null };
+  return { subscriber, ...none, bytes: null, paused: false, health: null };
 }
 
 type Urgency = Pick<SubscriberLine, 'health' | 'oldest_seconds' | 'delivered'>;

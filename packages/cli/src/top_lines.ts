@@ -11,8 +11,9 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'OLDEST', rank: 4, cell: ({ oldest_seconds }) => duration(oldest_seconds) },
   { head: 'EVENTS/S', rank: 6, cell: ({ delivered_rate }) => rate(delivered_rate) },
   { head: 'FAILED/S', rank: 5, cell: ({ failed_rate }) => rate(failed_rate) },
-  { head: 'HEALTH', rank: 7, cell: ({ health }) => health },
-  { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
+  { head: 'HEALTH', rank: 8, cell: ({ health }) => health },
+  { head: 'DEAD', rank: 9, cell: ({ dead_letters }) => number(dead_letters) },
+  { head: 'MEMORY', rank: 7, cell: (line) => (line.bytes === null ? null : bytes(line.bytes)) },
 ];
 /**
  * A table that is too wide for the terminal is narrowed in steps. First, names of subscribers are shortened, to

@@ -56,7 +56,9 @@ test('top shows the bus on a screen, those who fail first, and gives the screen 
   assert.equal(status, 0, text);
   assert.ok(text.startsWith(ENTER) && text.trimEnd().endsWith(LEAVE), text);
   const frame = frames().at(-1) ?? '';
-  assert.match(frame, new RegExp(`${failing} +failing +[1-9]\\d* [^]*${healthy} +healthy +\\d+ `));
+  const name = (token: string) => `${token.slice(0, 20)}\\S*`;
+  const [first, last] = [`${name(failing)} +failing +[1-9]\\d* .* KiB`, `${name(healthy)} +healthy +\\d+ `];
+  assert.match(frame, new RegExp(`${first}[^]*${last}`));
   assert.match(frame, /workers 32 \(\+11 spare\) +memory \d/);
 });
 
@@ -95,14 +97,26 @@ test('top leaves out the columns that matter least, then shortens names, and cut
         `routemaster_subscriber_queue_oldest_age_seconds{subscriber="${subscriber}"} 7200`,
         `routemaster_subscriber_health_points{subscriber="${subscriber}"} 42`,
         `routemaster_subscriber_dead_letters_batches{subscriber="${subscriber}"} 8765`,
+        `routemaster_subscriber_queue_bytes{subscriber="${subscriber}"} 2097152`,
+        `routemaster_subscriber_dead_letters_bytes{subscriber="${subscriber}"} 1048576`,
         `routemaster_delivery_events_total{subscriber="${subscriber}",status="success"} ${12_340 * count}`,
         `routemaster_delivery_batches_total{subscriber="${subscriber}",status="failure"} ${56 * count}`,
       ]).join('\n'),
     ),
   });
   const report = reportOf(reading(10_000, 1), reading(0, 0));
-  const cells = ['failing', '1,234,567', '2 h', '5.6', '1,234', '42', '8,765'];
-  const byRank = ['SUBSCRIBER', 'STATE', 'QUEUED', 'OLDEST', 'FAILED/S', 'EVENTS/S', 'HEALTH', 'DEAD'];
+  const cells = ['failing', '1,234,567', '2 h', '5.6', '1,234', '3.0 MiB', '42', '8,765'];
+  const byRank = [
+    'SUBSCRIBER',
+    'STATE',
+    'QUEUED',
+    'OLDEST',
+    'FAILED/S',
+    'EVENTS/S',
+    'MEMORY',
+    'HEALTH',
+    'DEAD',
+  ];
   const counts: number[] = [];
   for (let width = 150; width >= 12; width--) {
     const lines = topLines(report, 'https://bus.example.com', width);
@@ -116,7 +130,7 @@ test('top leaves out the columns that matter least, then shortens names, and cut
     assert.ok(NAMES[0].startsWith(name.replace('…', '')), name);
     assert.ok(heads.length < 5 || name.length >= 20, `${width} columns: ${name}`);
   }
-  assert.deepEqual([...new Set(counts)], [8, 7, 6, 5, 4, 3, 2, 1]);
+  assert.deepEqual([...new Set(counts)], [9, 8, 7, 6, 5, 4, 3, 2, 1]);
   const narrow = topLines(report, 'https://bus.example.com', 40).join('\n');
   assert.match(narrow, /^published 0\/s +delivered 2,468\/s$\n^failed deliveries 11\/s$/m);
 });
