@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
-import type { Scopes } from '../routing/caller.ts';
+import type { Caller, Scopes } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
-import { PAGE_QUERY, type Pages } from '../routing/paging.ts';
+import { PAGE_FIELDS, type Pages } from '../routing/paging.ts';
+import { parameters, sought } from '../routing/query.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
-import { type Clients, placeOf } from './client.ts';
+import { type Clients, placeOf, type TokenAndName } from './client.ts';
 import {
   type ClientDialect,
   type ClientLimits,
@@ -66,6 +67,11 @@ const MADE_CLIENT = CLIENT.extend({
 });
 const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int().describe('In ms.') });
 
+const CLIENTS_QUERY = parameters({
+  ...PAGE_FIELDS,
+  name: sought('Those whose name contains this; for root, also those whose token contains it.'),
+});
+
 interface ApiTokensParts {
   clients: Clients;
   pages: Pages;
@@ -102,12 +108,13 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
 
   return [
     route('GET /api_tokens', WATCHERS, {
-      query: PAGE_QUERY,
+      query: CLIENTS_QUERY,
       answers: { 200: z.array(LISTED_CLIENT), 204: null },
       async handle(call) {
         const names = await clients.sorted();
         if (names.length === 0) return NO_CONTENT;
-        const page = await pages.cut(call, async () => names, placeOf, { isSorted: true });
+        const matches = nameFilter(call.caller, call.query.name);
+        const page = await pages.cut(call, async () => names, placeOf, { isSorted: true, matches });
         const list = await clients.read((page?.entries ?? names).map(([token]) => token));
         return listed(list, (slice) => publicNames.shownTo(call.caller, slice, 'token'), page);
       },
@@ -187,6 +194,15 @@ export function apiTokensApi({ authentication, dialect, ...parts }: ApiTokensPar
       },
     }),
   ];
+}
+
+/**
+ * Returns a function that tells whether a client matches the search `text`; undefined if there is none. Viewers do not
+ * search in tokens, because a token may be a credential.
+ */
+function nameFilter({ role }: Caller, text: string | undefined) {
+  if (!text) return undefined;
+  return ([token, name]: TokenAndName) => name.includes(text) || (role === 'root' && token.includes(text));
 }
 
 function definedScopes({ publish, subscribe }: ClientLimits): Scopes {

@@ -25,7 +25,7 @@ export interface Client {
   scopes?: Scopes;
 }
 
-type TokenAndName = [token: string, name: string];
+export type TokenAndName = [token: string, name: string];
 
 /** Returns the text by which listings sort clients. */
 export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;

@@ -18,6 +18,7 @@ import {
   confirmed,
   form,
   hidden,
+  nameFilter,
   pathParameter,
   typeIt,
   wasField,
@@ -70,7 +71,9 @@ function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route
     // While a partition is away, the clients are still listed, and those whose subscriber it would have get no link.
     const found = await Promise.all(clients.map(({ token }) => subscribers.has(token).catch(() => false)));
     const subscribed = new Set(clients.flatMap(({ token }, index) => (found[index] ? token : [])));
+    const { name: sought } = call.query;
     return {
+      above: [html`<h1>Clients</h1>`, nameFilter(PATH, { name: sought })],
       columns: [
         { name: 'Name', cell: ({ name }) => html`<span class="mono">${name}</span>` },
         {
@@ -89,7 +92,9 @@ function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route
         { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },
         mayChange && { name: '', cell: (client) => forms(call, client) },
       ],
-      empty: 'There is no client yet. A service needs one to publish or to subscribe.',
+      empty: sought
+        ? html`No client has a name like this. <a href="${PATH}">Show all</a>.`
+        : 'There is no client yet. A service needs one to publish or to subscribe.',
       below: mayChange && creation(call, nowMs),
     };
   });

@@ -105,6 +105,12 @@ export function hidden(fields: Record<string, string | number | undefined>): Htm
   )}`;
 }
 
+/** Returns a form that filters the list at `path` by a name. The list keeps the `others` of its query. */
+export function nameFilter(path: string, { name, ...others }: Record<string, string | undefined>): Html {
+  return html`<form method="get" action="${path}" class="filter">${hidden(others)}<label>Name <input name="name" value="${name}" autocapitalize="none" spellcheck="false"></label>
+<button class="quiet">Filter</button></form>`;
+}
+
 /** Returns the options of a `<select>`. The first one, with an empty value and the text in `none`, means no choice. */
 export function optionsOf(values: readonly string[], none: string, chosen = ''): Html {
   return html`${['', ...values].map(

@@ -7,7 +7,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago, bytes, duration, number } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { FIRST_PAGE, listingPage } from './listing_page.ts';
-import { type Column, choices, hidden, pathWith } from './parts.ts';
+import { type Column, choices, nameFilter, pathWith } from './parts.ts';
 
 export const PATH = '/console/subscribers';
 const FIRST_SORT: Sort = 'queued';
@@ -33,7 +33,10 @@ export function subscribersPages(api: ApiCalls): Route[] {
       return {
         above: [
           html`<h1>Subscribers</h1>`,
-          !isClient && [filter(query), choices(STATES, state ?? '', (each) => path({ state: each }))],
+          !isClient && [
+            nameFilter(PATH, { name, sort, state }),
+            choices(STATES, state ?? '', (each) => path({ state: each })),
+          ],
         ],
         columns: columnsAt(nowMs).map(({ by, ...column }) => ({
           ...column,
@@ -129,11 +132,6 @@ export function forecast(report: Forecast, nowMs: number): Content {
   const dropped =
     lately.dropped_at !== null && html`, drops may begin ${ago(Math.max(nowMs, lately.dropped_at), nowMs)}`;
   return html`${paused_at === null ? 'does not shrink' : 'waits'}${dropped}`;
-}
-
-function filter({ sort, state, name }: Record<string, string | undefined>): Html {
-  return html`<form method="get" action="${PATH}" class="filter">${hidden({ sort, state })}<label>Name <input name="name" value="${name}" autocapitalize="none" spellcheck="false"></label>
-<button class="quiet">Filter</button></form>`;
 }
 
 /** Returns the hint below the list that says over which time the rates are taken, and when they were computed. */

@@ -56,6 +56,11 @@ export function nextLink(path: string, query: Record<string, string | number | u
   return { Link: `<${path}?${asked}>; rel="next"` };
 }
 
+interface Cutting<T> {
+  isSorted?: boolean;
+  matches?: ((entry: T) => boolean) | undefined;
+}
+
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
@@ -79,20 +84,22 @@ export class Pages {
   }
 
   /**
-   * Returns a page of `all`, or undefined if the query has neither `limit` nor `after`. Entries are sorted by what
-   * `placeOf` returns. With `isSorted`, `all` is already in this order, and a binary search finds the page.
+   * Returns a page of `all`, or undefined if the query has neither `limit` nor `after`, and there is no `matches`, which
+   * is true for the entries to be listed. Entries are sorted by what `placeOf` returns. With `isSorted`, `all` is already
+   * in this order, and a binary search finds the page.
    */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
     placeOf: (entry: T) => string,
-    { isSorted = false } = {},
+    { isSorted = false, matches }: Cutting<T> = {},
   ): Promise<Page<T> | undefined> {
-    if (limit === undefined && after === undefined) return undefined;
+    if (limit === undefined && after === undefined && !matches) return undefined;
     const place = after && (await this.open(path, 'after', after));
     const size = limit ?? DEFAULT_LISTED;
     const isAfter = (each: string) => place === undefined || each > place;
-    const list = await all();
+    const entries = await all();
+    const list = matches ? entries.filter(matches) : entries;
     const from = isSorted ? firstIndex(list, (entry) => isAfter(placeOf(entry))) : 0;
     const { page, last } = pickPage(isSorted ? list.slice(from, from + size + 1) : list, {
       rankOf: (entry) => ({ entry, place: placeOf(entry) }),
@@ -101,7 +108,7 @@ export class Pages {
       limit: size,
     });
     const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, last.place) });
-    const priceInCalls = list.length / ENTRIES_PER_CALL;
+    const priceInCalls = entries.length / ENTRIES_PER_CALL;
     return { entries: page.map(({ entry }) => entry), headers, priceInCalls };
   }
 

@@ -37,6 +37,13 @@ export const ONCE = 'must be given once';
 export const whose = (what: string) =>
   z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
 
+/** Maximum characters of the text by which a listing is searched. */
+const MAX_SOUGHT = 100;
+
+/** Returns the schema of a query parameter that searches a listing for a text. `meaning` says what has to contain it. */
+export const sought = (meaning: string) =>
+  z.string(ONCE).max(MAX_SOUGHT, `has at most ${MAX_SOUGHT} characters`).optional().describe(meaning);
+
 /** Returns the error for a parameter that breaks a rule. */
 export function badParameter(name: string, rule: string, cause?: unknown): BusError {
   return new BusError('bad_query', `${name} ${rule}`, { members: { field: name }, cause });

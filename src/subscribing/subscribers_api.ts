@@ -7,7 +7,7 @@ import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_FIELDS, type PagedCall, type Pages } from '../routing/paging.ts';
-import { ONCE, parameters } from '../routing/query.ts';
+import { parameters, sought } from '../routing/query.ts';
 import {
   ALL,
   CLIENTS,
@@ -25,9 +25,6 @@ import { SORTS, SUBSCRIBER_STATES } from './ranking.ts';
 import { sortedListing } from './sorted_listing.ts';
 import type { Subscribers } from './subscriber.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
-
-/** Maximum characters of the text by which subscribers are searched. */
-const MAX_NAME = 100;
 
 const OTHERS_REPORT = SUBSCRIBER_REPORT.pick({
   subscriber: true,
@@ -57,11 +54,7 @@ const QUERY = parameters({
   state: oneOf(SUBSCRIBER_STATES)
     .optional()
     .describe('Those that were in this state when the bus was sampled.'),
-  name: z
-    .string(ONCE)
-    .max(MAX_NAME, `has at most ${MAX_NAME} characters`)
-    .optional()
-    .describe('Those whose token contains this; for viewers, those whose name contains it.'),
+  name: sought('Those whose token contains this; for viewers, those whose name contains it.'),
 });
 type ListCall = Omit<PagedCall, 'query'> & { query: z.infer<typeof QUERY.schema> };
 

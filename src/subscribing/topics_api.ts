@@ -7,7 +7,8 @@ import { BusError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
-import { PAGE_QUERY, type Pages } from '../routing/paging.ts';
+import { PAGE_FIELDS, type Pages } from '../routing/paging.ts';
+import { parameters, sought } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../routing/route.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
@@ -43,6 +44,8 @@ const PUBLISHER: Input<{ client: string }> = {
     unknown: (name) => `${name} is not a field here; use client`,
   },
 };
+
+const TOPICS_QUERY = parameters({ ...PAGE_FIELDS, name: sought('Those whose name contains this.') });
 
 interface TopicsParts {
   topics: Topics;
@@ -84,11 +87,13 @@ export function topicsApi({ topics, limits, joins, pages, publicNames, clients, 
   } as const;
   return [
     route('GET /topics', ALL, {
-      query: PAGE_QUERY,
+      query: TOPICS_QUERY,
       answers: { 200: z.array(TOPIC) },
       async handle(call) {
         const all = () => topics.names();
-        const page = await pages.cut(call, all, (name) => name, { isSorted: true });
+        const text = call.query.name;
+        const matches = text ? (name: string) => name.includes(text) : undefined;
+        const page = await pages.cut(call, all, (name) => name, { isSorted: true, matches });
         const list = await (page ? topics.read(page.entries) : listing.get());
         return listed(list, (slice) => topicsFor(call.caller, slice), page);
       },

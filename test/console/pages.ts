@@ -267,6 +267,17 @@ describe('each page', () => {
     await visit.submit('.filter button');
     assert.match(visit.page.url(), /sort=oldest&name=nobody/);
     assert.match(await visit.text('main'), /No subscriber is like this/);
+    for (const [list, known] of [
+      ['topics', scene.topic],
+      ['clients', scene.subscriber.token],
+    ] as const) {
+      await visit.page.goto(`${bus.url}/console/${list}?name=${known.slice(1)}`);
+      assert.match(await visit.text('tbody'), new RegExp(`^.*${known}`));
+      assert.equal((await visit.page.$$('tbody tr')).length, 1, list);
+      await visit.page.type('[name=name]', 'nothing_has_this_name');
+      await visit.submit('.filter button');
+      assert.match(await visit.text('main'), /No (topic|client) has a name like this/);
+    }
     await visit.page.goto(`${bus.url}/console`);
     const heights = await visit.page.$$eval('.plot', (plots) =>
       plots.map(({ clientHeight }) => clientHeight),

@@ -10,9 +10,9 @@ import { as, bus, root, send, shared } from './visits.ts';
  * answer.
  */
 async function fill({ page }: TestPage, action: string, fields: Record<string, string>): Promise<number> {
-  await page.waitForSelector(`form[action="${action}"]`);
+  await page.waitForSelector(`form[method=post][action="${action}"]`);
   await page.evaluate(`{
-    const form = document.querySelector('form[action="${action}"]');
+    const form = document.querySelector('form[method=post][action="${action}"]');
     form.noValidate = true;
     if (form.closest('details')) form.closest('details').open = true;
     for (const [name, value] of Object.entries(${JSON.stringify(fields)})) {
@@ -20,7 +20,7 @@ async function fill({ page }: TestPage, action: string, fields: Record<string, s
       else form.elements[name].value = value;
     }
   }`);
-  const sent = page.click(`form[action="${action}"] button`);
+  const sent = page.click(`form[method=post][action="${action}"] button`);
   const [response] = await Promise.all([page.waitForNavigation(), sent]);
   return response?.status() ?? 0;
 }
@@ -35,7 +35,7 @@ interface Shown {
 /** Returns what a page shows of a refused form. `focus` is the name of the field that has the focus, or an id. */
 function shown({ page }: TestPage, action: string): Promise<Shown> {
   return page.evaluate(`{
-    const form = document.querySelector('form[action="${action}"]');
+    const form = document.querySelector('form[method=post][action="${action}"]');
     const named = [...form.elements].filter(({ name, type }) => name && type !== 'hidden');
     const valueOf = ({ type, checked, value }) => (type === 'checkbox' ? (checked ? value : '') : value);
     const { activeElement: focused } = document;

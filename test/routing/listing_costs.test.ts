@@ -32,7 +32,7 @@ const FOUND_AT_ONCE = undefined;
  * entries must be read to know this.
  */
 const LISTINGS: Record<string, Record<string, string | undefined>> = {
-  'GET /topics': {},
+  'GET /topics': { name: 'name=nothing' },
   'GET /topics/:name/delayed': {},
   'GET /triggers': { client: `client=${NOBODY}` },
   'GET /subscriptions': { sort: FOUND_AT_ONCE, state: 'state=failing', name: 'name=nobody' },
@@ -52,7 +52,7 @@ const LISTINGS: Record<string, Record<string, string | undefined>> = {
     since: FOUND_AT_ONCE,
     until: FOUND_AT_ONCE,
   },
-  'GET /api_tokens': {},
+  'GET /api_tokens': { name: 'name=nobody' },
   'GET /audit': { since: FOUND_AT_ONCE, client: `client=${NOBODY}`, action: 'action=trigger.fire' },
   'GET /jobs': { queue: FOUND_AT_ONCE, state: 'state=waiting' },
   'GET /tail': { topic: FOUND_AT_ONCE },

@@ -40,10 +40,13 @@ describe('an unknown query parameter is refused', () => {
       refusal(topics, 'Limits'),
       'Limits is nothing that can be asked for here; did you mean limit?',
     );
-    assert.equal(refusal(topics, 'page'), 'page is nothing that can be asked for here; use limit, after');
+    assert.equal(
+      refusal(topics, 'page'),
+      'page is nothing that can be asked for here; use limit, after, name',
+    );
     assert.match(refusal(find('GET /dead_letters'), 'befor') ?? '', /; did you mean before\?$/);
     assert.match(refusal(find('GET /pulse'), 'limit') ?? '', /; this call takes no parameters$/);
-    assert.match(refusal(topics, 'x'.repeat(16_000)) ?? '', /; use limit, after$/);
+    assert.match(refusal(topics, 'x'.repeat(16_000)) ?? '', /; use limit, after, name$/);
   });
 
   test('in compatibility mode too, except by the calls of the Ruby Routemaster', () => {

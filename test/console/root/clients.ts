@@ -59,8 +59,8 @@ describe('root', () => {
 
   test('makes a client, and sees its secret once', async () => {
     const visit = await as(root, '/console/clients');
-    await visit.page.type('[name=name]', 'made_here');
-    await visit.submit('main form[action="/console/clients"] button');
+    await visit.page.type('[method=post] [name=name]', 'made_here');
+    await visit.submit('main form[method=post][action="/console/clients"] button');
     const secret = await visit.text('dd:last-of-type');
     const token = await visit.text('dd');
     assert.match(token, /^made_here--/);
@@ -86,12 +86,12 @@ describe('root', () => {
 
   test('makes a client only once if the page with its secret is reloaded', async () => {
     const visit = await as(root, '/console/clients');
-    const button = 'main form[action="/console/clients"] button';
+    const button = 'main form[method=post][action="/console/clients"] button';
     const made = async () => {
       const clients = (await bus.root.call('GET', '/api_tokens')) as { name: string; token: string }[];
       return clients.filter(({ name }) => name === 'made_once').map(({ token }) => token);
     };
-    await visit.page.type('[name=name]', 'made_once');
+    await visit.page.type('[method=post] [name=name]', 'made_once');
     await visit.submit(button);
     const token = await visit.text('dd');
     await visit.page.reload();

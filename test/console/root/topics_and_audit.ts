@@ -7,8 +7,8 @@ describe('root', () => {
   test('leaves in the audit what its forms were about', async () => {
     const client = await bus.client('audited');
     const visit = await as(root, '/console/clients');
-    await visit.page.type('[name=name]', 'made_for_audit');
-    await visit.submit('main form[action="/console/clients"] button');
+    await visit.page.type('[method=post] [name=name]', 'made_for_audit');
+    await visit.submit('main form[method=post][action="/console/clients"] button');
     const { token } = client;
     const made = await visit.text('dd');
     const event = { type: 'noop', url: 'https://shop.example.com/15' };

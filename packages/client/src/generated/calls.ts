@@ -198,7 +198,7 @@ export interface Trigger {
 /** The calls of the HTTP API, with the types of their query, JSON body and answer; undefined where there is none. */
 export interface Calls {
   'GET /api_tokens': {
-    query: { limit?: number | undefined; after?: string | undefined };
+    query: { limit?: number | undefined; after?: string | undefined; name?: string | undefined };
     body: undefined;
     answer:
       | (Client & { created_at: number | null; secret_at: number | null; last_seen_at: number | null })[]
@@ -485,7 +485,7 @@ export interface Calls {
   'GET /tail': { query: { topic?: string | undefined }; body: undefined; answer: TailEntry[] };
   'DELETE /topic/:name': { query: undefined; body: undefined; answer: undefined };
   'GET /topics': {
-    query: { limit?: number | undefined; after?: string | undefined };
+    query: { limit?: number | undefined; after?: string | undefined; name?: string | undefined };
     body: undefined;
     answer: Topic[];
   };
