@@ -93,8 +93,9 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number after which those of the new entries begin. Numbers are times (µs). If the clock was set back, the
--- numbers are from now on later than the clock by the field `ahead`.
+-- Returns the number before that of the first new entry. It is the time (µs) plus `ahead`, or the last number if that
+-- is higher. If the last number is far ahead of this time, the clock was set back. Then the numbers go on a minute
+-- after the last one, and `ahead` grows, so that they stay ahead of the clock.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end

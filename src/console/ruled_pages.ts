@@ -47,8 +47,8 @@ export interface Ruled<Listed, Whole> {
    */
   shown(one: Whole, acts: Content, nowMs: number): Content;
   /**
-   * Returns the forms for `shown`, such as one that pauses a trigger. Each must contain `own`: hidden fields that name
-   * the trigger or join.
+   * Returns the forms that act on `one`, such as one that pauses a trigger. They post to paths below `path`. Each must
+   * contain `own`: hidden fields that name the trigger or join. The function `shown` gets these forms as `acts`.
    */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
   warning(one: Whole): string;

@@ -29,7 +29,7 @@ export interface AssignmentParts {
 interface Stored {
   /** False if the worker did not hold the job any more. */
   held: boolean;
-  /** Tells others what was stored: counters, log and audit. */
+  /** Reports the stored outcome to the counters, the log and the audit. */
   note?: () => void;
 }
 

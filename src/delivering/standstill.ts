@@ -21,7 +21,7 @@ export class Standstill {
     this.#begins = begins;
   }
 
-  /** True during a standstill. It ends when one of the workers ends its job. */
+  /** True while the thread is at a standstill, which ends when a regular worker ends its job. */
   get holds(): boolean {
     return this.#holds;
   }

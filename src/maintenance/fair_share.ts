@@ -65,7 +65,8 @@ export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: numbe
 }
 
 /**
- * Returns the first orders of a plan, as many as together drop at most `max`. The last of them is made smaller to fit.
+ * Returns the first drop orders of a plan, until their `maxDeleted` add up to `max`. The last one is made smaller if it
+ * would exceed `max`. So a long plan is carried out in parts.
  */
 export function firstDropOrders<Order extends { maxDeleted: number }>(
   plan: readonly Order[],

@@ -96,7 +96,8 @@ async function textOf(shown: Shown): Promise<string> {
 
 /**
  * Makes a series of each figure. Figures with the same labels are added up to one series, because Prometheus refuses
- * two series with the same labels. For example, each partition has its own total of removed topics.
+ * two series with the same labels. For example, each partition has a counter for all its removed topics, and the labels
+ * of these counters are the same.
  */
 async function showFamily(family: Family, figures: readonly ShownFigure[]): Promise<Shown> {
   const { name, help, type, perUnit } = family;

@@ -37,7 +37,10 @@ interface Move {
   log: Log;
 }
 
-/** What source and target have of each kind of data. Empty if an earlier run compared them and found them equal. */
+/**
+ * How much the source and the target have of each kind of data. Empty if an earlier run compared them and found them
+ * equal.
+ */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**

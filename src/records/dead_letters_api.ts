@@ -21,8 +21,8 @@ import type { Deliveries } from './deliveries.ts';
 import type { Delivery } from './delivery.ts';
 
 /**
- * Number of subscribers (a client and its joins) whose dead letters one request may list for the price of one call in
- * the rate limit.
+ * Number of subscribers whose dead letters cost a listing the price of one call in the rate limit. A client counts as
+ * one subscriber, and so does each of its joins.
  */
 const SUBSCRIBERS_PER_CALL = 20;
 

@@ -19,8 +19,9 @@ export function newestFirst(one: Place, other: Place): number {
 }
 
 /**
- * Returns the schema of the query parameter `before`, which says where a page begins: `{atMs}-{id}` after this batch,
- * and `{atMs}-{id}-` with it. `time` is the form of `atMs`. The id may contain dashes.
+ * Returns the schema of the query parameter `before`, which says where a page begins. `{atMs}-{id}` names a batch or
+ * dead letter, and the page begins after it. With another dash at the end, the page begins with it. `time` is the
+ * pattern of `atMs`. The id may contain dashes.
  */
 export function before(time: RegExp) {
   return z

@@ -156,8 +156,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is frequent. CallLimits does not limit its rate. Before any other change, Redis is asked
-   * whether the credentials are still valid. Here that would take too much time, so the handler judges them again.
+   * True for publishing, which is frequent. CallLimits does not limit its rate. Every other call that changes something
+   * asks Redis, just before its handler runs, whether the credentials are still valid. That takes too much time for a
+   * publish. Its handler asks a cache instead, and only after a long or late body.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

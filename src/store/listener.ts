@@ -132,7 +132,10 @@ function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
 }
 
-/** True if these channels have a hash tag: either all have one, or none. Messages on them are sent by SPUBLISH. */
+/**
+ * True if these channels have a hash tag. Messages on them are then sent by SPUBLISH. The first channel decides,
+ * because either all of them have a tag or none has.
+ */
 export function isSharded([first = '']: readonly string[]): boolean {
   return hashTag(first) !== undefined;
 }

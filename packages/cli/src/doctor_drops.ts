@@ -9,7 +9,7 @@ type Drops = NonNullable<Shown['dropped']>;
 /** Drops are reported for this long, and longer if the subscriber has not been told of them yet. */
 const REPORTED_MS = DAY_MS;
 
-/** Maximum subscribers, and topics of a subscriber, that are listed. */
+/** Maximum subscribers that are listed, and maximum topics that are listed for each. */
 const MAX_LISTED = 5;
 
 /** Yields a finding if the bus has dropped events of a subscriber lately for want of memory. */

@@ -54,7 +54,10 @@ export async function tail(call: Call): Promise<void> {
   }
 }
 
-/** Returns the entries that have come since the answer `seen`. Both are newest first, and the oldest are forgotten. */
+/**
+ * Returns the entries of the bus's new answer that are not in `seen`, its answer before. Both begin with the newest
+ * entry. The oldest ones in `seen` can be missing in the new answer, because the bus has forgotten them.
+ */
 function newOf(entries: readonly Entry[], seen: readonly Entry[]): Entry[] {
   const isSeen = (index: number) =>
     isDeepStrictEqual(entries.slice(index), seen.slice(0, entries.length - index));

@@ -12,7 +12,7 @@ export interface DirtyStore {
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` dirty URLs, each with its mark. */
   some(limit: number): Promise<[url: string, mark: number][]>;
-  /** Removes a URL that was handled. `mark` is from `some`. Does nothing if the URL has got a new mark since. */
+  /** Removes a URL that was handled. Does nothing if its mark is not `mark` (a result of `some()`) any more. */
   clean(url: string, mark: number): Promise<void>;
   count(): Promise<number>;
 }
