@@ -1,3 +1,4 @@
+import { removeDoubles } from '../flow/triggers/moving_trigger.ts';
 import { packJob } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -16,6 +17,7 @@ interface CrossingParts {
  * - A topic must have a mark (a note) for each other partition with subscribers of the topic, so that its events are
  *   passed on to that partition. It must have no other marks.
  * - An outbox that is not empty must have a job.
+ * - A trigger must be in one partition. The sweep of the control partition sees to that.
  *
  * These repairs are not reported as findings, because they need not come from a fault: an interrupted change of
  * subscriptions may leave a needless mark.
@@ -25,6 +27,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   await refreshMarksHere(walk, parts.partitions);
   await refreshMarksElsewhere(walk, parts.partitions);
   await putOutboxJobs(walk, parts);
+  if (parts.partition === parts.partitions.control) await removeDoubles(parts.partitions);
 }
 
 /**

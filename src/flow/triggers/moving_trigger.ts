@@ -4,7 +4,7 @@ import type { Partition } from '../../store/partition.ts';
 import type { Partitions } from '../../store/partitions.ts';
 import { msOf } from '../../store/replies.ts';
 import { revisionOf, topicOfDefinition } from './definition.ts';
-import type { TriggerName } from './stored_trigger.ts';
+import { allNames, placeOf, readAll, type TriggerName } from './stored_trigger.ts';
 
 /**
  * Maximum time between reading a moving trigger in its old partition and storing it in the new one. A trigger that
@@ -54,4 +54,35 @@ export async function bringToTopic(
   // moved the trigger already, and the client may have stored a new one of this name in `from`.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
   return true;
+}
+
+/**
+ * Leaves each trigger in one partition: the first that has it, whose definition the API shows. A trigger is in two, and
+ * fires in both, if a failover of the partition that it has left has undone its move there. Partitions that are away
+ * are left out.
+ */
+export async function removeDoubles(partitions: Partitions): Promise<void> {
+  const [seen, doubles] = [new Set<string>(), new Map<string, TriggerName>()];
+  const { found } = await partitions.reach(allNames);
+  for (const trigger of found.flat()) {
+    const place = placeOf(trigger);
+    if (seen.has(place)) doubles.set(place, trigger);
+    seen.add(place);
+  }
+  for (const trigger of doubles.values()) await removeDouble(trigger, partitions);
+}
+
+async function removeDouble(trigger: TriggerName, partitions: Partitions): Promise<void> {
+  const there: { partition: Partition; revision: string }[] = [];
+  // The first partition is read last. If the trigger is being moved from it, it then has the field `moving` here, or is
+  // gone already, and the copy in the other partition must stay.
+  for (const partition of partitions.all.toReversed()) {
+    const [stored] = await partition.command((redis, keys) =>
+      readAll(redis, keys, [trigger], partition.skip),
+    );
+    if (stored?.state.moving) return;
+    if (stored) there.unshift({ partition, revision: revisionOf(stored.text) });
+  }
+  for (const { partition, revision } of there.slice(1))
+    await partition.run('remove_trigger', { ...trigger, revision });
 }

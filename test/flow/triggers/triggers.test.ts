@@ -12,6 +12,7 @@ import { DueTriggers } from '../../../src/flow/triggers/due_triggers.ts';
 import { bringToTopic } from '../../../src/flow/triggers/moving_trigger.ts';
 import { reportOf } from '../../../src/flow/triggers/trigger_report.ts';
 import { Triggers, type Wanted } from '../../../src/flow/triggers/triggers.ts';
+import { sweepCrossing } from '../../../src/maintenance/sweep_crossing.ts';
 import { Recorder } from '../../../src/metrics/recorder.ts';
 import type { ScriptName } from '../../../src/store/contracts.ts';
 import type { Partition } from '../../../src/store/partition.ts';
@@ -150,6 +151,45 @@ describe('a trigger whose new topic is in another partition', () => {
     });
 });
 
+describe('a trigger whose move is lost by a failover of the partition that it has left', () => {
+  const sweep = () =>
+    sweepCrossing({ partition: partitions.control, partitions, leaseMs: 1 }, new AbortController().signal);
+
+  for (const [from, to] of [
+    [0, 2],
+    [2, 0],
+  ] as const)
+    test(`is in one partition after a sweep, as the API shows it (from ${from} to ${to})`, async () => {
+      await put(from, { due: { nextMs: AHEAD } });
+      const failOver = await replicaOf(partitions.all[from] as Partition);
+      await put(to);
+      await failOver();
+      assert.deepEqual(await dueTimes(), [
+        [0, String(AHEAD)],
+        [2, String(AHEAD)],
+      ]);
+      const { text } = await found();
+      await sweep();
+      assert.deepEqual(await dueTimes(), [[0, String(AHEAD)]]);
+      assert.equal((await found()).text, text);
+    });
+
+  test('stays in both if it is still to be moved, and is moved after a sweep', async () => {
+    const [from] = partitions.all as [Partition];
+    await put(0, { due: { nextMs: AHEAD } });
+    let failOver = async () => {};
+    beforeScript(from, 'remove_trigger', async () => {
+      failOver = await replicaOf(from);
+    });
+    await put(2);
+    await failOver();
+    await sweep();
+    assert.equal((await dueTimes()).length, 2);
+    await bringToTopic(TRIGGER, from, partitions);
+    assert.deepEqual(await dueTimes(), [[2, String(AHEAD)]]);
+  });
+});
+
 test('a trigger that is deleted while a worker ends its move is gone', async () => {
   const [from] = partitions.all as [Partition];
   await put(0, { due: { nextMs: AHEAD } });
@@ -239,6 +279,17 @@ async function workUntil(isDone: () => Promise<boolean>): Promise<void> {
     for (const worker of workers) await worker.publish();
     return isDone();
   });
+}
+
+/** Copies a partition, as a replica does. Returns a function that makes the partition what it was then: a failover. */
+async function replicaOf({ redis, prefix }: Partition): Promise<() => Promise<void>> {
+  const present = () => redis.keys(`${prefix}*`);
+  const copies = (await present()).map(async (key) => [key, await redis.dumpBuffer(key)] as const);
+  const copied = await Promise.all(copies);
+  return async () => {
+    await redis.del(await present());
+    for (const [key, copy] of copied) await redis.restore(key, 0, copy);
+  };
 }
 
 /** Calls `action` once, before the partition next runs this script. */
