@@ -59,11 +59,11 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- Sets back the time at which the events of this script call count as accepted, if another partition added the entry
--- with this `number` before. All events of a call have the same time, at which their deadlines and ages begin, so it is
--- that of the earliest entry. `number` is the time (µs) at which the entry was added, or a later one (outboxes.lua).
-local function go_back_to(call, number)
-  call.accepted_us = math.min(call.accepted_us, number)
+-- Sets back the time at which the events of this script call count as accepted, if another partition added an entry
+-- before, at `added_us`. All events of a call have the same time, at which their deadlines and ages begin, so it is
+-- that of the earliest entry.
+local function go_back_to(call, added_us)
+  call.accepted_us = math.min(call.accepted_us, added_us)
   call.accepted_ms = math.floor(call.accepted_us / 1000)
 end
 
@@ -80,8 +80,8 @@ local function apply(call, state, entries, last)
     if state.copies >= copies.MAX.outbox then break end
     local number = outboxes.number_of(entry)
     if number > last then
-      go_back_to(call, number)
-      local kind, topic, about = outboxes.work_of(entry)
+      local kind, topic, about, added_us = outboxes.work_of(entry)
+      go_back_to(call, added_us or number)
       DO[kind](call, state, topic, about)
       last = number
     end

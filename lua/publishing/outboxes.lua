@@ -3,7 +3,7 @@ Outboxes: the work that other partitions must do for this partition.
 
 The list `outbox` has the entries for all other partitions, in the order in which the partitions must apply them. An
 entry is its number in 16 digits, the numbers of the partitions that must apply it, a colon, and a list in MessagePack,
-such as `17954000000000003,5:` and `{ kind, topic, about }`:
+such as `17954000000000003,5:` and `{ kind, topic, about }`. The kinds are:
 
 - `events`, a topic and its events: give the events to the topic's subscribers in the other partition;
 - `end`, a topic and false: the topic was removed, so end its subscriptions in the other partition;
@@ -15,29 +15,29 @@ If a partition does not apply its entries in time, they are set aside for that p
 partition are also set aside, which keeps them in order.
 
 The number of an entry is the time (µs) of the script call that adds it, or one more than the last number if that is
-higher. The other partition ignores numbers that it has applied, so an entry may be sent again. If a failover loses the
-last writes of a partition, the next numbers are still higher than the lost ones, because numbers follow the clock.
+higher. The other partition ignores numbers that it has applied, so an entry may be sent again.
 
-This rule is not enough if, after the failover, the clock of the new master is behind the last number that it has. The
-other partition may have applied lost entries with the next numbers, and would ignore the new entries. So the first new
-number is a minute after the last one, and later numbers also stay later than the clock shows (by `ahead`). The same
-happens after a clock was set back.
+A failover loses the last entries of a partition, although the other partition may have applied them. The next numbers
+must be higher than theirs. They are, if they follow the same clock, but that of the new master may be behind. So the
+first number in another Redis (redis_run.lua) is a minute later than its clock shows, and all later ones too (`ahead`).
+The same happens when the clock was set back. From then on, entries also have the time at which they were added, as the
+fourth item of their list.
 ]]
 local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local leases = include('delivering/leases')
 local many = include('store/many')
+local redis_run = include('store/redis_run')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
 -- Entries that were set aside for a partition are sent to it after this time.
 local ASK_AGAIN_MS = 1000
 -- By how much (µs) the last entry's number, which is a time, may be later than Redis's clock. A little is normal,
--- because the entries of one script call get consecutive numbers. More means that the clock was set back, or that
--- another machine added the last entry before a failover.
+-- because the entries of one script call get consecutive numbers. More means that the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
--- If the last number is too far ahead of the clock, the next one is higher by this (µs). A failover may have lost
--- entries with numbers in between, but less than a minute of them. So no number is used twice.
+-- The first number in another Redis, or after the clock was set back, is higher by this (µs). Lost numbers may be later
+-- than the clock shows, but by less than a minute. So no number is used twice.
 local JUMP_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry: its first 16 digits.
@@ -45,8 +45,8 @@ function outboxes.number_of(entry)
   return tonumber(entry:sub(1, NUMBER_LENGTH))
 end
 
--- Reads the work that an outbox entry describes. Returns the kind of work, the topic, and the data that this kind of
--- work needs.
+-- Reads the work that an outbox entry describes. Returns the kind of work, the topic, the data that this kind of work
+-- needs, and the time (µs) at which the entry was added, or nil if its number is this time.
 function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
@@ -71,13 +71,15 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads three values about the outbox, once in a script call: the number of its `last` entry, the `bytes` of all
--- entries, and the time `ahead` (µs) by which numbers are later than Redis's clock. `ahead` is 0 unless the clock was
--- ever set back.
+-- Reads four values about the outbox, once in a script call: the number of its `last` entry, the `run_id` of the Redis
+-- that added it (`run`), the `bytes` of all entries, and the time `ahead` (µs) by which numbers are later than Redis's
+-- clock. `ahead` is 0 unless another Redis has taken over, or the clock was set back, since the first entry.
 local function read_state(call, outgoing)
   if outgoing.last then return end
-  local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))
-  outgoing.last, outgoing.bytes, outgoing.ahead = tonumber(last) or 0, tonumber(bytes) or 0, tonumber(ahead) or 0
+  local sent = call.keys.outboxes_sent()
+  local last, run, bytes, ahead = unpack(redis.call('HMGET', sent, 'last', 'run', 'bytes', 'ahead'))
+  outgoing.last, outgoing.run = tonumber(last) or 0, run
+  outgoing.bytes, outgoing.ahead = tonumber(bytes) or 0, tonumber(ahead) or 0
 end
 
 -- Adds an entry to the collection `outgoing`, which `store` writes. `partitions` has the numbers of the partitions that
@@ -94,13 +96,15 @@ function outboxes.events_of(slice)
 end
 
 -- Returns the number before that of the first new entry. It is the time (µs) plus `ahead`, or the last number if that
--- is higher. If the last number is far ahead of this time, the clock was set back. Then the numbers go on a minute
--- after the last one, and `ahead` grows, so that they stay ahead of the clock.
+-- is higher. In another Redis, as after a failover, and if the clock was set back, the numbers go on a minute later,
+-- and `ahead` grows, so that they stay ahead of the clock.
 local function last_number(call, outgoing)
-  local time = call.now_us - 1 + outgoing.ahead
-  if outgoing.last - time <= MAX_AHEAD_US then return math.max(outgoing.last, time) end
-  local number = outgoing.last + JUMP_US
-  redis.call('HSET', call.keys.outboxes_sent(), 'ahead', string.format('%d', outgoing.ahead + number - time))
+  local time, run = call.now_us - 1 + outgoing.ahead, redis_run.id() or ''
+  local number = math.max(outgoing.last, time)
+  if run == outgoing.run and outgoing.last - time <= MAX_AHEAD_US then return number end
+  if outgoing.last > 0 then number = number + JUMP_US end
+  outgoing.ahead = outgoing.ahead + number - time
+  redis.call('HSET', call.keys.outboxes_sent(), 'run', run, 'ahead', string.format('%d', outgoing.ahead))
   return number
 end
 
@@ -114,6 +118,7 @@ function outboxes.store(call, outgoing)
   local number, bytes = last_number(call, outgoing), outgoing.bytes
   for i, piece in ipairs(outgoing.work) do
     number = number + 1
+    if outgoing.ahead > 0 then piece[2][4] = call.now_us end
     entries[i] = string.format('%016d%s:', number, piece[1]) .. cmsgpack.pack(piece[2])
     bytes = bytes + #entries[i]
   end

@@ -119,8 +119,31 @@ describe('an outbox', () => {
     const failedUs = await nowUs();
     await until(async () => (await nowUs()) > failedUs + 100_000, { what: 'the failover takes longer' });
     await publish('e4', 'e5');
-    assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3', 'e4', 'e5']);
+    await home.redis.hset(sent, 'run', 'of the lost master');
+    await fails(5_000_000);
+    await publish('e6', 'e7');
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3', 'e4', 'e5', 'e6', 'e7']);
     await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('counts from when it was accepted, also if outbox numbers are ahead of the clock', async () => {
+    const token = bus.token(1);
+    const wanted = { topics: [bus.topic], callback: 'https://alice.example/', uuid: 'u', max_events: 1 };
+    await bus.subscriptions.subscribe(token, wanted);
+    const home = bus.homeOfTopic();
+    const nowMs = async () => msOf(await home.redis.time());
+    await bus.publish('e1');
+    await bus.runJobs();
+    await home.redis.hset(home.keys.outboxes_sent(), 'run', 'of the lost master');
+    await bus.publish('e2');
+    const acceptedMs = await nowMs();
+    await until(async () => (await nowMs()) > acceptedMs);
+    await bus.runJobs();
+    const { redis: commands, keys } = bus.partitions.ofSubscriber(token);
+    const [, second = ''] = await commands.zrange(keys.batches_queued(token), '0', '-1');
+    const [, created, , ...events] = await commands.lrange(keys.batch(second), 0, -1);
+    assert.deepEqual(events, ['e2']);
+    assert.ok(Number(created) <= acceptedMs, `accepted by ${acceptedMs}, opened at ${created}`);
   });
 
   test('is applied in several calls if its entries make too many copies for one', async () => {
