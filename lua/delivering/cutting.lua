@@ -1,7 +1,10 @@
 --[[
 Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
-become a batch of their own. The other events stay in the batch, which keeps its UID and its position in the queue. They
-are delivered next. If a long batch fits into one delivery, the worker reads the events itself.
+become a batch of their own. The other events stay in the batch, which keeps its position in the queue. They are
+delivered next. If a long batch fits into one delivery, the worker reads the events itself.
+
+Both parts get new UIDs. If a failover loses the cut, and the subscriber's limits are higher then, all events are
+delivered under the old UID. A receiver that had got only one part under the old UID would ignore all other events.
 
 A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one script
 call, because it has small events, whose bytes are not counted, besides large ones (open_batches.lua), because its
@@ -62,40 +65,62 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- Returns the score in the subscriber's index for a new batch with the first events of `bid`. It must be below the
--- score of `bid`, but above those of batches that were split off `bid` before. So it is the score of `bid` minus the
--- number of events that stay in `bid`. Example: `bid` has the score 9000 and 250 events. If 100 are split off, 150
--- stay, and the new batch gets 8850. If 100 more are split off, 50 stay, and that batch gets 8950.
-local function score_of_part(index, bid, created_ms, events_left)
-  local score = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
+-- Returns the score in the subscriber's index for a new batch with the first events of a batch that has `score`. It
+-- must be lower, but above those of batches that were split off the same batch before. So it is `score` minus two for
+-- each event that stays, as `score` gets lower by one at each cut (`rename`). Example: a batch has the score 9000 and
+-- 250 events. If 100 are split off, 150 stay with 8999, and the new batch gets 8699. If 100 more are split off, 50 stay
+-- with 8998, and that batch gets 8898.
+local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-  local first = math.max(score - events_left, (tonumber(older) or 0) + 1)
-  -- If an older batch has a score just below that of `bid`, the new batch gets the same score, so their order is open.
-  -- Order matters only to `ordered` subscribers. They have no older batch here: only their oldest batch is delivered.
+  local first = math.max(score - 2 * events_left, (tonumber(older) or 0) + 1)
+  -- If an older batch has a score just below `score`, the new batch gets the same score, so their order is open. Order
+  -- matters only to `ordered` subscribers. They have no older batch here: only their oldest batch is delivered.
   return string.format('%d', math.min(first, score - 1))
 end
 
--- Splits a batch in two. The events up to the position `last` in `list` become a new batch with 0 attempts, whose job
--- `worker` gets. The other events stay in `bid`, whose job any worker may take again. Returns the UID and the job of
--- the new batch.
-local function cut(call, given, worker, bid, list, last)
+-- Replaces a batch of the subscriber `token` by `bid`, with the same list, history and time of closing. Returns the
+-- scores of `bid` in `batches:index` and in the subscriber's index. The latter is 1 lower than that of the old batch:
+-- batches that were opened with it may have its score, and smaller UIDs than `bid`.
+local function rename(call, token, created_ms, old, bid)
+  local keys = call.keys
+  local index, queue = keys.batches_index(), keys.batches_queued(token)
+  local place = redis.call('ZSCORE', index, old) or created_ms
+  local score = string.format('%d', (redis.call('ZSCORE', queue, old) or created_ms * 1000) - 1)
+  redis.call('RENAME', keys.batch(old), keys.batch(bid))
+  if redis.call('EXISTS', keys.attempts(old)) == 1 then
+    redis.call('RENAME', keys.attempts(old), keys.attempts(bid))
+  end
+  redis.call('ZADD', index, place, bid)
+  redis.call('ZADD', queue, score, bid)
+  for _, set in ipairs({ index, queue, keys.batches_retrying(token) }) do redis.call('ZREM', set, old) end
+  local closed_ms = open_batches.closed_ms(call, old)
+  if closed_ms then redis.call('HSET', keys.batches_closed(), bid, closed_ms) end
+  open_batches.forget_closed(call, { old })
+  return place, score
+end
+
+-- Splits the batch `whole` in two. The events up to the position `last` in `list` become a new batch with 0 attempts,
+-- whose job `worker` gets. The other events stay in the old batch, which gets a new UID, and a job that any worker may
+-- take. Returns the UID and the job of the new batch.
+local function cut(call, given, worker, whole, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
-  local head, items = uids.next(given.uids), { token, created_ms, '0' }
-  local job = jobs.delivery_of(head)
+  local head, rest, items = uids.next(given.uids), uids.next(given.uids), { token, created_ms, '0' }
+  local job, job_of_rest = jobs.delivery_of(head), jobs.delivery_of(rest)
+  local place, score = rename(call, token, created_ms, whole, rest)
   for i = batches.HEADER + 1, last do items[i] = list[i] end
   many.command('RPUSH', keys.batch(head), items)
-  redis.call('LTRIM', keys.batch(bid), last, -1)
-  local events_left = redis.call('LPUSH', keys.batch(bid), '0', created_ms, token) - batches.HEADER
-  redis.call('ZREM', keys.batches_retrying(token), bid)
-  local closed_ms = open_batches.closed_ms(call, bid)
+  redis.call('LTRIM', keys.batch(rest), last, -1)
+  local events_left = redis.call('LPUSH', keys.batch(rest), '0', created_ms, token) - batches.HEADER
+  local closed_ms = open_batches.closed_ms(call, rest)
   if closed_ms then redis.call('HSET', keys.batches_closed(), head, closed_ms) end
-  redis.call('ZADD', keys.batches_index(), redis.call('ZSCORE', keys.batches_index(), bid) or created_ms, head)
-  local score = score_of_part(keys.batches_queued(token), bid, created_ms, events_left)
-  redis.call('ZADD', keys.batches_queued(token), score, head)
+  redis.call('ZADD', keys.batches_index(), place, head)
+  local queue = keys.batches_queued(token)
+  redis.call('ZADD', queue, score_of_part(queue, score, events_left), head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
-  redis.call('SADD', keys.jobs_index(q), job)
+  redis.call('SREM', keys.jobs_index(q), jobs.delivery_of(whole))
+  redis.call('SADD', keys.jobs_index(q), job, job_of_rest)
   redis.call('LSET', keys.jobs_pending(q, worker), 0, job)
-  jobs.make_instant_again(call, q, jobs.delivery_of(bid))
+  jobs.make_instant_again(call, q, job_of_rest)
   return head, job
 end
 

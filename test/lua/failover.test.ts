@@ -73,6 +73,22 @@ test('it gets none either where the lost master lived on, and is the master agai
   assert.deepEqual([batches.a1?.events, batches.b1?.events], [['e1'], ['e2']]);
 });
 
+test('a batch has not the id of a part of it that the lost master had delivered', async () => {
+  await before.subscribe('alice', { max: 3 });
+  await before.publish('a', 'widgets', ['e1', 'e2', 'e3']);
+  await promote();
+  await before.subscribe('alice', { max: 2 });
+  const delivered = (await before.acquire(['v', 'w'])).grants;
+  assert.deepEqual(
+    delivered.map(({ batch }) => batch?.slice(3)),
+    [['e1', 'e2'], ['e3']],
+  );
+
+  const [whole] = (await after.acquire(['w'])).grants;
+  assert.deepEqual(whole?.batch?.slice(3), ['e1', 'e2', 'e3']);
+  assert.ok(delivered.every(({ job }) => job !== whole?.job));
+});
+
 test('a batch that was open then is delivered when it is due, and an ordered subscriber gets it first', async () => {
   await before.subscribe('alice', { ordered: 1, timeout: 0 });
   await before.publish('a', 'widgets', ['e1']);

@@ -29,6 +29,8 @@ export class Model extends TopicsAndSubscribers {
    * batch.
    */
   readonly unplaced = new Set<string>();
+  /** The names of batches that were cut. Their parts have other names. */
+  readonly cut = new Set<string>();
   /** The workers that have asked for deliveries. */
   readonly mainWorkers = new Set<string>();
   /** The jobs of `aux`. */
@@ -53,15 +55,19 @@ export class Model extends TopicsAndSubscribers {
   /**
    * Returns the batch of this name. `events` are those that a worker got of it. A first delivery has no more events
    * than the subscriber's max. If a batch has more, the bus makes a new batch of the first ones, and the others stay in
-   * the old batch, behind the new one.
+   * the old batch, behind the new one and under a new name.
    */
   cutTo(name: string, token: string, events: string[]): Batch {
     const whole =
       this.batches.find((each) => each.token === token && each.events[0] === events[0]) ?? this.find(name);
     const { max = Number.POSITIVE_INFINITY, ordered } = this.subscribers.get(token) ?? {};
-    if (whole.attempts > 0 || whole.events.length <= max) return this.find(name);
+    if (whole.attempts > 0 || whole.events.length <= max) {
+      whole.name ??= name;
+      return this.find(name);
+    }
     const head = { ...whole, name, history: [], open: false, events: whole.events.splice(0, max) };
-    whole.open = false;
+    if (whole.name) this.cut.add(whole.name);
+    Object.assign(whole, { name: undefined, open: false });
     this.batches.splice(this.batches.indexOf(whole), 0, head);
     if (!ordered) this.unplaced.add(token);
     return head;

@@ -43,7 +43,7 @@ export class World {
   #looks = 0;
   #events = 0;
   #ticks = 0;
-  /** The subscriber of each batch that Redis ever had, unless it has left since. */
+  /** The subscriber of each batch that Redis ever had, unless it has left or the batch was cut since. */
   readonly #opened = new Map<string, string>();
 
   constructor(bus: Bus, counted: () => void) {
@@ -127,7 +127,8 @@ export class World {
     await assertImageConsistent(this.#seen);
     await assertEqual(model, this.#seen, this.state);
     for (const [name, { token }] of Object.entries(this.state.batches)) this.#opened.set(name, token);
-    for (const [name, token] of this.#opened) if (!model.subscribers.has(token)) this.#opened.delete(name);
+    for (const [name, token] of this.#opened)
+      if (!model.subscribers.has(token) || model.cut.has(name)) this.#opened.delete(name);
     await assertDeliveries(model, this.bus.store, this.#opened, this.#looks++);
   }
 }
