@@ -19,7 +19,8 @@ const HELP = `Usage: npm run properties -- [options]
 
 Checks the bus against plain models, in turn:
 
-  calls     calls the scripts at random, and checks what Redis holds after each
+  calls     calls the scripts at random, and checks what Redis holds after each; now and then, another Redis takes over
+            that lacks the last calls
   crossing  publishes, subscribes and removes in three partitions at the same time; chooses which call Redis gets next,
             and which fails
   flow      calls the scripts of clients, triggers and joins at random, and checks that all is there, and is done once

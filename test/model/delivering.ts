@@ -38,7 +38,7 @@ export async function acquire(
   await world.lookForSlow();
   const { readyJobs, grants, acks } = await world.bus.acquire(workers, settings);
   assert.deepEqual(acks, removed);
-  for (const { worker } of finished) model.ack(worker, true);
+  for (const { worker, job } of finished) accept(world, model, worker, job, true);
   const ongoing = ongoingLeases(model);
   model.hear(workers);
   model.noticeSlow();
@@ -78,6 +78,13 @@ function take(
   // A batch whose subscriber has left is handed out without its contents.
   if (!model.subscribers.has(batch.token)) return;
   assert.deepEqual([token, Number(attempts), events], [batch.token, batch.attempts, batch.events]);
+  world.receivers.give(batch.token, job, events);
+}
+
+function accept(world: World, model: Model, worker: string, name: string, slow: boolean): void {
+  const { token, events } = model.find(name);
+  world.receivers.accept(token, events);
+  model.ack(worker, slow);
 }
 
 /** Returns the workers that hold a batch under a lease that has not run out. */
@@ -94,7 +101,7 @@ export async function ack(world: World, model: Model, n: number, slow: boolean):
   const settings = { laneLimit: LANE_LIMIT, leaseMs: LEASE_MS, slowMs: SLOW_MS };
   const answer = await world.bus.ack(worker, name, { tookMs, ...settings });
   assert.deepEqual(answer, { held: true, removed: events.length });
-  model.ack(worker, slow);
+  accept(world, model, worker, name, slow);
   return `ack ${worker} ${name}${slow ? ' slowly' : ''}`;
 }
 

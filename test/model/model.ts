@@ -236,6 +236,7 @@ export class Model extends TopicsAndSubscribers {
 
   /** Returns how many workers died, and how many jobs of `main` and `aux` they held. */
   scrub(leaseMs: number): { workers: number; jobs: number[] } {
+    this.noticeRun();
     let [main, aux] = [0, 0];
     for (const [worker, { work }] of [...this.holds]) {
       if (!this.isDead(worker, leaseMs)) continue;

@@ -118,6 +118,8 @@ const anyStep = [
   step(2, bulks.confirmBulk, bulkOwner, seldom),
   step(1, bulks.cancelBulk, bulkOwner, yes),
   step(1, upkeep.sweep),
+  step(4, upkeep.replicate),
+  step(1, upkeep.failOver),
 ];
 
 /** More of the calls that lead to many dead letters, and of those that retry or purge them all. */
@@ -132,5 +134,18 @@ const bulkSteps = [
   step(4, publishing.leave, token),
 ];
 
+/** More of the calls that a lost master may have done, and more failovers. */
+const failOverSteps = [
+  step(10, publishing.publish, fc.array(wish, { minLength: 1, maxLength: 3 })),
+  step(10, publishing.subscribe, request),
+  step(20, delivering.acquire, workers, fc.constantFrom(0, 1), fc.constant<WorkerKind>('regular')),
+  step(20, delivering.ack, n, fc.constant(false)),
+  step(10, delivering.nack, n, fault),
+  step(10, upkeep.replicate),
+  step(10, upkeep.failOver),
+];
+
 /** The steps of a sequence: most sequences have any steps, others more of some. */
-export const STEPS = [anyStep, anyStep, [...anyStep, ...bulkSteps]].map((steps) => fc.oneof(...steps));
+export const STEPS = [anyStep, anyStep, [...anyStep, ...bulkSteps], [...anyStep, ...failOverSteps]].map(
+  (steps) => fc.oneof(...steps),
+);

@@ -7,6 +7,8 @@ import type { Batch, DelayedEvent, Hold, Publication, Settings, Subscriber } fro
  */
 export class TopicsAndSubscribers {
   nowMs = 0;
+  /** True if another Redis has taken over, and has stored no events and scrubbed no workers since. */
+  isNewRun = false;
   readonly subscribers = new Map<string, Subscriber>();
   /** The client that owns each topic. */
   readonly publishers = new Map<string, string>();
@@ -28,7 +30,7 @@ export class TopicsAndSubscribers {
   publish(publications: Publication[]): (number | string)[] {
     const added = new Map<string, string[]>();
     const outcomes = publications.map((each) => this.#accept(each, added));
-    for (const [token, events] of added) this.#append(token, events);
+    this.#appendAll(added);
     return outcomes;
   }
 
@@ -62,7 +64,7 @@ export class TopicsAndSubscribers {
         if (topics.has(topic)) added.set(token, [...(added.get(token) ?? []), event]);
       this.delayed.splice(this.delayed.indexOf(each), 1);
     }
-    for (const [token, events] of added) this.#append(token, events);
+    this.#appendAll(added);
     return published;
   }
 
@@ -79,6 +81,17 @@ export class TopicsAndSubscribers {
       .map(([token]) => token);
     for (const token of tokens) added.set(token, [...(added.get(token) ?? []), ...events]);
     return tokens.length;
+  }
+
+  #appendAll(added: ReadonlyMap<string, string[]>): void {
+    if ([...added.values()].some(({ length }) => length > 0)) this.noticeRun();
+    for (const [token, events] of added) this.#append(token, events);
+  }
+
+  /** Closes all batches if another Redis has taken over: the one before may have delivered them. */
+  protected noticeRun(): void {
+    if (this.isNewRun) for (const batch of this.batches) batch.open = false;
+    this.isNewRun = false;
   }
 
   #append(token: string, events: string[]): void {

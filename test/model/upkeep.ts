@@ -130,6 +130,16 @@ export async function purge(world: World, model: Model, n: number, client: strin
   return `purge ${name} for ${client}`;
 }
 
+export async function replicate(world: World, model: Model): Promise<string> {
+  await world.replicate(model);
+  return 'replicate';
+}
+
+/** Makes another Redis take over, which lacks what was done since it was replicated. No publish of that was answered. */
+export async function failOver(world: World, model: Model): Promise<string> {
+  return `failOver ${await world.failOver(model)} ms`;
+}
+
 /** Asserts that a sweep finds nothing, and changes nothing. */
 export async function sweep(world: World): Promise<string> {
   await assertNothingToSweep(world.bus.store);

@@ -7,6 +7,8 @@ import { readState, type State } from '../../harness/scripts/state.ts';
 import { assertEqual } from './compare.ts';
 import { assertDeliveries } from './deliveries.ts';
 import type { Model } from './model.ts';
+import { Receivers } from './receivers.ts';
+import { dump, restore } from './replica.ts';
 
 /** Lets time pass in Redis: makes all its times earlier by ARGV[1] ms. The keys begin with ARGV[2]. */
 const PASS = `
@@ -30,6 +32,13 @@ for _, token in ipairs(redis.call('SMEMBERS', prefix .. 'subscribers')) do
   if redis.call('HEXISTS', subscriber, 'throttled_until') == 1 then redis.call('HINCRBY', subscriber, 'throttled_until', -ms) end
 end`;
 
+/** What a replica has of a partition, and what the model was then. */
+interface Replica {
+  dumps: Awaited<ReturnType<typeof dump>>;
+  model: Model;
+  opened: ReadonlyMap<string, string>;
+}
+
 /** The real bus, and the state of Redis that was read last. */
 export class World {
   readonly bus: Bus;
@@ -37,6 +46,8 @@ export class World {
   readonly counted: () => void;
   /** The leases that the bus has given so far. */
   readonly leases: { worker: string; job: string; lease: number }[] = [];
+  /** What receivers have got, from this Redis and from those before it. */
+  readonly receivers = new Receivers();
   state!: State;
   #seen!: Readable & { image: Image };
   #names = 0;
@@ -44,7 +55,8 @@ export class World {
   #events = 0;
   #ticks = 0;
   /** The subscriber of each batch that Redis ever had, unless it has left or the batch was cut since. */
-  readonly #opened = new Map<string, string>();
+  #opened = new Map<string, string>();
+  #replica: Replica | undefined;
 
   constructor(bus: Bus, counted: () => void) {
     this.bus = bus;
@@ -100,11 +112,43 @@ export class World {
 
   /** Lets time pass in Redis and the model. The numbers of leases are times, so they change too. */
   async pass(model: Model, ms: number): Promise<void> {
+    await this.#passInRedis(model, ms);
+    for (const each of this.leases) each.lease -= 1000 * ms;
+    for (const [worker, lease] of this.bus.leases) this.bus.leases.set(worker, lease - 1000 * ms);
+  }
+
+  async #passInRedis(model: Model, ms: number): Promise<void> {
     const { redis, prefix } = this.bus.store;
     await redis.eval(PASS, 0, ms, prefix);
     model.nowMs += ms;
-    for (const each of [...this.leases, ...model.holds.values()]) each.lease -= 1000 * ms;
-    for (const [worker, lease] of this.bus.leases) this.bus.leases.set(worker, lease - 1000 * ms);
+    for (const hold of model.holds.values()) hold.lease -= 1000 * ms;
+  }
+
+  /** Makes the replica have all that was done until now. */
+  async replicate(model: Model): Promise<void> {
+    this.#replica = {
+      dumps: await dump(this.bus.store),
+      model: structuredClone({ ...model }) as Model,
+      opened: new Map(this.#opened),
+    };
+  }
+
+  /**
+   * Promotes the replica, which lacks what was done since. If there is none yet, Redis is only restarted. The clock goes
+   * on, and workers keep the leases that they got last, unless the new Redis knows an older one. Returns the time (ms)
+   * since the replica had all, in the model.
+   */
+  async failOver(model: Model): Promise<number> {
+    if (!this.#replica) await this.replicate(model);
+    const { dumps, model: then, opened } = this.#replica ?? assert.fail();
+    const lostMs = model.nowMs - then.nowMs;
+    await restore(this.bus.store, dumps);
+    Object.assign(model, then, { isNewRun: true });
+    if (lostMs > 0) await this.#passInRedis(model, lostMs);
+    this.#opened = new Map(opened);
+    for (const [worker, { lease }] of model.holds) this.bus.leases.set(worker, lease);
+    await this.replicate(model);
+    return lostMs;
   }
 
   /** Makes the next call look for slow deliveries, which otherwise happens four times a second. */
