@@ -152,27 +152,30 @@ function delivery_sources.backwards(list, length)
   end
 end
 
+-- Returns the time (ms) of the record at a position of a log, from 1 (the oldest), and that of the next newer record,
+-- which is infinite if there is none.
+local function times_at(list, position)
+  local record, _, newer = unpack(redis.call('LRANGE', list, 2 * position - 1, 2 * position + 1))
+  return delivery_log.time_of(record), newer and delivery_log.time_of(newer) or math.huge
+end
+
 -- Finds, by a binary search, the newest record of a log at or before the time `place` (ms). Returns its position and
--- its time, or nothing if all records are newer. Logs of subscribers of the same topics are similar, so the search
--- begins where it ended in the previous log: at `listing.part`, from 0 (the oldest record) to 1 (the newest).
+-- its time, or nothing if all records are newer. The search begins at `listing.part` of the log, where the search in
+-- the previous log ended, because logs of subscribers of the same topics are similar.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
-  local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
-  while high - low > 1 do
-    at = math.max(low + 1, math.min(high - 1, at))
-    local record, _, next_record = unpack(redis.call('LRANGE', list, 2 * at - 1, 2 * at + 1))
-    local at_place, next_place = delivery_log.time_of(record), next_record and delivery_log.time_of(next_record)
-    if at_place > place then
-      high = at
-    elseif next_place and next_place <= place then
-      low, low_place = at + 1, next_place
-    else
-      low, low_place, high = at, at_place, at + 1
+  local low, high, at = 1, length, math.floor(listing.part * length)
+  while low <= high do
+    at = math.max(low, math.min(high, at))
+    local its_place, newer_place = times_at(list, at)
+    if its_place <= place and newer_place > place then
+      listing.part = at / length
+      return at, its_place
     end
+    if its_place > place then high = at - 1 else low = at + 1 end
     at = math.floor((low + high) / 2)
   end
-  listing.part = low / math.max(1, length)
-  if low > 0 then return low, low_place end
+  listing.part = 0
 end
 
 local function read_log(source)
