@@ -21,17 +21,11 @@ export interface FoundJob {
 }
 
 /**
- * Where a JobPlace (a function that lists jobs) stopped reading, so that the next call can continue there. For a list
- * of jobs, for example, the position is the number of jobs that have been read.
- */
-export type Position = readonly string[];
-
-/**
  * The jobs that one call of a JobPlace has read. `end` is where the next call continues; undefined if no job follows.
  */
 interface JobSlice {
   jobs: FoundJob[];
-  end?: Position | undefined;
+  end?: unknown;
   /**
    * Number of workers (for pending jobs) or subscribers (for waiting jobs) whose jobs were looked for. The rate limit
    * charges a page by it.
@@ -40,15 +34,11 @@ interface JobSlice {
 }
 
 /**
- * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It begins after the
- * position `after`. Fewer jobs than `max` do not mean that no more follow (see MAX_LOOKED_THROUGH).
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers. It begins after
+ * `after`, which is the `end` of its last call. Fewer jobs than `max` do not mean that no more follow (see
+ * MAX_LOOKED_THROUGH).
  */
-export type JobPlace = (
-  redis: Commands,
-  keys: Keyspace,
-  after: Position | undefined,
-  max: number,
-) => Promise<JobSlice>;
+export type JobPlace = (redis: Commands, keys: Keyspace, after: unknown, max: number) => Promise<JobSlice>;
 
 /** The states of a job, in the order of the listing. */
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
@@ -66,133 +56,121 @@ export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   return [...shares, list((keys) => keys.jobs_suspect(), 'right'), waitingJobs];
 }
 
+/** Reads a list. The next call begins after as many jobs as were read. */
 function list(keyOf: (keys: Keyspace) => string, end: 'left' | 'right'): JobPlace {
   return async (redis, keys, after, max) => {
-    const from = Number(after?.[0] ?? 0);
+    const from = Number(after ?? 0);
     const [first, last] = end === 'left' ? [from, from + max] : [-(from + max + 1), -(from + 1)];
     const found = await redis.lrangeBuffer(keyOf(keys), first, last);
     if (end === 'right') found.reverse();
     const jobs = found.slice(0, max).map((packed) => ({ packed }));
-    return { jobs, end: found.length > max ? [String(from + max)] : undefined };
+    return { jobs, end: found.length > max ? from + max : undefined };
   };
 }
 
 function scheduledJobs(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
-    const { entries, end } = await sorted(redis, keys.jobs_scheduled(q), after, max);
+    const { entries, end } = await sorted(redis, keys.jobs_scheduled(q), after as SortedEnd | undefined, max);
     return { jobs: entries.map(({ packed, score }) => ({ packed, dueMs: Number(score) })), end };
   };
 }
 
-/**
- * Reads the waiting jobs of all subscribers, one subscriber after the other. A position, from which the next call goes
- * on, has two or three parts:
- * - a cursor, which names one portion of the SSCAN over all subscribers;
- * - the last subscriber of this portion whose jobs were read (see `scanNames`);
- * - if this subscriber has more jobs, its last job that was read (see `sorted`).
- */
+/** Where to continue among the workers, or the subscribers, of a set. */
+interface OwnerEnd {
+  /** The cursor of the SSCAN that finds `owner`, with some others. */
+  cursor: string;
+  /** The first one whose jobs are to be read, in the order of names. */
+  owner: string;
+  /** Set if some of its jobs were read: where to continue among them. */
+  inside?: SortedEnd;
+}
+const FIRST_OWNER: OwnerEnd = { cursor: '0', owner: '' };
+
+/** Reads the waiting jobs of all subscribers, one subscriber after the other. */
 const waitingJobs: JobPlace = async (redis, keys, after, max) => {
-  let [cursor = START, last = '', ...inside] = after ?? [];
   const jobs: FoundJob[] = [];
   let looked = 0;
-  while (looked < MAX_LOOKED_THROUGH && jobs.length < max) {
+  for (let begin = (after ?? FIRST_OWNER) as OwnerEnd; ; ) {
+    const { cursor } = begin;
     const { names, next } = await scanNames(redis, keys.subscribers(), cursor);
-    const tokens = names.filter((each) => each > last || (inside.length > 0 && each === last));
-    const counts = await Promise.all(tokens.map((token) => redis.zcard(keys.jobs_waiting(token))));
     looked += names.length;
-    for (const token of tokens.filter((_, index) => (counts[index] ?? 0) > 0)) {
-      if (jobs.length === max) return { jobs, looked, end: [cursor, last] };
-      const from = token === last ? inside : undefined;
-      const { entries, end } = await sorted(redis, keys.jobs_waiting(token), from, max - jobs.length);
+    const tokens = names.filter((token) => token >= begin.owner);
+    const counts = await Promise.all(tokens.map((token) => redis.zcard(keys.jobs_waiting(token))));
+    for (const owner of tokens.filter((_, index) => (counts[index] ?? 0) > 0)) {
+      if (jobs.length === max) return { jobs, looked, end: { cursor, owner } };
+      const inside = owner === begin.owner ? begin.inside : undefined;
+      const { entries, end } = await sorted(redis, keys.jobs_waiting(owner), inside, max - jobs.length);
       for (const { packed, score } of entries)
         jobs.push({ packed, sinceMs: Math.floor(Number(score) / 1000) });
-      if (end) return { jobs, looked, end: [cursor, token, ...end] };
-      [last, inside] = [token, []];
+      if (end) return { jobs, looked, end: { cursor, owner, inside: end } };
     }
-    if (next === undefined) return { jobs, looked };
-    [cursor, last, inside] = [next, '', []];
+    if (!next || looked >= MAX_LOOKED_THROUGH || jobs.length >= max) return { jobs, looked, end: next };
+    begin = next;
   }
-  return { jobs, looked, end: [cursor, last] };
 };
 
-/**
- * Reads the jobs that workers hold, one worker after the other. The next call continues at a position of two parts: the
- * cursor of an SSCAN over all workers, and the worker that was read last (see `scanNames`).
- */
+/** Reads the jobs that workers hold, one worker after the other. */
 function heldJobs(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
-    let [cursor = START, last = ''] = after ?? [];
     const jobs: FoundJob[] = [];
     let looked = 0;
-    while (looked < MAX_LOOKED_THROUGH && jobs.length < max) {
+    for (let begin = (after ?? FIRST_OWNER) as OwnerEnd; ; ) {
+      const { cursor } = begin;
       const { names, next } = await scanNames(redis, keys.jobs_pending_index(q), cursor);
-      const workers = names.filter((each) => each > last);
+      looked += names.length;
+      const workers = names.filter((worker) => worker >= begin.owner);
       const found = workers.map((worker) =>
         Promise.all([
           redis.hget(keys.leases(), worker),
           redis.lrangeBuffer(keys.jobs_pending(q, worker), 0, -1),
         ]),
       );
-      looked += names.length;
       for (const [index, [lease, held]] of (await Promise.all(found)).entries()) {
-        if (held.length > 0 && jobs.length === max) return { jobs, looked, end: [cursor, last] };
-        last = workers[index] as string;
+        const worker = workers[index] as string;
+        if (held.length > 0 && jobs.length >= max) return { jobs, looked, end: { cursor, owner: worker } };
         // The number of a lease is the time (µs) at which the worker got the job, or later if the clock was set back.
         const since = lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
-        for (const packed of held) jobs.push({ packed, worker: last, ...since });
+        for (const packed of held) jobs.push({ packed, worker, ...since });
       }
-      if (next === undefined) return { jobs, looked };
-      [cursor, last] = [next, ''];
+      if (!next || looked >= MAX_LOOKED_THROUGH || jobs.length >= max) return { jobs, looked, end: next };
+      begin = next;
     }
-    return { jobs, looked, end: [cursor, last] };
   };
 }
 
 /**
- * Reads some names of a set by one SSCAN from `cursor`, and returns them sorted. If a page ends in the middle of these
- * names, the next page repeats the SSCAN and goes on after the last name that was used. Without the sorting, the names
- * could come in another order the second time.
+ * Reads some names of a set by one SSCAN, and returns them sorted. `next` is where the next SSCAN begins; undefined if
+ * this was the last one. If a page ends in the middle of these names, the next page repeats the SSCAN. Without the
+ * sorting, the names could come in another order the second time.
  */
 async function scanNames(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
-  return { names: names.sort(), next: next === START ? undefined : next };
+  return { names: names.sort(), next: next === '0' ? undefined : { cursor: next, owner: '' } };
 }
-const START = '0';
 
-interface Entry {
-  packed: Buffer;
+/** The last job that was read of a sorted set (as Base64), with its score, which several jobs may have. */
+interface SortedEnd {
   score: string;
+  job: string;
 }
 
-/**
- * Reads jobs from a sorted set. A position has the score of the last job that was read and, because several jobs may
- * have the same score, the job itself (as Base64).
- */
-async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
-  const [score = '', member = ''] = after ?? [];
-  const last = Buffer.from(member, 'base64url');
-  const { rank, lastHasMoved } = after
-    ? await rankAfter(redis, key, score, last)
-    : { rank: 0, lastHasMoved: false };
+/** Reads jobs from a sorted set, after the job `after`. */
+async function sorted(redis: Commands, key: string, after: SortedEnd | undefined, max: number) {
+  const last = Buffer.from(after?.job ?? '', 'base64url');
+  const rank = after ? await rankAfter(redis, key, after.score, last) : 0;
   const flat = await redis.zrangeBuffer(key, String(rank), String(rank + max), 'WITHSCORES');
-  const read = pairsOf(flat).map(([packed, score]): Entry => ({ packed, score: String(score) }));
+  const read = pairsOf(flat).map(([packed, score]) => ({ packed, score: String(score) }));
   const page = read.slice(0, max);
-  const seen = (each: Entry) =>
-    lastHasMoved && each.score === score && Buffer.compare(each.packed, last) <= 0;
   const end = page.at(-1);
   return {
-    entries: page.filter((each) => !seen(each)),
-    end: end && read.length > max ? [end.score, end.packed.toString('base64url')] : undefined,
+    // If `last` has left its place, the read begins with jobs of the same score that were read before.
+    entries: page.filter(({ packed, score }) => score !== after?.score || Buffer.compare(packed, last) > 0),
+    end: end && read.length > max ? { score: end.score, job: end.packed.toString('base64url') } : undefined,
   };
 }
 
-/**
- * Returns the index in the sorted set at which the next read begins: the one after the job `last`. If `last` has left
- * its place, the read begins at the first job with the old score or a higher one, and `lastHasMoved` is true. The
- * caller must then skip the jobs that it has read before.
- */
-async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
+/** Returns the rank after the job `last` or, if it has left its place, that of the first job with its old score. */
+async function rankAfter(redis: Commands, key: string, score: string, last: Buffer): Promise<number> {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);
-  if (now === score && rank !== null) return { rank: rank + 1, lastHasMoved: false };
-  return { rank: await redis.zcount(key, '-inf', `(${score}`), lastHasMoved: true };
+  return now === score && rank !== null ? rank + 1 : redis.zcount(key, '-inf', `(${score}`);
 }

@@ -5,14 +5,7 @@ import { QUEUES, type QueueName, unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import {
-  type FoundJob,
-  JOB_STATES,
-  type JobPlace,
-  type JobState,
-  jobPlaces,
-  type Position,
-} from './job_places.ts';
+import { type FoundJob, JOB_STATES, type JobPlace, type JobState, jobPlaces } from './job_places.ts';
 
 const ms = z.int();
 
@@ -73,7 +66,7 @@ export class Jobs {
     const sources = this.#sources(filter);
     const jobs: ListedJob[] = [];
     let looked = 0;
-    let [index, after] = JSON.parse(place) as [number, Position?];
+    let [index, after] = JSON.parse(place) as [number, unknown?];
     for (; index < sources.length; index++, after = undefined) {
       if (jobs.length === max) return { jobs, looked, next: JSON.stringify([index]) };
       const source = sources[index] as Source;
