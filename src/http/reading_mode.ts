@@ -15,7 +15,7 @@ interface Sliceable {
  *
  * - Whole: Node's HTTP parser reads the socket by itself, which saves 11 to 15 % of the CPU of a publish. But one read
  *   can have 3,600 pipelined requests (64 KiB), which keep other connections waiting for 54 ms.
- * - In slices: Connection gives the parser a few KB at a time.
+ * - In slices: ConnectionReader gives the parser a few KB at a time.
  *
  * Connections are read whole at first. More than four requests at once, or a body in tiny chunks, look like an attack,
  * which may use several connections. Then all open connections are read in slices, and so are those that are opened in
@@ -41,6 +41,5 @@ export class ReadingMode {
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;
     for (const connection of this.#whole) connection.readInSlices();
-    this.#whole.clear();
   }
 }

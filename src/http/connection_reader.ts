@@ -1,0 +1,194 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { clock } from '../clock.ts';
+import type { ReadingMode } from './reading_mode.ts';
+import type { WorkBudget } from './work_budget.ts';
+
+/**
+ * If parsing SLICE_BYTES of a chunked body takes longer than this, its chunks are tiny, and WorkBudget lets other work
+ * run before the next bytes are parsed. Large chunks take 0.01 ms, and chunks of one byte up to 1.2 ms.
+ */
+const LONG_PARSING_MS = 0.1;
+/**
+ * If one read of a socket, of 64 KiB at most, has this many chunks of a body, they look like an attack: each has less
+ * than 30 bytes, and parsing them takes 3 ms. From then on, the parser gets only SLICE_BYTES at a time, of any
+ * connection.
+ */
+const MAX_UNSLICED_CHUNKS = 2000;
+/**
+ * Maximum bytes that the HTTP parser gets at a time. A whole read of a socket brings up to 64 KiB. The parser could
+ * find 3,600 requests in them, and other connections would wait for all of these.
+ */
+const SLICE_BYTES = 4096;
+const NOTHING = Buffer.alloc(0);
+/**
+ * WorkBudget divides its time equally among owners of work. Parsing the tiny chunks of all connections has this one
+ * owner, so a client that opens many connections gets no larger share of the time.
+ */
+const TINY_CHUNKS = ':tiny_chunks';
+
+type Feed = (bytes: Buffer) => void;
+
+/** The socket of a connection. Node sets `_paused` to true while the caller does not read the answers sent to it. */
+type ServedSocket = Socket & { _paused?: boolean };
+
+/** What the reader must know of the requests that came by its connection. */
+interface Requests {
+  /** True if a request waits for earlier ones, so that no more may be read. */
+  readonly isHeldUp: boolean;
+  /** The response to the last request that was parsed, if any. */
+  readonly last: ServerResponse | undefined;
+}
+
+/**
+ * Reads one connection. At first Node's HTTP parser gets each read of the socket whole. After `readInSlices`, it gets
+ * a small part at a time, so that parsing can stop at a request that must wait.
+ */
+export class ConnectionReader {
+  readonly #socket: ServedSocket;
+  readonly #requests: Requests;
+  readonly #budget: WorkBudget;
+  readonly #mode: ReadingMode;
+  readonly #feed: Feed;
+  readonly #take = (bytes: Buffer) => this.#arrived(bytes);
+  readonly #resumed = () => this.goOn();
+  readonly #forget = () => this.#mode.remove(this);
+  #unparsed: Buffer = NOTHING;
+  #isDetached = false;
+  #isSliced = false;
+  /** True while the parser may be in the middle of bytes that it got whole, although the connection is sliced now. */
+  #hasUnslicedBytes = false;
+  /** Number of body chunks in these bytes. */
+  #unslicedChunks = 0;
+  /** True if the body that is being parsed has tiny chunks, which take long to parse. */
+  #hasTinyChunks = false;
+  /** True while WorkBudget lets other work run before the next slice of tiny chunks. */
+  #isWaitingForTurn = false;
+
+  /** Takes over a socket that Node's server has just begun to serve. */
+  constructor(socket: Socket, requests: Requests, budget: WorkBudget, mode: ReadingMode) {
+    this.#socket = socket;
+    this.#requests = requests;
+    this.#budget = budget;
+    this.#mode = mode;
+    // Node's server has just added its `data` listener, as the last one. It passes bytes to the HTTP parser.
+    this.#feed = socket.listeners('data').at(-1) as Feed;
+    // Node resumes the socket after each answer, so it may have to be paused again.
+    socket.on('resume', this.#resumed).on('close', this.#forget);
+    mode.add(this);
+  }
+
+  /**
+   * Because of the `data` listener, Node's parser stops reading the socket, perhaps in the middle of a body. `push('')`
+   * starts the next read.
+   */
+  readInSlices(): void {
+    if (this.#isSliced) return;
+    this.#isSliced = true;
+    this.#forget();
+    this.#socket.off('data', this.#feed).on('data', this.#take).push('');
+  }
+
+  /**
+   * Must be called when the headers of a request were parsed. If its body is chunked, watches for tiny chunks: from now
+   * on, the parser gets a slice at a time, and if a slice takes it long, the chunks are tiny.
+   *
+   * The bytes that came with the headers are still parsed whole, so the chunks in them are counted. If they are
+   * MAX_UNSLICED_CHUNKS, this looks like an attack, perhaps over several connections: then all connections are read in
+   * slices.
+   */
+  watchBody(response: ServerResponse): void {
+    this.#hasTinyChunks = false;
+    if (!isChunked(response)) return;
+    if (!this.#isSliced) {
+      this.readInSlices();
+      this.#hasUnslicedBytes = true;
+      setImmediate(() => {
+        this.#hasUnslicedBytes = false;
+      });
+    }
+    if (!this.#hasUnslicedBytes) return;
+    const { req } = response;
+    const { push } = req;
+    req.push = (chunk) => {
+      if (++this.#unslicedChunks === MAX_UNSLICED_CHUNKS) this.#mode.slice();
+      return push.call(req, chunk);
+    };
+    setImmediate(() => {
+      req.push = push;
+    });
+  }
+
+  /** Gives the parser the bytes that have arrived, until it must get no more. Then reads on, or pauses the socket. */
+  goOn(): void {
+    while (this.#unparsed.length > 0 && !this.#mustWait) {
+      if (this.#hasTinyChunks) void this.#parseInTurn();
+      else this.#parseSlice();
+    }
+    // The reader that takes over a detached socket after an Upgrade request would not resume it.
+    if (this.#isDetached) return;
+    if (this.#mustWait) this.#socket.pause();
+    else this.#socket.resume();
+  }
+
+  /**
+   * Stops handling the socket, after a CONNECT or Upgrade request. Returns the bytes that have not been parsed, and
+   * forgets them: later they must not get to the parser, which Node may have reused for another connection.
+   */
+  detach(): Buffer {
+    this.#isDetached = true;
+    // If the caller was slow to read answers, Node has marked the socket as paused, and would resume it later, perhaps
+    // before anybody else listens to it. Bytes that come then would be lost. So the mark is removed.
+    this.#socket._paused = false;
+    this.#forget();
+    this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
+    const rest = this.#unparsed;
+    this.#unparsed = NOTHING;
+    return rest;
+  }
+
+  /**
+   * True if the parser must not get bytes now:
+   *
+   * - A request waits for earlier ones, or tiny chunks wait for their turn in WorkBudget.
+   * - Nobody reads the body that has arrived.
+   * - The connection is closed. Node may use its parser for another connection, and the bytes could become a request
+   *   with the credentials of another caller.
+   * - The caller does not read its answers. Node's server has then paused the socket, and throws if it gets bytes.
+   */
+  get #mustWait(): boolean {
+    const { destroyed, _paused } = this.#socket;
+    const { isHeldUp, last } = this.#requests;
+    return isHeldUp || this.#isWaitingForTurn || isFull(last?.req) || destroyed || _paused === true;
+  }
+
+  #arrived(bytes: Buffer): void {
+    this.#unparsed = this.#unparsed.length === 0 ? bytes : Buffer.concat([this.#unparsed, bytes]);
+    this.goOn();
+  }
+
+  #parseSlice(): void {
+    const slice = this.#unparsed.subarray(0, SLICE_BYTES);
+    this.#unparsed = slice.length === this.#unparsed.length ? NOTHING : this.#unparsed.subarray(SLICE_BYTES);
+    const beganMs = clock.monotonicMs();
+    this.#feed(slice);
+    if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.#requests.last);
+  }
+
+  async #parseInTurn(): Promise<void> {
+    this.#isWaitingForTurn = true;
+    await this.#budget.whenFree(TINY_CHUNKS);
+    this.#isWaitingForTurn = false;
+    if (!this.#mustWait) this.#parseSlice();
+    this.goOn();
+  }
+}
+
+function isChunked(response: ServerResponse | undefined): boolean {
+  return response?.req.headers['transfer-encoding'] !== undefined;
+}
+
+/** True if Node's buffer for the body is full, because nobody reads the body. */
+function isFull(request: IncomingMessage | undefined): boolean {
+  return request?.complete === false && request.readableLength >= request.readableHighWaterMark;
+}
