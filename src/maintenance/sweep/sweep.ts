@@ -1,15 +1,11 @@
 import type { Partition } from '../../store/partition.ts';
-import { sweepBatches } from './batches.ts';
+import { type Seen, sweepBatches } from './batches.ts';
 import { sweepDelayed } from './delayed.ts';
 import type { Finding } from './finding.ts';
-import { sweepGauges } from './gauges.ts';
 import { JobSweep } from './jobs.ts';
-import { sweepJoins } from './joins.ts';
 import { sweepLanes, sweepWorkers } from './lanes.ts';
 import { sweepLeftovers } from './leftovers.ts';
-import { sweepRecords } from './records.ts';
-import { sweepTriggers } from './triggers.ts';
-import { Walk } from './walk.ts';
+import { slices, Walk } from './walk.ts';
 
 /** The default of `maxJobs`. 200,000 jobs use about 20 MB of this process. */
 const MAX_JOBS = 200_000;
@@ -56,4 +52,64 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await sweepLeftovers(walk, seen);
   if (walk.unreadable) throw walk.unreadable;
   return findings;
+}
+
+/**
+ * Corrects the stored numbers (gauges) of each subscriber's queued batches and events, and of its events in dead
+ * letters.
+ */
+async function sweepGauges(walk: Walk, seen: Seen): Promise<void> {
+  const [withBatches, withLetters] = [seen.of('batches_queued'), seen.of('dead_letters_of')];
+  await walk.addMembers(withBatches, 'gauge_events');
+  await walk.addMembers(withBatches, 'gauge_batches');
+  await walk.addMembers(withLetters, 'dead_letters_events');
+  for (const [what, tokens] of [
+    ['batches', withBatches],
+    ['dead_letters', withLetters],
+  ] as const)
+    for (const token of tokens) {
+      if (walk.aborted) return;
+      await walk.repair('sweep_gauges', { what, token });
+    }
+}
+
+/**
+ * Repairs what Redis stores about joins and their open keys. A key of a join is, for example, an order; it is open
+ * until events of all sources of the join have come for it, or it expires.
+ */
+async function sweepJoins(walk: Walk, seen: Seen): Promise<void> {
+  for (const client of seen.of('joins_of'))
+    for await (const names of walk.members('joins_of', client))
+      await walk.repair('sweep_joins', { where: 'joins_of', token: client, names });
+  for (const where of ['joins', 'joins_into', 'joins_expiring'] as const)
+    for await (const names of walk.members(where)) await walk.repair('sweep_joins', { where, names });
+  for (const token of seen.of('open_keys', 'open_keys_since'))
+    for (const where of ['open_keys', 'open_keys_since'] as const)
+      for await (const names of walk.members(where, token))
+        await walk.repair('sweep_joins', { where, token, names });
+}
+
+/** Repairs triggers, and their entries in `triggers:due`. */
+async function sweepTriggers(walk: Walk, seen: Seen): Promise<void> {
+  // The entries that `triggers:due` should have: `{name} {token}` for each trigger that the sweep has seen.
+  const triggers = new Set(seen.keys('trigger').map(({ parts: [client, name] }) => `${name} ${client}`));
+  const check = async (names: string[]) => {
+    const others = names.filter((name) => !triggers.has(name));
+    if (others.length > 0) await walk.repair('sweep_triggers', { names: others });
+  };
+  for (const names of slices(triggers)) await walk.repair('sweep_triggers', { names });
+  for (const client of seen.of('triggers_of'))
+    for await (const names of walk.members('triggers_of', client))
+      await check(names.map((name) => `${name} ${client}`));
+  for await (const members of walk.members('triggers_due')) await check(members.map(String));
+}
+
+/** Corrects the stored number of records in each subscriber's two delivery logs, and then the total of all logs. */
+async function sweepRecords(walk: Walk, seen: Seen): Promise<void> {
+  const taken = Array.from(seen.of('deliveries_taken'), (token) => `taken ${token}`);
+  const dropped = Array.from(seen.of('deliveries_dropped'), (token) => `dropped ${token}`);
+  for (const names of slices([...taken, ...dropped])) await walk.repair('sweep_deliveries', { names });
+  for await (const names of walk.members('deliveries_logs'))
+    await walk.repair('sweep_deliveries', { names: names.map(String) });
+  if (!walk.aborted) await walk.repair('sweep_deliveries', { names: [] });
 }
