@@ -1,4 +1,3 @@
-import type { Keyspace } from '../store/keys.ts';
 import type { Partition } from '../store/partition.ts';
 import { eventJson } from './legacy_event.ts';
 
@@ -32,24 +31,24 @@ const EVENTS_PER_READ = 50;
  * block Redis until all are read. Returns fewer than `count` events if the batch was deleted meanwhile.
  */
 export async function readLongBatch(partition: Partition, { bid, count }: Batch): Promise<Buffer[]> {
-  const slices = storedEvents(partition, (keys) => keys.batch(bid), count, EVENTS_PER_READ);
+  const slices = storedEvents(partition, partition.keys.batch(bid), count, EVENTS_PER_READ);
   return (await Array.fromAsync(slices)).flat();
 }
 
 /**
- * Yields the first `count` events of a batch or dead letter as they are stored, up to `perRead` at a time. Ends early
- * if the batch or letter is deleted meanwhile.
+ * Yields the first `count` events in the list of a batch or dead letter as they are stored, up to `perRead` at a time.
+ * Ends early if the list is deleted meanwhile.
  */
 export async function* storedEvents(
   partition: Partition,
-  listOf: (keys: Keyspace) => string,
+  list: string,
   count: number,
   perRead: number,
 ): AsyncGenerator<Buffer[]> {
   const end = BATCH_HEADER_LENGTH + count;
   for (let at = BATCH_HEADER_LENGTH; at < end; at += perRead) {
     const to = Math.min(at + perRead, end) - 1;
-    const stored = await partition.command((redis, keys) => redis.lrangeBuffer(listOf(keys), at, to));
+    const stored = await partition.command((redis) => redis.lrangeBuffer(list, at, to));
     if (stored.length === 0) return;
     yield stored;
   }

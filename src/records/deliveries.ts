@@ -1,4 +1,5 @@
-import { eventSlices } from '../delivering/event_slices.ts';
+import { storedEvents } from '../delivering/batch.ts';
+import { eventJson } from '../delivering/legacy_event.ts';
 import type { DeathReason } from '../delivering/settlement.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
@@ -9,6 +10,11 @@ import { newestFirst, type Place } from './place.ts';
 
 /** Maximum batches that one script call returns. 100 take Redis about 2 ms. */
 const MAX_BATCHES_PER_CALL = 100;
+/**
+ * Maximum events that one command reads. By default an event has at most 64 KiB of data, so 20 events have about 1.3
+ * MB.
+ */
+const EVENTS_PER_READ = 20;
 
 interface Wanted {
   /** Tokens of subscribers. Undefined stands for all subscribers. */
@@ -126,14 +132,16 @@ export class Deliveries {
     return 'delivery_not_found';
   }
 
-  /** Yields the events of a batch as lists of JSON texts. Ends early if the batch is deleted meanwhile. */
-  events({ id, subscriber, state, event_count }: Delivery): AsyncGenerator<string[]> {
+  /**
+   * Yields the events of a batch, some at a time. Each is the JSON text that is delivered, or `{"undecodable":
+   * base64}`. Ends early if the batch is deleted meanwhile.
+   */
+  async *events({ id, subscriber, state, event_count }: Delivery): AsyncGenerator<string[]> {
     const partition = this.#partitions.ofSubscriber(subscriber);
-    return eventSlices(
-      partition,
-      (keys) => (state === 'dead' ? keys.dead_letter(id) : keys.batch(id)),
-      event_count,
-    );
+    const { keys } = partition;
+    const list = state === 'dead' ? keys.dead_letter(id) : keys.batch(id);
+    for await (const stored of storedEvents(partition, list, event_count, EVENTS_PER_READ))
+      yield stored.map(jsonOf);
   }
 
   /**
@@ -143,6 +151,14 @@ export class Deliveries {
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);
     return [...Map.groupBy(clients, (client) => this.#partitions.ofSubscriber(client))];
+  }
+}
+
+function jsonOf(event: Buffer): string {
+  try {
+    return eventJson(event).toString();
+  } catch {
+    return JSON.stringify({ undecodable: event.toString('base64') });
   }
 }
 
