@@ -33,11 +33,11 @@ local STEP = 512
 
 -- Returns three values about the last nonce use that was refused because the client's quota was used up: the time of
 -- the refusal (ms), and the key that signed the nonce, as its hour and its text. Returns nothing if no refusal is
--- stored, and only the time if an older release stored it.
+-- stored.
 local function last_refusal(call, client)
   local text = redis.call('GET', call.keys.nonces_refused(client)) or ''
   local at_ms, hour, key = text:match('^(%d+) (%d+) (.*)$')
-  return tonumber(at_ms or text), hour, key
+  return tonumber(at_ms), hour, key
 end
 
 local function store_refusal(call, use, kept_ms)
@@ -54,9 +54,8 @@ local function grow(call, quota, use, uses, bits, kept_ms)
     redis.call('DEL', call.keys.nonces_refused(use.client))
     refused_at_ms = nil
     -- Redis's clock was set back, so the refusal is forgotten. Without it, a recorded copy of the refused request could
-    -- be accepted. To make its nonce invalid, all keys are replaced, unless its key has been replaced since. Without a
-    -- `key` (an older release stored the refusal), all keys are replaced to be safe.
-    if not key or redis.call('HGET', call.keys.digest_keys(), hour) == key then
+    -- be accepted. To make its nonce invalid, all keys are replaced, unless its key has been replaced since.
+    if redis.call('HGET', call.keys.digest_keys(), hour) == key then
       digest_keys.replace(call)
       return 'replaced'
     end

@@ -164,22 +164,19 @@ function samplesOf({ bus, topics, subscribers }: AllFigures, limit: number, befo
 /**
  * Returns functions that return the figures of a topic or subscriber at `before`, the previous sample, or undefined if
  * they are not known. What is missing in `before` was new after it, and had figures of 0. But this is not sure if there
- * are several partitions, because one of them may have been unreachable. An older release stored no topics or joins.
+ * are several partitions, because one of them may have been unreachable.
  */
 function figuresBefore(before: Standings | undefined) {
   const topics = new Map(before?.topics);
   const subscribers = new Map(membersOf(before).map((each) => [each.token, each]));
   const isWhole = before !== undefined && before.partitions === undefined;
   const topic = (name: string): Figures<'topic'> | undefined => {
-    const published = topics.get(name) ?? (isWhole && before.topics ? 0 : undefined);
+    const published = topics.get(name) ?? (isWhole ? 0 : undefined);
     return published === undefined ? undefined : { published };
   };
   const subscriber = (token: string): Figures<'subscriber'> | undefined => {
     const last = subscribers.get(token);
-    if (!before || !last) {
-      const isNew = isWhole && (before.joins !== undefined || !isJoinToken(token));
-      return isNew ? empty('subscriber') : undefined;
-    }
+    if (!before || !last) return isWhole ? empty('subscriber') : undefined;
     const { totalDelivered: delivered, totalFailed: failed, queued, oldestAtMs } = last;
     return { delivered, failed, queued, oldestSeconds: (before.atMs - (oldestAtMs ?? before.atMs)) / 1000 };
   };

@@ -119,9 +119,7 @@ export class History {
     ]);
     if (!newest) return 0;
     const sinceMs = newest.slot * STEPS.fine.ms - ms;
-    const first = entries.find(
-      ({ slot, figures }) => slot * STEPS.coarse.ms >= sinceMs && figures.dropped !== undefined,
-    );
+    const first = entries.find(({ slot }) => slot * STEPS.coarse.ms >= sinceMs);
     return first ? grown('dropped', newest.figures, first.figures) : 0;
   }
 
@@ -160,9 +158,7 @@ export class History {
       .command((redis, keys) => redis.lrangeBuffer(keys[`history_${step}`](subject), -count, -1));
     return stored.map((packed) => {
       const [slot = 0, ...values] = decode(packed) as number[];
-      // Entries that an older release has written lack the last figures.
-      const names = STORED[kind].slice(0, values.length);
-      return { slot, figures: Object.fromEntries(names.map((name, i) => [name, values[i]])) };
+      return { slot, figures: Object.fromEntries(STORED[kind].map((name, i) => [name, values[i]])) };
     });
   }
 }

@@ -52,10 +52,10 @@ export interface Standings {
   atMs: number;
   /** The figures and rates of each subscriber that is no join. */
   subscribers: Standing[];
-  /** The same for joins. Undefined in figures that an older release stored. */
-  joins?: Standing[] | undefined;
-  /** Number of events published to each topic with a count. Undefined in figures that an older release stored. */
-  topics?: [name: string, published: number][] | undefined;
+  /** The same for joins. */
+  joins: Standing[];
+  /** Number of events published to each topic with a count. */
+  topics: [name: string, published: number][];
   /**
    * Number of subscribers that the sample found, including joins. A listing compares it with the present number, to
    * notice that subscribers have come or gone.
@@ -89,7 +89,7 @@ export interface StandingsReading {
   atMs: number;
   subscribers: Reply<'census'>['subscribers'];
   totalsOf: (token: string) => Pick<PartitionTotals, 'delivered' | 'failed'>;
-  topics?: Standings['topics'];
+  topics: Standings['topics'];
   memory: Pick<Memory, 'used' | 'highMark'>;
   partitions?: Standings['partitions'];
 }
@@ -138,14 +138,14 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
     joins: all.filter(({ token }) => isJoinToken(token)),
     members: reading.subscribers.length,
     memory: { used: memory.used, highMark, growth },
-    ...(reading.topics && { topics: reading.topics }),
+    topics: reading.topics,
     ...(reading.partitions && { partitions: reading.partitions }),
   };
 }
 
 /** Returns the figures of all subscribers, including joins. */
 export function membersOf(standings: Standings | undefined): Standing[] {
-  return standings ? [...standings.subscribers, ...(standings.joins ?? [])] : [];
+  return standings ? [...standings.subscribers, ...standings.joins] : [];
 }
 
 /**
@@ -182,18 +182,18 @@ const FIELDS = [
 /** The figures as Redis stores them. `rows` are those of the subscribers. */
 interface Packed extends Omit<Standings, 'subscribers' | 'joins'> {
   rows: unknown[][];
-  joins?: unknown[][] | undefined;
+  joins: unknown[][];
 }
 
 export function packStandings({ subscribers, joins, ...rest }: Standings): string {
-  const packed: Packed = { ...rest, rows: subscribers.map(rowOf), joins: joins?.map(rowOf) };
+  const packed: Packed = { ...rest, rows: subscribers.map(rowOf), joins: joins.map(rowOf) };
   return JSON.stringify(packed);
 }
 
 export function unpackStandings(packed: string | undefined): Standings | undefined {
   if (!packed) return undefined;
   const { rows, joins, ...rest } = JSON.parse(packed) as Packed;
-  return { ...rest, subscribers: rows.map(standingOf), joins: joins?.map(standingOf) };
+  return { ...rest, subscribers: rows.map(standingOf), joins: joins.map(standingOf) };
 }
 
 function rowOf(standing: Standing): unknown[] {

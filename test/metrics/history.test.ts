@@ -110,18 +110,6 @@ test('the bus knows how many events it dropped within a day', async () => {
   assert.equal(await lately(), 0, 'a total that became smaller was lost with Redis');
 });
 
-test('entries of a release that did not store how many events were dropped do not count as 0', async () => {
-  const now = await nowSlot();
-  const { redis: raw, keys } = redis.store;
-  const { dropped: _, ...older } = NOTHING;
-  const coarseNow = Math.floor(now / 30);
-  await raw.rpush(keys.history_coarse('bus'), Buffer.from(encode([coarseNow - 2, ...Object.values(older)])));
-  await write('bus', '', now, [[0, { dropped: 1621 }]]);
-  assert.equal(await history().droppedWithin(86_400_000), 0);
-  await write('bus', '', coarseNow, [[1, { dropped: 1600 }]], 'history_coarse');
-  assert.equal(await history().droppedWithin(86_400_000), 21);
-});
-
 test('a subject without a new entry has not changed', async () => {
   const now = await nowSlot();
   await write('bus', '', now, [

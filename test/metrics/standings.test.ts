@@ -17,7 +17,7 @@ const subscriber = (token: string, events: number, more: Partial<Subscriber> = {
 
 function reading(atMs: number, subscribers: Subscriber[], delivered = 0, used = 1000): StandingsReading {
   const memory = { used, highMark: 10_000 };
-  return { atMs, subscribers, totalsOf: () => ({ delivered, failed: 0 }), memory };
+  return { atMs, subscribers, totalsOf: () => ({ delivered, failed: 0 }), topics: [], memory };
 }
 
 const through = (standings: Standings) => unpackStandings(packStandings(standings));
@@ -49,7 +49,7 @@ test('standings have what the census found, joins apart, and come back from Redi
     [null, 100],
   );
   assert.deepEqual(
-    [standings.subscribers.length, standings.joins?.map(({ token }) => token), standings.members],
+    [standings.subscribers.length, standings.joins.map(({ token }) => token), standings.members],
     [2, ['join:x:a'], 3],
   );
   const withTopics = standingsAt({ ...reading(100_000, []), topics: [['__proto__', 7]] }, undefined);
