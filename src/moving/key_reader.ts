@@ -12,7 +12,7 @@ type Command = [string, ...(string | number)[]];
 
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
-/** Makes the commands that read a key in pieces, and decodes the replies. The Mover sends the commands. */
+/** Makes the commands that read a key in pieces, and decodes the replies. copying.ts sends the commands. */
 export class KeyReader {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];

@@ -14,8 +14,8 @@ import {
   scriptCallers,
   storeCount,
 } from './checks.ts';
+import { copyKeys } from './copying.ts';
 import { countKeys, countsIn, type KeyCounts } from './key_counts.ts';
-import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 import { newMove, readMove, type StoredMove, storeMove } from './stored_move.ts';
 
@@ -136,7 +136,8 @@ async function begunOrNew({ source, target }: Move): Promise<StoredMove> {
 
 async function copy({ source, target }: Move, progress: (done: number) => void): Promise<void> {
   let done = 0;
-  for await (const keys of new Mover(source.partitions.control, target.partitions).copy()) {
+  const moving = { source: source.partitions.control, target: target.partitions };
+  for await (const keys of copyKeys(moving)) {
     done += keys;
     progress(done);
   }

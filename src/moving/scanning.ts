@@ -7,22 +7,9 @@ const COUNT = 1000;
 export async function* scanned(partitions: readonly [Partition, ...Partition[]]): AsyncGenerator<FoundKey[]> {
   const prefixes = partitions.map(({ prefix }) => prefix);
   const pattern = `${common(prefixes).replace(/[\\*?[\]]/g, '\\$&')}*`;
-  let cursor = '0';
-  do {
-    const [next, keys] = await partitions[0].command((redis) =>
-      redis.scan(cursor, 'MATCH', pattern, 'COUNT', COUNT),
-    );
-    cursor = next;
-    yield keys.map((key) => ofOne(key, prefixes)).filter((each) => each !== undefined);
-  } while (cursor !== '0');
-}
-
-function ofOne(key: string, prefixes: readonly string[]): FoundKey | undefined {
-  for (const prefix of prefixes) {
-    const found = foundKey(key, prefix);
-    if (found) return found;
-  }
-  return undefined;
+  const scan = partitions[0].scan((redis, _, cursor) => redis.scan(cursor, 'MATCH', pattern, 'COUNT', COUNT));
+  for await (const keys of scan)
+    yield keys.flatMap((key) => prefixes.flatMap((prefix) => foundKey(key, prefix) ?? []));
 }
 
 /** Returns the longest text with which all of these prefixes begin. */

@@ -4,52 +4,45 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { Owner } from './rows.ts';
 
+/** A bus with one partition, and the partitions to which it is moved. */
+export interface Moving {
+  source: Partition;
+  target: Partitions;
+}
+
 /**
- * For a move from a bus with one partition (the source) to one with several (the target): finds the partitions of the
- * target to which data is copied. For example, data of a topic goes to the topic's home.
+ * Returns the partitions of the target to which the data of an owner is copied; data of a topic, for example, to the
+ * topic's home. Data of a batch or trigger that no longer exists goes to the control partition, where a sweep removes
+ * it.
  */
-export class Whereabouts {
-  readonly #source: Partition;
-  readonly #partitions: Partitions;
+export async function partitionsOf(moving: Moving, owner: Owner): Promise<readonly Partition[]> {
+  const { source, target } = moving;
+  if (owner === 'nobody') return [];
+  if (owner === 'all') return target.all;
+  if (owner === 'control') return [target.control];
+  if ('subscriber' in owner) return [target.ofSubscriber(owner.subscriber)];
+  if ('topic' in owner) return [target.ofTopic(owner.topic)];
+  if ('batch' in owner) return [await ofBatch(moving, owner.batch)];
+  if ('trigger' in owner) return [await ofTrigger(moving, owner.trigger)];
+  const job = await source.command((redis, keys) =>
+    redis.lindexBuffer(keys.jobs_pending('main', owner.worker), 0),
+  );
+  return job ? [await ofBatch(moving, bidOf(job) ?? '')] : [];
+}
 
-  constructor(source: Partition, partitions: Partitions) {
-    this.#source = source;
-    this.#partitions = partitions;
+async function ofBatch({ source, target }: Moving, bid: string): Promise<Partition> {
+  const { keys } = source;
+  for (const list of bid === '' ? [] : [keys.batch, keys.dead_letter, keys.ruby_batch]) {
+    const token = await source.command((redis) => redis.lindex(list(bid), 0));
+    if (token !== null) return target.ofSubscriber(token);
   }
+  return target.control;
+}
 
-  /**
-   * Returns the partitions of the target to which the data of an owner is copied. Data of a batch or trigger that no
-   * longer exists goes to the control partition, where a sweep removes it.
-   */
-  async of(owner: Owner): Promise<readonly Partition[]> {
-    const { all, control } = this.#partitions;
-    if (owner === 'nobody') return [];
-    if (owner === 'all') return all;
-    if (owner === 'control') return [control];
-    if ('subscriber' in owner) return [this.#partitions.ofSubscriber(owner.subscriber)];
-    if ('topic' in owner) return [this.#partitions.ofTopic(owner.topic)];
-    if ('batch' in owner) return [await this.#ofBatch(owner.batch)];
-    if ('trigger' in owner) return [await this.#ofTrigger(owner.trigger)];
-    const job = await this.#source.command((redis, keys) =>
-      redis.lindexBuffer(keys.jobs_pending('main', owner.worker), 0),
-    );
-    return job ? [await this.#ofBatch(bidOf(job) ?? '')] : [];
-  }
-
-  async #ofBatch(bid: string): Promise<Partition> {
-    const { keys } = this.#source;
-    for (const list of bid === '' ? [] : [keys.batch, keys.dead_letter, keys.ruby_batch]) {
-      const token = await this.#source.command((redis) => redis.lindex(list(bid), 0));
-      if (token !== null) return this.#partitions.ofSubscriber(token);
-    }
-    return this.#partitions.control;
-  }
-
-  async #ofTrigger({ client, name }: { client: string; name: string }): Promise<Partition> {
-    const definition = await this.#source.command((redis, keys) =>
-      redis.hget(keys.triggers_of(client), name),
-    );
-    const { control } = this.#partitions;
-    return definition === null ? control : this.#partitions.ofTopic(topicOfDefinition(definition));
-  }
+async function ofTrigger(
+  { source, target }: Moving,
+  { client, name }: { client: string; name: string },
+): Promise<Partition> {
+  const definition = await source.command((redis, keys) => redis.hget(keys.triggers_of(client), name));
+  return definition === null ? target.control : target.ofTopic(topicOfDefinition(definition));
 }
