@@ -3,15 +3,75 @@
 register_client: register a client without a secret. If the client exists already, it gets this name and these scopes.
 With `keeps_name`, an existing client keeps its name and its secret, and gets only these scopes.
 
-`scopes` limits the client to certain topics in the same step (limits.lua).
-
 `ended` has the tokens of the joins that ended because the scopes do not permit them; the caller deletes their batches
 and dead letters next. `name` is the name of the client.
 
 Nothing changes if there is no client that could keep its name (`client_not_found`), or if a client that has a secret
 would be registered without one (`has_secret`): its public token would be its credential.
 ]]
-local limits = include('authentication/limits')
+local joins = include('flow/joins/joins')
+local leaving = include('subscribing/leaving')
+local scopes = include('authentication/scopes')
+local topics = include('subscribing/topics')
+local triggers = include('flow/triggers/triggers')
+
+local function end_subscriptions(call, token, patterns)
+  local forbidden = {}
+  for _, topic in ipairs(redis.call('SMEMBERS', call.keys.subscriber_topics(token))) do
+    if not scopes.permit(patterns, topic) then forbidden[#forbidden + 1] = topic end
+  end
+  topics.unsubscribe_from(call, token, forbidden)
+end
+
+local function pause_triggers(call, token, patterns)
+  for _, name in ipairs(redis.call('HKEYS', call.keys.triggers_of(token))) do
+    local definition = redis.call('HGET', call.keys.triggers_of(token), name)
+    if not scopes.permit(patterns, triggers.topic_of(definition)) then
+      triggers.pause(call, token, name, 'forbidden')
+    end
+  end
+end
+
+local function permits_all(patterns, names)
+  for _, topic in ipairs(patterns and names or {}) do
+    if not scopes.permit(patterns, topic) then return false end
+  end
+  return true
+end
+
+-- Ends the client's joins that read a topic which the patterns `patterns_of.subscribe` do not permit, or publish to one
+-- which `patterns_of.publish` does not permit. Returns the tokens of these joins.
+local function end_joins(call, client, patterns_of)
+  local ended = {}
+  for _, token in ipairs(joins.of(call, client)) do
+    local sources = redis.call('SMEMBERS', call.keys.subscriber_topics(token))
+    local may_read = permits_all(patterns_of.subscribe, sources)
+    if not (may_read and permits_all(patterns_of.publish, joins.outlets(call, token))) then
+      leaving.leave(call, token)
+      ended[#ended + 1] = token
+    end
+  end
+  return ended
+end
+
+-- Stores which topics a client may publish to and subscribe to. `entries` has the topic patterns for `publish` and for
+-- `subscribe`; a missing entry permits all topics. Ends or pauses what the new patterns forbid:
+--   - A subscription ends if the client may not subscribe to the topic.
+--   - A trigger pauses if the client may not publish to its topic.
+--   - A join ends if it reads a topic to which the client may not subscribe, or publishes to one that is forbidden.
+-- The client keeps the topics that it owns, so that no other client can take their names. Returns the tokens of the
+-- ended joins. The caller then deletes the batches and dead letters of these joins.
+local function set_scopes(call, token, entries)
+  local client, patterns_of = call.keys.api_token(token), {}
+  redis.call('HDEL', client, 'publish', 'subscribe')
+  for _, scope in ipairs(entries) do
+    redis.call('HSET', client, scope.of, scope.patterns)
+    patterns_of[scope.of] = scope.patterns
+  end
+  if patterns_of.subscribe then end_subscriptions(call, token, patterns_of.subscribe) end
+  if patterns_of.publish then pause_triggers(call, token, patterns_of.publish) end
+  return end_joins(call, token, patterns_of)
+end
 
 return function(call, args)
   local keys, token = call.keys, args.token
@@ -31,5 +91,5 @@ return function(call, args)
     redis.call('DEL', keys.former_secret(token))
     redis.call('HSETNX', client, 'created_at', call.now_ms)
   end
-  return { outcome = 'ok', name = name, ended = limits.set(call, token, args.scopes) }
+  return { outcome = 'ok', name = name, ended = set_scopes(call, token, args.scopes) }
 end

@@ -20,13 +20,16 @@ local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local open_batches = include('delivering/open_batches')
 local pausing = include('subscribing/pausing')
-local signing = include('subscribing/signing')
 local topics = include('subscribing/topics')
 local waiting = include('delivering/waiting')
 
 local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
 }
+
+-- Maximum signing keys of a subscriber. Without a maximum, a client that gets no answer and repeats its request for a
+-- new key again and again would add a key each time.
+local MAX_KEYS = 4
 
 -- True if the subscriber is new, and there are already `max` subscribers. Joins are stored as subscribers, but do not
 -- count here, because they have a limit of their own.
@@ -45,12 +48,28 @@ local function store_settings(call, subscriber, args, settings)
   for i = 1, #STORED_DEFAULTS, 2 do redis.call('HSETNX', subscriber, STORED_DEFAULTS[i], STORED_DEFAULTS[i + 1]) end
 end
 
+-- Returns the signing keys of a subscriber after the key `newest` has replaced the newest key in `before`. They are a
+-- text: the newest key first, then the keys that it replaced, each followed by `@` and the time (ms) until which it
+-- signs deliveries, `overlap_ms` from now at most. If `newest` is the newest key in `before` already, returns `before`.
+local function replaced_keys(call, before, newest, overlap_ms)
+  local kept = { newest }
+  for entry in before:gmatch('%S+') do
+    local signer, ends = entry:match('^([^@]+)@?(%d*)$')
+    if signer == newest and ends == '' then return before end
+    local until_ms = math.min(ends == '' and math.huge or tonumber(ends or 0), call.now_ms + overlap_ms)
+    if signer ~= newest and until_ms > call.now_ms and #kept < MAX_KEYS then
+      kept[#kept + 1] = ('%s@%.0f'):format(signer, until_ms)
+    end
+  end
+  return table.concat(kept, ' ')
+end
+
 local function store_signing_key(call, subscriber, key, overlap_ms)
   if key == 'none' then
     redis.call('HDEL', subscriber, 'signing')
   elseif key then
     local before = redis.call('HGET', subscriber, 'signing') or ''
-    redis.call('HSET', subscriber, 'signing', signing.replaced(call, before, key, overlap_ms))
+    redis.call('HSET', subscriber, 'signing', replaced_keys(call, before, key, overlap_ms))
   end
 end
 
