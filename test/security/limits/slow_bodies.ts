@@ -1,11 +1,9 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { Api } from '../../../harness/http/api.ts';
 import { assertWorks } from '../../../harness/http/refusal.ts';
 import { until } from '../../../harness/until.ts';
-
-const api = new Api({ prepare: assertWorks });
+import { api } from './default_api.ts';
 
 /** Sends this many requests of a known client, each with one byte of its body and no more. */
 async function slowBodies(t: TestContext, count: number, header: string): Promise<void> {

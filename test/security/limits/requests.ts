@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
-import { Api, problemIn } from '../../../harness/http/api.ts';
+import { problemIn } from '../../../harness/http/api.ts';
 import { assertRefused, assertWorks } from '../../../harness/http/refusal.ts';
-
-const api = new Api({ prepare: assertWorks });
+import { api } from './default_api.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const CLOSE = 'Connection: close';

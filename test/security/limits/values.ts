@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Api, problemIn } from '../../../harness/http/api.ts';
+import { problemIn } from '../../../harness/http/api.ts';
 import { MAX_BODY_BYTES } from '../../../src/routing/route.ts';
+import { api } from './default_api.ts';
 
 const MAX_DATA = 65_536;
 /** Maximum bytes in the body of a trigger. */
@@ -18,8 +19,6 @@ function trigger(data: string): string {
   const event = `{"type":"noop","url":"https://app.example.com/1","data":${data}}`;
   return `{"topic":"reports","schedule":{"every":1000},"event":${event}}`;
 }
-
-const api = new Api();
 
 describe('a call with many values', () => {
   for (const [path, body] of [

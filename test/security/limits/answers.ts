@@ -4,13 +4,14 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
-import { type Answer, Api, problemIn, send } from '../../../harness/http/api.ts';
+import { type Answer, problemIn, send } from '../../../harness/http/api.ts';
 import { pipelineParts } from '../../../harness/http/pipeline.ts';
 import { listenLocally } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { BROWSER_HEADERS } from '../../../src/http/answers.ts';
 import { createApp } from '../../../src/http/app.ts';
 import { NO_CONTENT, type Route, route } from '../../../src/routing/route.ts';
+import { api } from './default_api.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 
@@ -32,8 +33,6 @@ function assertForBrowsers({ headers }: Answer): void {
 }
 
 describe('answers forbid browsers to run or embed them', () => {
-  const api = new Api();
-
   test('on success, with all security headers', async () => {
     for (const path of ['/topics', '/subscriptions', '/api_tokens', '/dead_letters', '/metrics', '/health'])
       assertForBrowsers(await api.call('GET', path, { as: 'root' }));
@@ -120,5 +119,5 @@ test('a thrown error of any kind is answered without its stack trace, which is l
     assert.equal(problemIn(answer).code, 'internal', call);
     assert.doesNotMatch(answer.text, /inner|\bat |\.ts|node:/);
   }
-  assert.match(JSON.stringify(recorded.lines), /the inner thing of .*app\.ts|answers\.test\.ts/);
+  assert.match(JSON.stringify(recorded.lines), /the inner thing of .*app\.ts|limits\/answers\.ts/);
 });
