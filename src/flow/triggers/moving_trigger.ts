@@ -58,25 +58,30 @@ export async function bringToTopic(
 
 /**
  * Leaves each trigger in one partition: the first that has it, whose definition the API shows. A trigger is in two, and
- * fires in both, if a failover of the partition that it has left has undone its move there. Partitions that are away
- * are left out.
+ * fires in both, if a failover of the partition that it has left has undone its move there. Partitions that are away,
+ * or whose triggers cannot be read, are left out.
  */
 export async function removeDoubles(partitions: Partitions): Promise<void> {
-  const [seen, doubles] = [new Set<string>(), new Map<string, TriggerName>()];
-  const { found } = await partitions.reach(allNames);
-  for (const trigger of found.flat()) {
-    const place = placeOf(trigger);
-    if (seen.has(place)) doubles.set(place, trigger);
-    seen.add(place);
-  }
-  for (const trigger of doubles.values()) await removeDouble(trigger, partitions);
+  const holders = new Map<string, { trigger: TriggerName; having: Partition[] }>();
+  const read = async (partition: Partition) => ({
+    partition,
+    names: (await allNames(partition).catch(partition.skip)) ?? [],
+  });
+  for (const { partition, names } of (await partitions.reach(read)).found)
+    for (const trigger of names) {
+      const having = holders.get(placeOf(trigger))?.having ?? [];
+      holders.set(placeOf(trigger), { trigger, having: [...having, partition] });
+    }
+  for (const { trigger, having } of holders.values())
+    if (having.length > 1) await removeDouble(trigger, having);
 }
 
-async function removeDouble(trigger: TriggerName, partitions: Partitions): Promise<void> {
+/** Removes a trigger from the partitions in `having` except the first that has it. */
+async function removeDouble(trigger: TriggerName, having: readonly Partition[]): Promise<void> {
   const there: { partition: Partition; revision: string }[] = [];
   // The first partition is read last. If the trigger is being moved from it, it then has the field `moving` here, or is
   // gone already, and the copy in the other partition must stay.
-  for (const partition of partitions.all.toReversed()) {
+  for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),
     );

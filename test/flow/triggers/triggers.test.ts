@@ -174,6 +174,24 @@ describe('a trigger whose move is lost by a failover of the partition that it ha
       assert.equal((await found()).text, text);
     });
 
+  test('is in one partition after a sweep also while another is away, or has unreadable triggers', async () => {
+    const [from, other] = partitions.all as [Partition, Partition];
+    for (const disable of [
+      () => other.redis.set(other.keys.triggers_due(), 'not a sorted set'),
+      () => (other.command = () => Promise.reject(new StorageUnavailable(undefined, 'away'))),
+    ]) {
+      await put(0, { due: { nextMs: AHEAD } });
+      const failOver = await replicaOf(from);
+      await put(2);
+      await failOver();
+      await disable();
+      await sweep();
+      delete (other as Partial<Partition>).command;
+      await other.redis.del(other.keys.triggers_due());
+      assert.deepEqual(await dueTimes(), [[0, String(AHEAD)]]);
+    }
+  });
+
   test('stays in both if it is still to be moved, and is moved after a sweep', async () => {
     const [from] = partitions.all as [Partition];
     await put(0, { due: { nextMs: AHEAD } });
