@@ -78,11 +78,11 @@ local function score_of_part(index, score, events_left)
   return string.format('%d', math.min(first, score - 1))
 end
 
--- Replaces a batch of the subscriber `token` by `bid`, with the same list, history and time of closing. Returns the
--- scores of `bid` in `batches:index` and in the subscriber's index. The latter is 1 lower than that of the old batch:
--- batches that were opened with it may have its score, and smaller UIDs than `bid`.
-local function rename(call, token, created_ms, old, bid)
-  local keys = call.keys
+-- Replaces a batch by `bid`, with the same list, history and time of closing. `list` begins with the header of the
+-- batch. Returns the scores of `bid` in `batches:index` and in the subscriber's index. The latter is 1 lower than that
+-- of the old batch: batches that were opened with it may have its score, and smaller UIDs than `bid`.
+local function rename(call, list, old, bid)
+  local keys, token, created_ms, attempts = call.keys, unpack(list, 1, batches.HEADER)
   local index, queue = keys.batches_index(), keys.batches_queued(token)
   local place = redis.call('ZSCORE', index, old) or created_ms
   local score = string.format('%d', (redis.call('ZSCORE', queue, old) or created_ms * 1000) - 1)
@@ -92,7 +92,8 @@ local function rename(call, token, created_ms, old, bid)
   end
   redis.call('ZADD', index, place, bid)
   redis.call('ZADD', queue, score, bid)
-  for _, set in ipairs({ index, queue, keys.batches_retrying(token) }) do redis.call('ZREM', set, old) end
+  for _, set in ipairs({ index, queue }) do redis.call('ZREM', set, old) end
+  if attempts ~= '0' then redis.call('ZREM', keys.batches_retrying(token), old) end
   local closed_ms = open_batches.closed_ms(call, old)
   if closed_ms then redis.call('HSET', keys.batches_closed(), bid, closed_ms) end
   open_batches.forget_closed(call, { old })
@@ -106,7 +107,7 @@ local function cut(call, given, worker, whole, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, rest, items = uids.next(given.uids), uids.next(given.uids), { token, created_ms, '0' }
   local job, job_of_rest = jobs.delivery_of(head), jobs.delivery_of(rest)
-  local place, score = rename(call, token, created_ms, whole, rest)
+  local place, score = rename(call, list, whole, rest)
   for i = batches.HEADER + 1, last do items[i] = list[i] end
   many.command('RPUSH', keys.batch(head), items)
   redis.call('LTRIM', keys.batch(rest), last, -1)

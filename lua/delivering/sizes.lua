@@ -30,8 +30,8 @@ local function sample_of(index, count, samples)
 end
 
 -- Returns the number of batches (or dead letters) in a subscriber's index, and an estimate of their bytes. The hash
--- `gauge` has the number of their events. `list_of` returns the key of a batch's list of events. A list of which
--- another program has changed the type counts as one without events.
+-- `gauge` has the number of their events. `list_of` returns the key of a batch's list of events. If another program has
+-- changed the type of a list or of `gauge`, it counts as one without events.
 local function estimate(index, gauge, list_of, token, samples)
   local count, bytes, events = redis.call('ZCARD', index), 0, 0
   if count == 0 then return 0, 0 end
@@ -42,12 +42,13 @@ local function estimate(index, gauge, list_of, token, samples)
       events = events + math.max(0, length - batches.HEADER)
     end
   end
-  local all_events = tonumber(redis.call('HGET', gauge, token)) or 0
+  local all_events = tonumber(calls.read('HGET', gauge, token)) or 0
   return count, math.ceil(count * OVERHEAD_BYTES + all_events * bytes / math.max(1, events))
 end
 
 -- Returns the number of a subscriber's queued batches and an estimate of the bytes that they take; then the same of its
--- dead letters. Batches in flight are queued ones too. At most `samples` of each are measured, SHOWN_SAMPLES if it is nil.
+-- dead letters. Batches in flight are queued ones too. At most `samples` of each are measured, SHOWN_SAMPLES if it is
+-- nil.
 function sizes.of(keys, token, samples)
   samples = samples or SHOWN_SAMPLES
   local queued, queued_bytes = estimate(keys.batches_queued(token), keys.gauge_events(), keys.batch, token, samples)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
+import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
 const redis = new TestStore();
@@ -60,6 +61,27 @@ test('a subscriber that cannot be read is left out of a listing', async () => {
     JSON.parse(rows).map(({ token }: { token: string }) => token),
     ['alice'],
   );
+});
+
+test('the numbers of events in dead letters hide no subscriber if they cannot be read', async () => {
+  await buryAll(bus.store);
+  await bus.store.redis.del(bus.store.keys.dead_letters_events());
+  await bus.store.redis.set(bus.store.keys.dead_letters_events(), 'not a hash');
+  const { subscribers } = await bus.store.run('census', { place: '0' });
+  assert.deepEqual(subscribers.map(({ token, deadLetters }) => `${token} ${deadLetters}`).toSorted(), [
+    'alice 3',
+    'bob 1',
+  ]);
+});
+
+test('a batch is cut although the set of batches to be tried again cannot be read', async () => {
+  await bus.subscribe('carol', { max: 3, topics: ['c'] });
+  await bus.publish('c', 'c', ['e1', 'e2', 'e3']);
+  await bus.subscribe('carol', { max: 2, topics: ['c'] });
+  await bus.store.redis.set(bus.store.keys.batches_retrying('carol'), 'not a sorted set');
+  const { grants } = await bus.acquire(WORKERS, { seed: 'cut' });
+  const parts = grants.map(({ batch }) => batch?.slice(3));
+  assert.deepEqual(parts, [['e1'], ['e1'], ['e1', 'e2']]);
 });
 
 test('a drop notice that cannot be read holds up only the batch that would carry it', async () => {
