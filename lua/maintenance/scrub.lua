@@ -7,7 +7,8 @@ and comes before the other instant jobs, and the history of the job's batch note
 dead workers. `jobs` has the number of returned jobs for each queue.
 
 If Redis was restarted, or another one has taken over, also closes all open batches, as the next publish would do. If
-nobody published, and the former master became the master again, it would not notice that another was it meanwhile.
+nobody published, and the former master became the master again, it would not notice that another was it meanwhile. For
+the same reason, the numbers of outbox entries go on a minute later (outboxes.lua).
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
@@ -16,6 +17,7 @@ local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local open_batches = include('delivering/open_batches')
+local outboxes = include('publishing/outboxes')
 local waiting = include('delivering/waiting')
 
 local function dead_workers(call, lease_ms)
@@ -54,6 +56,7 @@ end
 return function(call, args)
   local keys, given_back = call.keys, {}
   calls.try(call, open_batches.close_all_after_restart)
+  calls.try(call, outboxes.notice_other_redis)
   for _, q in ipairs({ 'main', 'aux' }) do
     given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do

@@ -108,6 +108,14 @@ local function last_number(call, outgoing)
   return number
 end
 
+-- Makes the next numbers a minute later if this Redis is another one than before, although it adds no entry yet. If it
+-- then adds one, and the former master becomes the master again without that entry, it still knows of the other Redis.
+function outboxes.notice_other_redis(call)
+  local outgoing = outboxes.begin()
+  read_state(call, outgoing)
+  if outgoing.last > 0 then last_number(call, outgoing) end
+end
+
 -- Appends the collected work of a script call to the outbox, and queues the job that empties the outbox. If the job
 -- cannot be queued, a sweep queues it later. The error is kept in `call.failure`, and does not end the script here: a
 -- caller that repeated the script would append the entries again.

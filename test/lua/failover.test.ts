@@ -89,6 +89,26 @@ test('a batch has not the id of a part of it that the lost master had delivered'
   assert.ok(delivered.every(({ job }) => job !== whole?.job));
 });
 
+test('outbox entries have other numbers than lost ones where the lost master lived on, and is the master again', async () => {
+  const number = async ({ redis, keys }: Partition) =>
+    Number((await redis.lindex(keys.outbox(), -1))?.slice(0, 16));
+  await before.publish('a', 'widgets', ['e1']);
+  await lost.store.redis.hset(lost.store.keys.topic('widgets'), 'elsewhere', '1:1:1');
+  await before.publish('b', 'widgets', ['e2']);
+  await promote();
+  await after.scrub(60_000);
+  await lost.store.redis.replicaof('127.0.0.1', portOfReplica);
+  await until(async () => (await promoted.redis.wait(1, 100)) === 1 || undefined, {
+    what: 'the former master has all',
+  });
+  await lost.store.redis.replicaof('NO', 'ONE');
+  await after.publish('c', 'widgets', ['e3']);
+
+  await before.publish('d', 'widgets', ['e4']);
+  const [lostNumber, next] = [await number(promoted), await number(lost.store)];
+  assert.ok(next > lostNumber, `${next} is higher than ${lostNumber}`);
+});
+
 test('a batch that was open then is delivered when it is due, and an ordered subscriber gets it first', async () => {
   await before.subscribe('alice', { ordered: 1, timeout: 0 });
   await before.publish('a', 'widgets', ['e1']);
