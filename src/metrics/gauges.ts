@@ -158,13 +158,13 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       token,
       events: events && (events.get(token) ?? 0),
       batches: batches && (batches.get(token) ?? 0),
-      bytes: held?.bytes,
+      bytes: events && held?.bytes,
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestAgeMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: {
         batches: deadBatches,
         events: deadEvents && (deadEvents.get(token) ?? 0),
-        bytes: held?.deadLetterBytes,
+        bytes: deadEvents && held?.deadLetterBytes,
       },
       openKeys,
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
