@@ -18,7 +18,7 @@ const COMPLETED: [typed: string, words: string[]][] = [
   ['rtm sub p', ['pause']],
   ['rtm sub ', ['add', 'del', 'list', 'pause', 'resume', 'show']],
   ['rtm do', ['doctor']],
-  ['rtm delivery ', ['list', 'show']],
+  ['rtm delivery ', ['list', 'retry', 'show']],
   ['rtm --v', ['--version']],
   ['rtm pub --nd', ['--ndjson']],
   ['rtm sub add --lat', ['--latency']],
