@@ -118,7 +118,10 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
       async handle({ caller, params: { id } }) {
         const outcome = await deliveries.retry(id, await ownSubscribers(parts, caller));
         if (outcome === 'delivery_not_found')
-          throw new BusError(outcome, 'there is no such batch of yours that is queued');
+          throw new BusError(
+            outcome,
+            'there is no such batch of yours that is queued; if it is a dead letter, retry it as such',
+          );
         if (outcome !== 'ok') throw new BusError('delivery_not_waiting', NOT_WAITING[outcome]);
         return NO_CONTENT;
       },

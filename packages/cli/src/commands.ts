@@ -42,10 +42,17 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
 };
 
 const OF_SUBSCRIBER: Option = { type: 'string', value: 'TOKEN', help: 'those of this subscriber (root)' };
-const LIMIT: Option = {
-  type: 'string',
-  value: 'TOPICS',
-  help: 'topics, such as orders,shop_*; - means none',
+const LIMITS: Readonly<Record<string, Option>> = {
+  publish: {
+    type: 'string',
+    value: 'TOPICS',
+    help: 'what it may publish to, such as orders,shop_*; - means nothing; any topic unless given',
+  },
+  subscribe: {
+    type: 'string',
+    value: 'TOPICS',
+    help: 'what it may subscribe to, in the same form',
+  },
 };
 const ALL: Option = { type: 'boolean', help: 'all of the client, or of --subscriber' };
 
@@ -61,14 +68,14 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'token add',
     args: ['SERVICE [TOKEN]'],
-    options: { publish: LIMIT, subscribe: LIMIT },
+    options: LIMITS,
     help: 'create a client, and print its token; its secret is shown on stderr (root)',
     run: addToken,
   },
   {
     name: 'token limit',
     args: ['TOKEN'],
-    options: { publish: LIMIT, subscribe: LIMIT },
+    options: LIMITS,
     help: 'limit a client to these topics; without an option it may use any (root)',
     run: limitToken,
   },
@@ -162,7 +169,11 @@ export const COMMANDS: readonly Command[] = [
     args: [''],
     options: {
       since: SINCE,
-      client: { type: 'string', value: 'NAME', help: 'only calls of this client, as the audit names it' },
+      client: {
+        type: 'string',
+        value: 'NAME',
+        help: 'only calls of this client, as the column CLIENT names it: by its token, if it has a secret',
+      },
       action: { type: 'string', value: 'ACTION', help: 'only calls that do this, such as topic.delete' },
       limit: NEWEST,
     },

@@ -110,7 +110,10 @@ test('delivery lists batches, shows what one waits for, and tries it at once', a
   assert.deepEqual(await terminal.rtm(`delivery retry ${id} ${own}`), { ...silent, stdout: 'retried 1\n' });
   await until(async () => /^state +taken$/m.test((await terminal.rtm(`delivery show ${id} ${own}`)).stdout));
   const again = await terminal.rtm(`delivery retry ${id} ${own}`);
-  assert.match(again.stderr, /^delivery_not_found: there is no such batch of yours that is queued/);
+  assert.match(
+    again.stderr,
+    /^delivery_not_found: there is no such batch of yours that is queued; if it is a dead letter, retry/,
+  );
   assert.equal(again.status, 2);
 });
 

@@ -281,6 +281,10 @@ test('help goes to stdout', async () => {
   assert.match(trigger.stdout, /\nrtm trigger fire NAME /);
   assert.doesNotMatch(trigger.stdout, /rtm (?!trigger)/);
   assert.deepEqual([trigger.stderr, trigger.status], ['', 0]);
+  const limits = (await terminal.rtm('token limit --help')).stdout;
+  assert.match(limits, /--publish TOPICS +what it may publish to, .* any topic unless given$/m);
+  assert.match(limits, /--subscribe TOPICS +what it may subscribe to, /);
+
   const verify = (await terminal.rtm('verify --help')).stdout;
   assert.deepEqual(verify.match(/^ +--secret .*$/gm), [
     '    --secret S   the signing secret, whsec_… or whpk_…',
