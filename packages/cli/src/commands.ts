@@ -42,6 +42,7 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
 };
 
 const OF_SUBSCRIBER: Option = { type: 'string', value: 'TOKEN', help: 'those of this subscriber (root)' };
+const LISTED_SUBSCRIBER: Option = { ...OF_SUBSCRIBER, help: 'only those of this subscriber (root, viewer)' };
 const LIMITS: Readonly<Record<string, Option>> = {
   publish: {
     type: 'string',
@@ -205,7 +206,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'delivery list',
     args: [''],
     options: {
-      subscriber: OF_SUBSCRIBER,
+      subscriber: LISTED_SUBSCRIBER,
       state: {
         type: 'string',
         value: 'STATE',
@@ -233,7 +234,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'dead list',
     args: [''],
-    options: { subscriber: OF_SUBSCRIBER },
+    options: { subscriber: LISTED_SUBSCRIBER },
     help: 'list the dead letters, the newest first',
     run: listDeadLetters,
   },

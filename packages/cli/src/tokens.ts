@@ -1,4 +1,4 @@
-import { type Call, collect, Failure, numberOption } from './command.ts';
+import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
 
 /**
  * Creates a client. Without --json, prints its token alone on stdout, as scripts for the Ruby tool `rtm` expect. The
@@ -18,17 +18,22 @@ export async function limitToken(call: Call): Promise<void> {
   call.print(await call.connect().limitClient(token, limitsIn(call)), []);
 }
 
-function limitsIn({ options: { publish, subscribe } }: Call) {
-  return { publish: topicsIn(publish), subscribe: topicsIn(subscribe) };
+function limitsIn(call: Call) {
+  return { publish: topicsIn(call, 'publish'), subscribe: topicsIn(call, 'subscribe') };
 }
 
 /**
  * Returns the topics that an option lists, or undefined if it is not given. Commas separate the topics. As in the
- * console, `-` stands for no topics.
+ * console, `-` stands for no topics. Throws UsageError for an empty option, as from a shell variable that is not set.
  */
-function topicsIn(option: unknown): string[] | undefined {
-  if (option === '-') return [];
-  return typeof option === 'string' ? option.split(',').filter(Boolean) : undefined;
+function topicsIn(call: Call, name: string): string[] | undefined {
+  const text = textOption(call, name);
+  if (text === undefined) return undefined;
+  if (text === '-') return [];
+  const topics = text.split(',').filter(Boolean);
+  if (topics.length === 0)
+    throw new UsageError(`--${name} must name topics, such as orders,shop_*, or be - for none`);
+  return topics;
 }
 
 /**

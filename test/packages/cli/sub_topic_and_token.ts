@@ -98,7 +98,7 @@ test('token limit replaces the topics that a client may use', async () => {
     return { publish, subscribe };
   };
   const limit = `token limit ${token} ${asRoot()}`;
-  assert.deepEqual(await terminal.rtmAlone(`${limit} --publish orders,shop_* --subscribe=`), silent);
+  assert.deepEqual(await terminal.rtmAlone(`${limit} --publish orders,shop_* --subscribe -`), silent);
   assert.deepEqual(await limited(), { publish: ['orders', 'shop_*'], subscribe: [] });
   assert.deepEqual(await terminal.rtm(`${limit} --publish - --subscribe orders`), silent);
   assert.deepEqual(await limited(), { publish: [], subscribe: ['orders'] });
@@ -121,4 +121,6 @@ test('token add limits a new client at once', async () => {
   const refused = await terminal.rtm(`token add narrow --publish Orders ${asRoot()}`);
   assert.match(refused.stderr, /^bad_client: publish\.0 must be a topic name/);
   assert.deepEqual([refused.stdout, refused.status], ['', 2]);
+  const empty = await terminal.rtm(`token add narrow --publish= ${asRoot()}`);
+  assert.match(empty.stderr, /^bad_usage: --publish must name topics, .* or be - for none/);
 });
