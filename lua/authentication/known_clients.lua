@@ -1,4 +1,4 @@
-#!lua flags=allow-oom
+#!lua flags=no-writes,allow-oom
 --[[
 known_clients: read the names and scopes of these clients, in their order. Changes nothing.
 

@@ -1,6 +1,6 @@
-#!lua flags=allow-oom
+#!lua flags=no-writes,allow-oom
 --[[
-holdings: estimate how much memory the queued batches and the dead letters of each subscriber take.
+holdings: estimate how much memory the queued batches and the dead letters of each subscriber take. Changes nothing.
 
 At most `samples` batches and as many dead letters of a subscriber are measured (sizes.lua); without `samples`, as many
 as for all figures that somebody looks at. A subscriber whose keys another program has written counts as one that has

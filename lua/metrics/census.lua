@@ -1,13 +1,13 @@
-#!lua flags=allow-oom
+#!lua flags=no-writes,allow-oom
 --[[
 census: read the figures of some subscribers, as one step of a scan over all. `place` says where the scan goes on; it
 is `0` at the beginning and at the end. Changes nothing.
 
 A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_age_ms` is the age of
-the oldest queued batch, 0 if there is none. `bytes` is an estimate of the memory that its batches and
-dead letters take. A subscriber without `health_points` is in perfect health. A subscriber whose keys another program
-has written is left out. The first call also returns `standings`: the figures and rates of all subscribers that the job
-`sample` stored last.
+the oldest queued batch, 0 if there is none. `bytes` is an estimate of the memory that its batches and dead letters
+take. A subscriber without `health_points` is in perfect health. A subscriber whose keys another program has written is
+left out. The first call also returns `standings`: the figures and rates of all subscribers that the job `sample` stored
+last.
 ]]
 local calls = include('store/calls')
 local sizes = include('delivering/sizes')

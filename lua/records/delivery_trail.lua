@@ -18,9 +18,9 @@ local delivery_trail = {}
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the script calls that appended records to logs before the time `place` (ms), the newest
--- first. It returns a table for each call:
+-- first. `ending` names the trail to read: 'taken' or 'dropped'. For each call, the iterator returns a table:
 --   place   the time of the call (ms)
---   tokens  the subscribers to whose logs the call wrote, one for each entry of the call in the trail
+--   tokens  the subscribers to whose logs the call wrote. Each entry that the trail has of the call gives one
 -- The oldest call in the trail is left out, because some of its entries may have been deleted.
 local function read_writes(call, ending, place)
   local next_entry = delivery_sources.backwards(

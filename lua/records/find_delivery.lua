@@ -1,4 +1,4 @@
-#!lua flags=allow-oom
+#!lua flags=no-writes,allow-oom
 --[[
 find_delivery: read one batch, whatever its state. If `clients` are given, the batch must be of one of these
 subscribers. If `state` is `dead`, it must be a dead letter. Changes nothing.

@@ -1,4 +1,4 @@
-#!lua flags=allow-oom
+#!lua flags=no-writes,allow-oom
 --[[
 list_deliveries: read a page of batches, the newest first, of some subscribers (`clients`) or of all, and in one state
 or in any. With the state `dead`, `reason` may say why they died. Changes nothing.

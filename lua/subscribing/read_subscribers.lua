@@ -1,4 +1,4 @@
-#!lua flags=allow-oom
+#!lua flags=no-writes,allow-oom
 --[[
 read_subscribers: read the data from which the API describes these subscribers. Changes nothing.
 

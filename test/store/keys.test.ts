@@ -59,6 +59,13 @@ describe('a script', () => {
     }
   });
 
+  test('is flagged `no-writes` if it changes nothing, so that it runs while Redis refuses writes', () => {
+    for (const { path, text, flags } of scripts) {
+      const isReading = /^--\[\[\n(?:.+\n)*?.*\. Changes nothing\.\n/.test(text);
+      assert.equal(flags.includes('no-writes'), isReading, path);
+    }
+  });
+
   test('runs when memory is exhausted unless it stores data of a client', () => {
     const refused = scripts.filter(({ flags }) => !flags.includes('allow-oom'));
     assert.deepEqual(

@@ -1,6 +1,6 @@
-#!lua flags=allow-oom
+#!lua flags=no-writes,allow-oom
 --[[
-list_delayed: read delayed events of a topic in the order in which they are due.
+list_delayed: read delayed events of a topic in the order in which they are due. Changes nothing.
 
 `client` is the token of the client that asks; without it root asks. The list begins behind the event that is due at
 `after_ms` and has the serial number `after_serial` (the number by which events with the same time are sorted), even if
