@@ -83,7 +83,8 @@ export class Bus {
       timeoutMs: 10_000,
       what: 'the bus answers',
     });
-    const publisher = (await root.call('POST', '/api_tokens', { name: 'billing' })) as Credentials;
+    const { token, secret } = (await root.call('POST', '/api_tokens', { name: 'billing' })) as Credentials;
+    const publisher = { token, secret };
     return new Bus(stage, tree, { redis, web, port, root, publisher, env });
   }
 

@@ -25,7 +25,7 @@ local MAX_REPLY_EVENTS = 5000
 local MAX_REPLY_BYTES = 1000000
 
 -- Makes the table that collects the grants of one script call. Fields:
---   uids         the generator of UIDs (uids.lua) for batches that are split off larger ones
+--   uids         the generator of UIDs (uids.lua) for the parts of batches that are cut
 --   choice       the state of choosing.lua
 --   reader       the state of lane_entry.lua
 --   list         the grants

@@ -104,9 +104,10 @@ local function judge_key(call, intake_state, publication)
   if client_quota.is_empty(intake_state.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the current run: gives its events to the topic's subscribers, and to other partitions that have subscribers of
--- the topic. Subscribers that had no events in this script call before share one list, because copying the events for
--- each would take long. Any other subscriber gets a list of its own.
+-- Ends the current run (events of one topic that follow each other). Gives its events to the topic's subscribers, and
+-- to other partitions that have subscribers of the topic. A subscriber without other events in this script call gets
+-- the list of the run itself: all such subscribers share it, because a copy for each would take long. A subscriber that
+-- has got events of an earlier run gets a list of its own, which has both.
 function intake.end_run(intake_state)
   local run = intake_state.current_run
   if not run then return end

@@ -72,8 +72,9 @@ function outboxes.begin()
 end
 
 -- Reads four values about the outbox, once in a script call: the number of its `last` entry, the `run_id` of the Redis
--- that added it (`run`), the `bytes` of all entries, and the time `ahead` (µs) by which numbers are later than Redis's
--- clock. `ahead` is 0 unless another Redis has taken over, or the clock was set back, since the first entry.
+-- that added it or has scrubbed since (`run`), the `bytes` of all entries, and the time `ahead` (µs) by which numbers
+-- are later than Redis's clock. `ahead` is 0 unless another Redis has taken over, or the clock was set back, since the
+-- first entry.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local sent = call.keys.outboxes_sent()
@@ -108,8 +109,9 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Makes the next numbers a minute later if this Redis is another one than before, although it adds no entry yet. If it
--- then adds one, and the former master becomes the master again without that entry, it still knows of the other Redis.
+-- Makes the next numbers a minute later if this Redis is another one than before, although it adds no entry now.
+-- Otherwise a number could be used twice: this Redis adds its first entry and fails, and the former master, which lacks
+-- only this entry, is the master again. It would find its own `run_id`, and not know that another Redis was between.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)

@@ -18,7 +18,7 @@ import {
   confirmed,
   form,
   hidden,
-  nameFilter,
+  nameForm,
   pathParameter,
   typeIt,
   wasField,
@@ -73,7 +73,7 @@ function listing(api: ApiCalls, subscribers: ClientsParts['subscribers']): Route
     const subscribed = new Set(clients.flatMap(({ token }, index) => (found[index] ? token : [])));
     const { name: sought } = call.query;
     return {
-      above: [html`<h1>Clients</h1>`, nameFilter(PATH, { name: sought })],
+      above: [html`<h1>Clients</h1>`, nameForm(PATH, { name: sought })],
       columns: [
         { name: 'Name', cell: ({ name }) => html`<span class="mono">${name}</span>` },
         {

@@ -106,7 +106,7 @@ export function hidden(fields: Record<string, string | number | undefined>): Htm
 }
 
 /** Returns a form that filters the list at `path` by a name. The list keeps the `others` of its query. */
-export function nameFilter(path: string, { name, ...others }: Record<string, string | undefined>): Html {
+export function nameForm(path: string, { name, ...others }: Record<string, string | undefined>): Html {
   return html`<form method="get" action="${path}" class="filter">${hidden(others)}<label>Name <input name="name" value="${name}" autocapitalize="none" spellcheck="false"></label>
 <button class="quiet">Filter</button></form>`;
 }

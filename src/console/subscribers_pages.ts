@@ -7,7 +7,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago, bytes, duration, number } from './format.ts';
 import { linkToSubscriber } from './links.ts';
 import { FIRST_PAGE, listingPage } from './listing_page.ts';
-import { type Column, choices, nameFilter, pathWith } from './parts.ts';
+import { type Column, choices, nameForm, pathWith } from './parts.ts';
 
 export const PATH = '/console/subscribers';
 const FIRST_SORT: Sort = 'queued';
@@ -34,7 +34,7 @@ export function subscribersPages(api: ApiCalls): Route[] {
         above: [
           html`<h1>Subscribers</h1>`,
           !isClient && [
-            nameFilter(PATH, { name, sort, state }),
+            nameForm(PATH, { name, sort, state }),
             choices(STATES, state ?? '', (each) => path({ state: each })),
           ],
         ],

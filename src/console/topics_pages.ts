@@ -4,7 +4,7 @@ import type { Topic } from '../subscribing/topic.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { number } from './format.ts';
 import { listingPage } from './listing_page.ts';
-import { nameFilter } from './parts.ts';
+import { nameForm } from './parts.ts';
 import { PATH, removal } from './topic_changes.ts';
 import { isOwn } from './topic_page.ts';
 
@@ -13,7 +13,7 @@ export function topicsPages(api: ApiCalls): Route[] {
   const listing = { path: PATH, roles: ALL, title: 'Topics', name: 'GET /topics', liveId: 'topics' } as const;
   return [
     listingPage<Topic>(api, listing, (call) => ({
-      above: [html`<h1>Topics</h1>`, nameFilter(PATH, { name: call.query.name })],
+      above: [html`<h1>Topics</h1>`, nameForm(PATH, { name: call.query.name })],
       columns: [
         { name: 'Topic', cell: ({ name }) => html`<a class="mono" href="${PATH}/${name}">${name}</a>` },
         {

@@ -115,8 +115,8 @@ export class Admission {
   }
 
   /**
-   * True if one more request with a body of `bytes` fits, and leaves at least as much room free as its client already
-   * holds (`held`).
+   * True if one more request with a body of `bytes` fits. So that one client does not take all the room, as many
+   * requests and bytes as it holds already (`held`) must stay free. If there is no other request, any body fits.
    */
   #fits(bytes: number, held: Holding): boolean {
     if (this.#all.requests + held.requests >= this.#maxRequests) return false;

@@ -79,8 +79,8 @@ export class ConnectionReader {
   }
 
   /**
-   * Because of the `data` listener, Node's parser stops reading the socket, perhaps in the middle of a body. `push('')`
-   * starts the next read.
+   * From now on, gives the parser a small part of the arrived bytes at a time. Because of the `data` listener, Node's
+   * parser stops reading the socket, perhaps in the middle of a body. `push('')` starts the next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;

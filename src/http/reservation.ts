@@ -17,7 +17,10 @@ const SLOW_BODY_MS = 250;
  * So PACE never slows down a shorter body.
  */
 const PACED_BYTES = 64 * 1024;
-/** Minimum pause after each PACED_BYTES. Otherwise one turn of the event loop would read up to 2 MiB, in 10 ms. */
+/**
+ * Minimum pause in reading a body after each PACED_BYTES. Otherwise one turn of the event loop could read up to 2 MiB.
+ * That takes 10 ms, for which all other requests would wait.
+ */
 const MIN_PAUSE_MS = 1;
 
 interface Room {

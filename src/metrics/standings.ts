@@ -28,11 +28,8 @@ export interface Standing {
   /** Time at which the subscriber's oldest queued batch was opened. Null if nothing is queued. */
   oldestAtMs: number | null;
   deadLetters: number;
-  /**
-   * About how many bytes of Redis the subscriber's batches and dead letters take. Undefined in figures that an older
-   * release stored.
-   */
-  bytes?: number | undefined;
+  /** About how many bytes of Redis the subscriber's batches and dead letters take. */
+  bytes: number;
   healthPoints: number;
   isPaused: boolean;
   delivered: number;

@@ -40,7 +40,7 @@ export const whose = (what: string) =>
 /** Maximum characters of the text by which a listing is searched. */
 const MAX_SOUGHT = 100;
 
-/** Returns the schema of a query parameter that searches a listing for a text. `meaning` says what has to contain it. */
+/** Returns the schema of a query parameter that searches a listing for a text. `meaning` says what must contain it. */
 export const sought = (meaning: string) =>
   z.string(ONCE).max(MAX_SOUGHT, `has at most ${MAX_SOUGHT} characters`).optional().describe(meaning);
 
@@ -50,9 +50,11 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the client that a call is about: the caller itself if it is a client. Root and viewers name it by the query
- * parameter `field`, whose value is `given`; undefined without it. Throws if a client gives the parameter.
- * With the `advicePart` `your own batches are`, the error ends `leave it out, and your own batches are meant`.
+ * Returns the token of the client that a call is about. A client calls for itself, so this is its own token. Root and
+ * viewers name the client in the query parameter `field`, whose value is `given`. Without a value, returns undefined.
+ *
+ * Throws if a client gives the parameter. `advicePart` is put into the error: `your own batches are` makes it end with
+ * `leave it out, and your own batches are meant`.
  */
 export function clientNamed(
   caller: Caller,

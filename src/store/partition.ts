@@ -38,7 +38,8 @@ export interface PartitionOptions {
   hasOthers?: boolean;
   /**
    * Gets a warning if Redis refuses functions, for example because an ACL forbids FCALL, or if too few replicas confirm
-   * a write. Also gets the patterns of keys that `skip` has skipped because another program has written them.
+   * a write. Gets an error if a listing leaves out keys (`skip`), because another program has written them. The error
+   * has only the pattern of these keys.
    */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves. */

@@ -25,7 +25,7 @@ const VALUES = {
   success: (each) => successOf(each) ?? LAST,
   health: ({ healthPoints }) => healthPoints,
   dead_letters: ({ deadLetters }) => -deadLetters,
-  bytes: ({ bytes }) => -(bytes ?? 0),
+  bytes: ({ bytes }) => -bytes,
   state: (each) => SUBSCRIBER_STATES.indexOf(subscriberState(each)),
   drained: (each) => -(each.queued === 0 ? 0 : (drainMs(each, each.queued) ?? LAST)),
 } satisfies Record<string, (of: Standing) => number>;

@@ -44,8 +44,8 @@ function testQuickly(scenario: Scenario): void {
 }
 
 /**
- * Books five accepted events. Their ordered subscriber gets these batches: an id, which a Ruby worker leaves out, a colon,
- * and events.
+ * Books five accepted events. Their ordered subscriber gets these batches: an id, which a Ruby worker leaves out, a
+ * colon, and events.
  */
 async function bookOrdered(t: TestContext, ...batches: string[]): Promise<Ledger> {
   const receiver = await Receiver.start();

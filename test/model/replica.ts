@@ -4,7 +4,9 @@ import type { Partition } from '../../src/store/partition.ts';
 const DUMP = `
 local all = {}
 for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
-  for _, part in ipairs({ key, redis.call('DUMP', key), math.max(0, redis.call('PTTL', key)) }) do all[#all + 1] = part end
+  all[#all + 1] = key
+  all[#all + 1] = redis.call('DUMP', key)
+  all[#all + 1] = math.max(0, redis.call('PTTL', key))
 end
 return all`;
 
@@ -18,7 +20,7 @@ export async function dump({ redis, prefix }: Partition): Promise<(Buffer | numb
   return (await redis.callBuffer('EVAL', DUMP, 0, prefix)) as (Buffer | number)[];
 }
 
-/** Gives a partition what it had when it was dumped. As in a Redis that took over, its \`run_id\` was another then. */
+/** Gives a partition what it had when it was dumped. As in a Redis that took over, its `run_id` was another then. */
 export async function restore({ redis, prefix, keys }: Partition, dumps: (Buffer | number)[]): Promise<void> {
   await redis.call('EVAL', RESTORE, 0, prefix, ...dumps);
   await redis.set(keys.batches_run(), 'lost', 'XX');

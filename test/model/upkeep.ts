@@ -135,7 +135,7 @@ export async function replicate(world: World, model: Model): Promise<string> {
   return 'replicate';
 }
 
-/** Makes another Redis take over, which lacks what was done since it was replicated. No publish of that was answered. */
+/** Makes another Redis take over, which lacks what was done since it was replicated, but no answered publish. */
 export async function failOver(world: World, model: Model): Promise<string> {
   return `failOver ${await world.failOver(model)} ms`;
 }

@@ -134,9 +134,9 @@ export class World {
   }
 
   /**
-   * Promotes the replica, which lacks what was done since. If there is none yet, Redis is only restarted. The clock goes
-   * on, and workers keep the leases that they got last, unless the new Redis knows an older one. Returns the time (ms)
-   * since the replica had all, in the model.
+   * Promotes the replica, which lacks what was done since. If there is none yet, Redis is only restarted. The clock
+   * goes on, and workers keep the leases that they got last, unless the new Redis knows an older one. Returns the time
+   * (ms) since the replica had all, in the model.
    */
   async failOver(model: Model): Promise<number> {
     if (!this.#replica) await this.replicate(model);

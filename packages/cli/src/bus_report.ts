@@ -22,8 +22,8 @@ export interface SubscriberLine {
   health: number | null;
   dead_letters: number;
   /**
-   * About how many bytes of Redis the subscriber's queue and dead letters take. Null if the bus is of an earlier release,
-   * which does not say it.
+   * About how many bytes of Redis the subscriber's queue and dead letters take. Null if the bus is of an earlier
+   * release, which does not say it.
    */
   bytes: number | null;
   paused: boolean;
