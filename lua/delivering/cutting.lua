@@ -65,11 +65,13 @@ local function read_items(call, bid, start, limits)
   return list
 end
 
--- Returns the score in the subscriber's index for a new batch with the first events of a batch that has `score`. It
--- must be lower, but above those of batches that were split off the same batch before. So it is `score` minus two for
--- each event that stays, as `score` gets lower by one at each cut (`rename`). Example: a batch has the score 9000 and
--- 250 events. If 100 are split off, 150 stay with 8999, and the new batch gets 8699. If 100 more are split off, 50 stay
--- with 8998, and that batch gets 8898.
+-- Returns the score in the subscriber's index for a new batch with the first events of a batch. The other events, as
+-- many as `events_left`, stay in the old batch with `score`, which `rename` has just lowered by one. The new score must
+-- be lower than `score`, but above the scores of parts that were split off the same batch before. So it is `score`
+-- minus two for each event that stays. With one for each, two cuts of a single event would give the same score, because
+-- `score` falls by one at each cut. Example: a batch has the score 9000 and 250 events. If 100 are split off, 150 stay
+-- with 8999, and the new batch gets 8999 - 2 * 150 = 8699. If 100 more are split off, 50 stay with 8998, and that batch
+-- gets 8998 - 2 * 50 = 8898.
 local function score_of_part(index, score, events_left)
   local older = redis.call('ZRANGE', index, '(' .. score, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(score - 2 * events_left, (tonumber(older) or 0) + 1)
@@ -78,9 +80,10 @@ local function score_of_part(index, score, events_left)
   return string.format('%d', math.min(first, score - 1))
 end
 
--- Replaces a batch by `bid`, with the same list, history and time of closing. `list` begins with the header of the
--- batch. Returns the scores of `bid` in `batches:index` and in the subscriber's index. The latter is 1 lower than that
--- of the old batch: batches that were opened with it may have its score, and smaller UIDs than `bid`.
+-- Gives the batch `old` the new UID `bid`, with the same list, history and time of closing. `list` begins with the
+-- header of the batch. Returns the scores of `bid` in `batches:index` and in the subscriber's index. The latter is 1
+-- lower than before. Otherwise the batch could lose its place: Redis sorts equal scores by UID, and batches that were
+-- opened at the same moment may have the same score and smaller UIDs than `bid`.
 local function rename(call, list, old, bid)
   local keys, token, created_ms, attempts = call.keys, unpack(list, 1, batches.HEADER)
   local index, queue = keys.batches_index(), keys.batches_queued(token)

@@ -59,9 +59,9 @@ end
 
 local DO = { events = take_events, ['end'] = end_subscriptions, publish = publish }
 
--- Sets back the time at which the events of this script call count as accepted, if another partition added an entry
--- before, at `added_us`. All events of a call have the same time, at which their deadlines and ages begin, so it is
--- that of the earliest entry.
+-- Makes the events of this script call count as accepted at `added_us`, when another partition added their entry, if
+-- that is earlier. All events of a call have the same time, at which their deadlines and ages begin, so it is that of
+-- the earliest entry.
 local function go_back_to(call, added_us)
   call.accepted_us = math.min(call.accepted_us, added_us)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

@@ -33,8 +33,8 @@ local outboxes = {}
 local NUMBER_LENGTH = 16
 -- Entries that were set aside for a partition are sent to it after this time.
 local ASK_AGAIN_MS = 1000
--- By how much (µs) the last entry's number, which is a time, may be later than Redis's clock. A little is normal,
--- because the entries of one script call get consecutive numbers. More means that the clock was set back.
+-- By how much (µs) the last entry's number may be later than Redis's clock plus `ahead`. A little is normal, because
+-- the entries of one script call get consecutive numbers. More means that the clock was set back.
 local MAX_AHEAD_US = 100 * 1000
 -- The first number in another Redis, or after the clock was set back, is higher by this (µs). Lost numbers may be later
 -- than the clock shows, but by less than a minute. So no number is used twice.
@@ -109,9 +109,10 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Makes the next numbers a minute later if this Redis is another one than before, although it adds no entry now.
--- Otherwise a number could be used twice: this Redis adds its first entry and fails, and the former master, which lacks
--- only this entry, is the master again. It would find its own `run_id`, and not know that another Redis was between.
+-- If this Redis is another one than before, makes the next numbers a minute later now, even without a new entry. For
+-- example, B takes over from the master A, adds its first entry, and fails before A has this entry. A is the master
+-- again. Without this function A would find its own `run_id`, and go on with numbers below that of B's entry. Another
+-- partition that has applied B's entry would ignore the new entries of A.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)

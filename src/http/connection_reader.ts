@@ -10,9 +10,8 @@ import type { WorkBudget } from './work_budget.ts';
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * If one read of a socket, of 64 KiB at most, has this many chunks of a body, they look like an attack: each has less
- * than 30 bytes, and parsing them takes 3 ms. From then on, the parser gets only SLICE_BYTES at a time, of any
- * connection.
+ * This many chunks of a body in one read of a socket look like an attack. A read has at most 64 KiB, so each chunk has
+ * less than 30 bytes, and parsing them takes 3 ms. From then on, all connections are read in slices (see ReadingMode).
  */
 const MAX_UNSLICED_CHUNKS = 2000;
 /**
@@ -79,8 +78,9 @@ export class ConnectionReader {
   }
 
   /**
-   * From now on, gives the parser a small part of the arrived bytes at a time. Because of the `data` listener, Node's
-   * parser stops reading the socket, perhaps in the middle of a body. `push('')` starts the next read.
+   * From now on, gives the parser a small part of the arrived bytes at a time. Until now, Node's parser may have read
+   * the socket by itself. It stops that, perhaps in the middle of a body, when a `data` listener is added. Then nobody
+   * reads the socket until `push('')` starts the next read.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -93,9 +93,9 @@ export class ConnectionReader {
    * Must be called when the headers of a request were parsed. If its body is chunked, watches for tiny chunks: from now
    * on, the parser gets a slice at a time, and if a slice takes it long, the chunks are tiny.
    *
-   * The bytes that came with the headers are still parsed whole, so the chunks in them are counted. If they are
-   * MAX_UNSLICED_CHUNKS, this looks like an attack, perhaps over several connections: then all connections are read in
-   * slices.
+   * The bytes that came with the headers are still parsed whole, so the chunks in them are counted. If there are
+   * MAX_UNSLICED_CHUNKS of them, this looks like an attack, perhaps over several connections: then all connections are
+   * read in slices.
    */
   watchBody(response: ServerResponse): void {
     this.#hasTinyChunks = false;
@@ -125,7 +125,8 @@ export class ConnectionReader {
       if (this.#hasTinyChunks) void this.#parseInTurn();
       else this.#parseSlice();
     }
-    // The reader that takes over a detached socket after an Upgrade request would not resume it.
+    // After an Upgrade request, a new ConnectionReader takes over the socket. If this one paused it now, the new one
+    // would not resume it.
     if (this.#isDetached) return;
     if (this.#mustWait) this.#socket.pause();
     else this.#socket.resume();

@@ -13,7 +13,7 @@ export function table(heads: readonly string[], rows: readonly (readonly unknown
   );
 }
 
-/** Matches the names of fields of the API's answers that have a time. `members` shows their numbers as dates. */
+/** Matches the names of fields, in answers of the API, whose values are times. `members` shows them as dates. */
 const TIME = /(_at|^oldest|^from|^to)$/;
 
 /**

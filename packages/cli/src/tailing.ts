@@ -8,9 +8,12 @@ import { number, textOf, timeOf } from './tables.ts';
 
 type Entry = Calls['GET /tail']['answer'][number];
 
-/** Interval at which the bus is asked. Its web processes hand on what they have accepted once a second. */
+/** Interval at which the bus is asked. Once a second, its web processes pass on the events that they have accepted. */
 const LOOK_EVERY_MS = 1000;
-/** Maximum topics. A bus keeps the events of so many; with more, it would forget some of them all the time. */
+/**
+ * Maximum topics. A bus keeps the newest events of this many watched topics. With more, it would forget those of some
+ * topic all the time.
+ */
 const MAX_TOPICS = 20;
 
 /** What is watched, a topic or all, and the bus's last answer about it, newest first. */

@@ -57,9 +57,9 @@ export async function bringToTopic(
 }
 
 /**
- * Leaves each trigger in one partition: the first that has it, whose definition the API shows. A trigger is in two, and
- * fires in both, if a failover of the partition that it has left has undone its move there. Partitions that are away,
- * or whose triggers cannot be read, are left out.
+ * Removes triggers that are in several partitions from all of these but the first, whose definition the API shows. A
+ * trigger is in two, and fires in both, if it was moved, and a failover then brought it back in its old partition.
+ * Partitions that cannot be reached, or whose triggers cannot be read, are skipped.
  */
 export async function removeDoubles(partitions: Partitions): Promise<void> {
   const holders = new Map<string, { trigger: TriggerName; having: Partition[] }>();
@@ -79,8 +79,9 @@ export async function removeDoubles(partitions: Partitions): Promise<void> {
 /** Removes a trigger from the partitions in `having` except the first that has it. */
 async function removeDouble(trigger: TriggerName, having: readonly Partition[]): Promise<void> {
   const there: { partition: Partition; revision: string }[] = [];
-  // The first partition is read last. If the trigger is being moved from it, it then has the field `moving` here, or is
-  // gone already, and the copy in the other partition must stay.
+  // The first partition is read last, because another process may be moving the trigger from it just now. If the copy
+  // in the other partition was seen, the trigger in the first has the field `moving` by now, or is gone. Then the copy
+  // must stay.
   for (const partition of having.toReversed()) {
     const [stored] = await partition.command((redis, keys) =>
       readAll(redis, keys, [trigger], partition.skip),
