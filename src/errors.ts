@@ -132,7 +132,7 @@ const MEMORY_SHORT = 'Redis has too little memory left';
  * Thrown if nothing was stored, because Redis is at `maxmemory`, or stores more than the bus permits (its high mark).
  */
 export class StorageFull extends BusError {
-  /** The Redis that is full, as the log shows it: its address on a cluster, or `Redis`. */
+  /** The Redis that is full, as the log names it: by its address if the bus uses a cluster, otherwise `Redis`. */
   readonly redis: string;
   readonly why = MEMORY_SHORT;
 

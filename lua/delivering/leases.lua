@@ -104,7 +104,7 @@ function leases.forget_worker(call, worker)
   redis.call('SREM', call.keys.workers_main(), worker)
   redis.call('SREM', call.keys.workers_aux(), worker)
   -- This must be the last write: scrub.lua finds dead workers in this hash, to give back their jobs. If Redis is killed
-  -- and loses the write, scrub.lua finds the worker again.
+  -- and loses its last writes, scrub.lua finds the worker again.
   return redis.call('HDEL', call.keys.workers(), worker)
 end
 

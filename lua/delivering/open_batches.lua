@@ -174,10 +174,10 @@ function open_batches.close_full(call, token, bid)
   if redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Closes all open batches if Redis was restarted, or another one has taken over, since this was last called. This Redis
--- may lack the last writes of the other: a batch that is open here may have been closed and delivered there. If it got
--- more events, they would be delivered under an id that the subscriber knows already, and ignored as a repeat. The
--- batches keep their jobs.
+-- Closes all open batches if Redis was restarted, or a replica became the master, since this was last called. The last
+-- writes before that may be lost. So a batch that is stored as open may have been closed and delivered already. If it
+-- got more events, they would be delivered under an id that the subscriber knows already, and ignored as a repeat. The
+-- jobs of the batches stay queued, so the batches are delivered as usual.
 function open_batches.close_all_after_restart(call)
   local keys, run = call.keys, redis_run.id()
   if not run or redis.call('GET', keys.batches_run()) == run then return end

@@ -19,9 +19,9 @@ local WORK_OF = { sum = 30, event = 0.5, byte = 0.0015 }
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the table in which one script call adds up, for each subscriber, what it drops. Several calls may count one
--- large batch. If the previous call has begun one, `args.begun_bid` is this batch, and `args.begun_at` is the number of
--- items of its list that were handled.
+-- Creates the table in which one script call adds up, for each subscriber, what it drops. A large batch is counted in
+-- parts, by several calls. If the previous call has counted only a part of a batch, `args.begun_bid` is this batch, and
+-- `args.begun_at` is the number of items of its list that are counted already.
 function drop_sums.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end

@@ -47,9 +47,10 @@ local function find_owner(call, bid)
   end
 end
 
--- Repairs a batch whose header is missing or damaged: puts a new header before all items. If the header was missing,
--- the batch is whole again, and stays in the queue. If it was damaged, its items now stand among the events, so the
--- batch becomes a dead letter. If the subscriber is not known, only reports the batch.
+-- Repairs a batch whose header (the first items of its list) is missing or damaged: puts a new header at the front. If
+-- the header was missing, the batch is whole again, and stays in the queue. If it was damaged, the rest of the old
+-- header now stands where events should be, so the batch becomes a dead letter. If the batch's subscriber cannot be
+-- found, only reports the batch.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)

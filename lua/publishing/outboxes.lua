@@ -109,10 +109,11 @@ local function last_number(call, outgoing)
   return number
 end
 
--- If this Redis is another one than before, makes the next numbers a minute later now, even without a new entry. For
--- example, B takes over from the master A, adds its first entry, and fails before A has this entry. A is the master
--- again. Without this function A would find its own `run_id`, and go on with numbers below that of B's entry. Another
--- partition that has applied B's entry would ignore the new entries of A.
+-- Checks whether this Redis is another one than before. If so, stores its `run_id` and raises `ahead` now, before it
+-- adds an entry. For example, B takes over from the master A, adds its first entry, and fails before A has this entry.
+-- A is the master again. With this function A has the `run_id` of B, so it raises its numbers again. Without it, A
+-- would find its own `run_id` and go on with numbers below that of B's entry. Then a partition that has applied B's
+-- entry would ignore these entries of A.
 function outboxes.notice_other_redis(call)
   local outgoing = outboxes.begin()
   read_state(call, outgoing)

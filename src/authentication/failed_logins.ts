@@ -10,7 +10,7 @@ export const MAX_FAILURES = 100;
 const WINDOW_MS = 60_000;
 /**
  * Number of failure counters for each minute. The SHA-256 of an address selects its counter. The counters of a minute
- * take up to 320 KB of Redis's memory.
+ * have 128 KB, and take up to 320 KB of Redis's memory, because Redis reserves more when a value grows.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';

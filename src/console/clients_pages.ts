@@ -189,7 +189,10 @@ const NO_SECRET = html`<span class="none">none: the token is the credential</spa
 /** Typed into a field of topics, this allows no topic at all. An empty field allows any topic. */
 const NO_TOPIC = '-';
 
-/** Returns the limits in a form as the API takes them. An empty field, which allows any topic, is left out. */
+/**
+ * Reads the fields in which an operator typed to which topics a client may publish and subscribe. Returns them as the
+ * API takes them. An empty field allows any topic, and is left out.
+ */
 function limitsIn(fields: AnyFields) {
   const patternsIn = (field: string) => {
     const list = wordsIn(fields[field]);

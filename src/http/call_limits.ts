@@ -100,7 +100,7 @@ export class CallLimits {
   }
 
   /**
-   * Counts the length of an answer on a public route against the rate of the IP address. `admit` counts the request.
+   * Counts the length of an answer on a public route as used by the IP address that asked. `admit` counts the request.
    */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);

@@ -17,8 +17,8 @@ interface Census {
 }
 
 /**
- * Reads the figures of all subscribers that can be reached. Throws if the control partition, which has the `standings`,
- * cannot be reached.
+ * Reads the figures of the subscribers in all partitions that answer. Throws if the control partition does not answer,
+ * because only it has the `standings`.
  */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);

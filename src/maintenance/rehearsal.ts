@@ -13,7 +13,7 @@ const TELL_EVERY_MS = 2000;
 interface RehearsalParts {
   policy: CallbackPolicy;
   leaseMs: number;
-  /** Minimum length of a token in characters. The report names the clients with shorter tokens. */
+  /** The report names the clients whose tokens have fewer characters than this. */
   minTokenLength: number;
   /** Called every few seconds with a line that describes the progress. */
   tell: (progress: string) => void;

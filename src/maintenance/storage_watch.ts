@@ -50,7 +50,7 @@ const FRESH_MS = 1000;
 export class StorageWatch {
   readonly #partitions: readonly Partition[];
   readonly #log: Log;
-  /** How many connections had been made in all when the last finished look began. */
+  /** Sum of the partitions' `connections` when the last look began. If it has grown since, `check` looks again. */
   #checkedConnections = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   /** What the last look found wrong with each partition that answered; undefined if nothing. */

@@ -44,7 +44,8 @@ export interface FigureParts {
 
 /**
  * Returns all figures of the partitions that can be reached. Leaves out counters that this release does not know,
- * because their tags may be credentials. Throws StorageUnavailable if no partition can be reached.
+ * because it cannot tell which of their tags are tokens, which must be replaced by public names. Throws
+ * StorageUnavailable if no partition can be reached.
  */
 export async function collectFigures(parts: FigureParts): Promise<Figure[]> {
   const { partitions, limits, publicNames, log } = parts;

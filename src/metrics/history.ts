@@ -174,7 +174,7 @@ interface Change {
   now: AnyFigures;
   before: AnyFigures;
   /**
-   * Number of intervals of the history (`ms` in STEPS) between the two samples. It is 1, or more if samples are missing
+   * Time between the two samples, in intervals of the history (`ms` in STEPS): 1, or more if samples are missing
    * between them because no worker ran.
    */
   slots: number;

@@ -83,7 +83,9 @@ export function showUnlessMoved(listener: Listener, control: Partition, type: Pr
   return showPresence(listener, control.keys, type, () => void endIfMoved(control));
 }
 
-/** Ends the process if the bus was moved. Tries again while Redis is unavailable, and ignores other errors. */
+/**
+ * Ends the process if `bin/move` has moved the bus. Tries again while Redis is unavailable, and ignores other errors.
+ */
 async function endIfMoved(control: Partition): Promise<void> {
   const backoff = new Backoff();
   for (;;) {

@@ -77,8 +77,8 @@ export async function readFullestMemory(
 }
 
 /**
- * Returns the memory of the fullest Redis: the one closest to its high mark or, if none has a limit, the one that
- * stores most.
+ * Returns the memory of the fullest Redis: the one whose `used` is the greatest part of its `highMark`. If none has a
+ * limit, returns that of the Redis that stores most.
  */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;

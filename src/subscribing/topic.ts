@@ -33,7 +33,8 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * The list of a topic's subscribers names only about this many of each partition, because a topic can have thousands.
+ * The list of a topic's subscribers names about this many of each partition, because a topic can have thousands. Redis
+ * does not promise an exact number.
  */
 const NAMED_SUBSCRIBERS = 100;
 

@@ -137,8 +137,9 @@ return function(call, args)
     outcomes[i] = take(call, args, intake_state, delay_state, publication)
   end
   storing.store(call, args.uid_seed, intake_state)
-  -- Delayed events and idempotency keys are stored only if the due events were stored. If that has failed, the
-  -- publisher may send the publication again, and it would be refused if a part of it were stored already.
+  -- If the due events could not be stored, nothing else is stored, because the publisher may send the publication
+  -- again. A delayed event that is stored already would make the bus refuse the repeat (`already_delayed`). An
+  -- idempotency key that is stored already would make it ignore the repeat.
   if not call.failure then
     for name, events in pairs(delay_state.topics) do
       if #events > 0 then delayed.add(call, intake_state.topics[name].publisher, name, events) end

@@ -11,7 +11,10 @@ export const MAX_LINES = 10_000;
  * twice as many, but smaller requests occupy the bus for a shorter time.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
-/** Maximum time for which a line waits for others. The chunk is sent then, because a live pipe may never fill it. */
+/**
+ * Maximum time for which a line waits for others. After it, the lines are sent even if they do not fill a request,
+ * because a program that writes to a pipe may take hours to fill one.
+ */
 const MAX_WAIT_MS = 200;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
 const MAX_LINE_LENGTH = 5 * 1024 * 1024;

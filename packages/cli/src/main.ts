@@ -8,7 +8,7 @@ let interrupted: AbortController | undefined;
 
 /**
  * A second signal within this time counts as the same Ctrl-C. One Ctrl-C can lead to two signals to this process: the
- * terminal sends one, and `npx` (if the shell is bash) or a supervisor (SIGTERM) sends another.
+ * terminal sends one, and a program that started this one, such as `npx` or a supervisor, sends another.
  */
 const SAME_SIGNAL_MS = 300;
 

@@ -95,8 +95,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // The request may fail while the next chunk is still being read, before `underWay` is awaited. Then the reading
-      // ends at once, because a pipe may give the next line much later.
+      // The request may fail while the next chunk is still being read, before `underWay` is awaited. The failure ends
+      // the reading at once, because a pipe may give the next line much later.
       underWay.catch(() => failed.abort());
     }
     await underWay;

@@ -16,9 +16,9 @@ const ATTEMPT_TIMEOUT_MS = 15_000;
 export interface RoutemasterOptions {
   /** The URL of the bus, such as https://bus.example.com. */
   url: string;
-  /** The token of the client. For root: `root` with Digest, or the root key with Basic. */
+  /** The token of the client. For root: `root` if `digest` is true, otherwise the root key. */
   token: string;
-  /** The secret of the client, if it has one. For root: the root key with Digest. Leave it out for root with Basic. */
+  /** The secret of the client, if it has one. For root: the root key if `digest` is true, otherwise nothing. */
   secret?: string;
   /** If true, uses Digest authentication (SHA-256) instead of Basic, so that the secret does not cross the network. */
   digest?: boolean | undefined;

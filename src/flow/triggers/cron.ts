@@ -140,9 +140,10 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks a result of croner. It searched from `fromMs`, forward or backward, as if the zone always had the offset
-   * `offsetMs`, and found `atMs`. If the clocks change in between, `atMs` may be wrong: then returns a time between the
-   * two at which the zone has another offset. Returns undefined if `atMs` is right.
+   * Checks a result of croner, which searched from `fromMs`, forward or backward, as if the zone always had the offset
+   * `offsetMs`, and found `atMs`. Returns undefined if `atMs` is right. If it may be wrong, because the clocks change
+   * in between, returns a time between the two at which the zone has another offset. The caller searches again from
+   * the change of the clocks.
    */
   #otherOffset(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const dayMs = Math.sign(atMs - fromMs) * DAY_MS;

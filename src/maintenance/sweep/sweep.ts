@@ -13,7 +13,7 @@ const MAX_JOBS = 200_000;
 interface SweepOptions {
   /** When this signal is aborted, the sweep ends early and returns the findings so far. */
   signal?: AbortSignal;
-  /** Gets each finding right after its repair, so that the findings are known even if the sweep throws later. */
+  /** Each finding is added to this list right after its repair, so that it is known even if the sweep throws later. */
   findings?: Finding[];
   /** Maximum jobs of a queue that one sweep checks. If the queue has more, each sweep checks a random part of them. */
   maxJobs?: number;
