@@ -74,7 +74,7 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
 }
 
 /** The fields of an event that the bus cannot fill in, because only the publisher knows them. */
-export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
+export type EventContent = Omit<Event, 'id' | 'topic' | 'timestamp'>;
 
 /**
  * Returns the type, URL and data of a parsed event. Throws BadEvent if one of them is wrong. Also throws it for a field

@@ -62,4 +62,6 @@ export const DELIVERED_EVENT = z
   })
   .register(NAMED, { name: 'DeliveredEvent' });
 
+export type DeliveredEvent = z.infer<typeof DELIVERED_EVENT>;
+
 export const DELIVERED = z.array(DELIVERED_EVENT);

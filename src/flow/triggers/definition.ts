@@ -1,6 +1,7 @@
 import { parseOwnJson } from '../../json.ts';
 import { aroundTimestamp } from '../../publishing/event.ts';
 import type { EventContent } from '../../publishing/event_fields.ts';
+import type { DeliveredEvent } from '../../publishing/event_schema.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
@@ -13,7 +14,7 @@ export interface Definition {
 }
 
 interface ReadDefinition extends Omit<Definition, 'event'> {
-  event: { type: EventContent['type']; url: string; data?: unknown };
+  event: Omit<DeliveredEvent, 'id' | 'topic' | 't'>;
 }
 
 const BEFORE_ID = '{"id":"';
@@ -31,13 +32,13 @@ export function definitionText(revision: string, { topic, event, catchUp, timing
 
 export function readDefinition(text: string): ReadDefinition {
   const [, topic = '', catchUp, timing = '', head = '', tail = ''] = text.split('\n');
-  const event = parseOwnJson(`${BEFORE_ID}${head}0${tail}`) as ReadDefinition['event'];
-  const { type, url, data } = event;
+  const delivered = parseOwnJson(`${BEFORE_ID}${head}0${tail}`) as DeliveredEvent;
+  const { id: _id, topic: _topic, t: _t, ...event } = delivered;
   return {
     topic,
     catchUp: catchUp as CatchUp,
     timing: JSON.parse(timing) as Timing,
-    event: { type, url, ...(data !== undefined && { data }) },
+    event,
   };
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { DELIVERED_EVENT } from '../../publishing/event_schema.ts';
 import { NAMED } from '../../routing/schemas.ts';
 import { readDefinition } from './definition.ts';
 import { CATCH_UPS } from './plan.ts';
@@ -11,7 +12,7 @@ export const TRIGGER_REPORT = z
     name: z.string(),
     client: z.string().optional().describe('Whose trigger it is; for root and viewers.'),
     topic: z.string(),
-    event: z.object({ type: z.string(), url: z.string(), data: z.unknown().optional() }),
+    event: DELIVERED_EVENT.omit({ id: true, topic: true, t: true }),
     schedule: SCHEDULE,
     start: z.int(),
     end: z.int().nullable(),

@@ -178,7 +178,7 @@ export interface Trigger {
   name: string;
   client?: string | undefined;
   topic: string;
-  event: { type: string; url: string; data?: unknown | undefined };
+  event: { type: EventType; url: string; data?: unknown | undefined };
   schedule:
     | { cron: string; timezone: string; every?: undefined; at?: undefined }
     | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
