@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { MeddlingProxy, piece } from '../../../harness/meddling_proxy.ts';
 import { until } from '../../../harness/until.ts';
@@ -63,8 +64,14 @@ test('an event has the fields that the bus takes', async (t) => {
   >;
   const { shop, topic } = await scene(t);
   const event = { type: 'noop', url: url(1), other: 1 } as NewEvent;
-  const names = Object.keys(fields).join(', ');
-  await assert.rejects(shop.publish(topic, event), { detail: `unknown field "other"; use ${names}` });
+  const names = Object.keys(fields);
+  const detail = `unknown field "other"; use ${names.join(', ')}`;
+  await assert.rejects(shop.publish(topic, event), { detail });
+  const further = names.filter((name) => name !== 'type' && name !== 'url').join(', ');
+  assert.ok(
+    readFileSync('packages/client/README.md', 'utf8').includes(`(topic, url, { ${further} })`),
+    further,
+  );
 });
 
 test('events are stored in the order of the calls, and each has its own outcome', async (t) => {
