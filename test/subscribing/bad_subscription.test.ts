@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Api } from '../../harness/http/api.ts';
 import { assertRefused, assertWorks, type Refusal } from '../../harness/http/refusal.ts';
+import { SETTING_NAMES } from '../../src/subscribing/subscription_settings.ts';
 
 const CALLBACK = 'https://sub.example.com/events';
 
@@ -20,10 +21,8 @@ const wanted = (members: object) =>
 
 async function settings() {
   const { text } = await api.call('GET', '/subscriptions', { as: 'sub' });
-  const [
-    { timeout, max_events, max_bytes, callback, topics, ordered, max_in_flight, max_attempts, max_age },
-  ] = JSON.parse(text);
-  return { timeout, max_events, max_bytes, callback, topics, ordered, max_in_flight, max_attempts, max_age };
+  const [report] = JSON.parse(text);
+  return Object.fromEntries(['topics', 'callback', ...SETTING_NAMES].map((name) => [name, report[name]]));
 }
 
 describe('a callback is refused', () => {
