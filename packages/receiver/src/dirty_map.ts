@@ -103,12 +103,28 @@ for _, url in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, url) end`;
 const CLEAN = `
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end`;
 
+interface RedisDirtyOptions {
+  /**
+   * The key of the sorted set, such as `search:dirty`. Each map of each service needs its own: with the same key, a URL
+   * that one has handled would be clean for all.
+   */
+  key: string;
+}
+
+const NO_KEY =
+  "give a key that no other map or service has, such as { key: 'search:dirty' }; otherwise a URL that one has handled " +
+  'would be clean for all';
+
 /** Stores dirty URLs in a sorted set in Redis, which all processes of a service share. */
 export class RedisDirtyStore implements DirtyStore {
   readonly #send: SendCommand;
   readonly #key: string;
 
-  constructor(send: SendCommand, { key = 'routemaster:dirty' } = {}) {
+  /** Throws TypeError if there is no key. */
+  constructor(send: SendCommand, options: RedisDirtyOptions) {
+    // In JavaScript, the options or the key can be missing.
+    const { key } = options ?? {};
+    if (!key) throw new TypeError(NO_KEY);
     this.#send = send;
     this.#key = key;
   }

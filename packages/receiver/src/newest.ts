@@ -71,17 +71,31 @@ for i, key in ipairs(KEYS) do
   redis.call('SET', key, string.format('%d', t), 'PX', ARGV[1])
 end`;
 const MONTH_MS = 30 * 86_400_000;
+const NO_PREFIX =
+  "give a prefix that no other handler or service has, such as { prefix: 'search:' }; otherwise one would ignore the " +
+  'events that another has handled';
 
-/**
- * Stores in Redis, for all processes of a service, the time of the newest handled event of each URL. A time is
- * forgotten `rememberMs` after it was last saved, by default after 30 days.
- */
+interface RedisNewestOptions {
+  /**
+   * The text with which every key begins, such as `search:`. Each handler of each service needs its own: with the same
+   * prefix, one would take the events that another has handled for outdated, and ignore them.
+   */
+  prefix: string;
+  /** Time after which the time of a URL is forgotten, counted from when it was last saved. 30 days by default. */
+  rememberMs?: number;
+}
+
+/** Stores in Redis, for all processes of a service, the time of the newest handled event of each URL. */
 export class RedisNewestStore implements NewestStore {
   readonly #send: SendCommand;
   readonly #prefix: string;
   readonly #rememberMs: number;
 
-  constructor(send: SendCommand, { prefix = 'routemaster:', rememberMs = MONTH_MS } = {}) {
+  /** Throws TypeError if there is no prefix. */
+  constructor(send: SendCommand, options: RedisNewestOptions) {
+    // In JavaScript, the options or the prefix can be missing.
+    const { prefix, rememberMs = MONTH_MS } = options ?? {};
+    if (!prefix) throw new TypeError(NO_PREFIX);
     this.#send = send;
     this.#prefix = `${prefix}newest:`;
     this.#rememberMs = rememberMs;

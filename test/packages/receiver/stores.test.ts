@@ -68,7 +68,7 @@ test('a store in memory keeps a bounded number of deliveries, and no claim is lo
 
 for (const [kind, store] of [
   ['memory', new MemoryNewestStore()],
-  ['Redis', new RedisNewestStore(send)],
+  ['Redis', new RedisNewestStore(send, { prefix: 'search:' })],
 ] as const) {
   describe(`only the newest event of a URL, remembered in ${kind}`, () => {
     test('passes on what is newer than all before', async () => {
@@ -107,9 +107,36 @@ for (const [kind, store] of [
   });
 }
 
+test('two services that share a Redis get the same event, and the same dirty URL', async () => {
+  const seen: string[] = [];
+  for (const service of ['search', 'mailer']) {
+    const newest = new RedisNewestStore(send, { prefix: `${service}:` });
+    const handler = onlyNewest(newest, (events) => void seen.push(`${service} ${events.length}`));
+    await handler([event('a', 10)], DELIVERY);
+  }
+  assert.deepEqual(seen, ['search 1', 'mailer 1']);
+  const maps = ['search', 'mailer'].map((each) => new DirtyMap(new RedisDirtyStore(send, { key: each })));
+  for (const map of maps) await map.handler()([event('a', 10)], DELIVERY);
+  for (const map of maps) assert.equal(await map.sweep(() => {}), 1);
+  await redis.flush();
+});
+
+test('a store in Redis cannot be made without a place of its own, since another service may share the Redis', () => {
+  for (const options of [undefined, {}, { prefix: '' }, { key: undefined }] as never[]) {
+    assert.throws(
+      () => new RedisNewestStore(send, options),
+      /^TypeError: give a prefix that no other handler or service has/,
+    );
+    assert.throws(
+      () => new RedisDirtyStore(send, options),
+      /^TypeError: give a key that no other map or service has/,
+    );
+  }
+});
+
 for (const [kind, open] of [
   ['memory', () => new MemoryDirtyStore()],
-  ['Redis', () => new RedisDirtyStore(send)],
+  ['Redis', () => new RedisDirtyStore(send, { key: 'search:dirty' })],
 ] as const) {
   describe(`a map of dirty URLs in ${kind}`, () => {
     test('hands out each URL once, and keeps what failed', async () => {
