@@ -17,7 +17,7 @@ export type Handled = void | { failed: readonly string[] };
 
 /**
  * The handlers of events, by topic. The handler `*` gets the events of all topics that have no handler of their own.
- * Without a handler `*`, these events are ignored.
+ * Without a handler `*`, these events are ignored, and `console.warn` says so once for each topic.
  */
 export type Handlers<Topics> = string extends keyof Topics
   ? { [topic: string]: Handler }
@@ -97,6 +97,8 @@ const DEFAULT_MAX_BYTES = 33 * 1024 * 1024;
 const DEFAULT_TOLERANCE_SECONDS = 300;
 const BUSY_RETRY_SECONDS = 5;
 const WARN_EVERY_MS = 60_000;
+/** The topic of test events, which the bus sends on request. They show that deliveries arrive, and need no handler. */
+const TEST_TOPIC = 'routemaster_test';
 
 /** Checks deliveries and passes their events to handlers. adapters.ts connects this class to servers. */
 export class Deliveries {
@@ -106,6 +108,8 @@ export class Deliveries {
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
   /** When each reason for a refusal was last printed. There are only four reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
+  /** The topics without a handler that were printed. Deliveries are checked before, so strangers cannot fill it. */
+  readonly #ignoredTopics = new Set([TEST_TOPIC]);
 
   /**
    * Throws TypeError if an option is unknown, if neither `uuid` nor `signingSecret` is given, or if a given value is
@@ -229,10 +233,28 @@ export class Deliveries {
     await this.#tellOfDrops(delivery);
     if (bustCache) await bustCache([...new Set(events.map(({ url }) => url))]);
     for (const [topic, its] of byTopic(events, on)) {
+      if (!on[topic]) this.#warnOfIgnored(its);
       const handled = await on[topic]?.(its, delivery);
       // In JavaScript, a handler may return anything, such as the array of `Promise.all`, which has no `failed`.
       const failed: readonly string[] | undefined = handled?.failed;
       if (failed && failed.length > 0) throw new EventsFailed(topic, failed);
+    }
+  }
+
+  /**
+   * Says once for each topic that its events are ignored. A misspelt topic in `on` would otherwise lose them quietly,
+   * because the bus is answered 204. Without any handler nothing can be misspelt: only `bustCache` is wanted then.
+   */
+  #warnOfIgnored(events: readonly ReceivedEvent[]): void {
+    const { on } = this.#options;
+    if (Object.getPrototypeOf(on) === Object.prototype && Object.keys(on).length === 0) return;
+    for (const { topic } of events) {
+      if (this.#ignoredTopics.has(topic)) continue;
+      this.#ignoredTopics.add(topic);
+      // biome-ignore lint/suspicious/noConsole: this package has no log, and a service may set a handler `*` instead
+      console.warn(
+        `ignored events of the topic ${topic} (said once): it has no handler in \`on\`; a handler '*' gets such events`,
+      );
     }
   }
 }

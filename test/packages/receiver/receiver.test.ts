@@ -442,6 +442,27 @@ describe('a receiver', () => {
     assert.deepEqual(on.seen, ['e1', 'other e2,e3']);
   });
 
+  test('says once for each topic that it has no handler, as it may be misspelt', async (t) => {
+    const warn = t.mock.method(console, 'warn', () => {});
+    const said = () => warn.mock.calls.map(({ arguments: [text] }) => String(text));
+    const deliver = async (on: ReceiverOptions['on']) => {
+      const url = await listen(t, createReceiver({ uuid: 'me', on }).node());
+      const events = [event('orders', 1), event('users', 2), event('users', 3), event('routemaster_test', 4)];
+      for (let n = 0; n < 2; n++) assert.equal((await post(url, events)).status, 204);
+    };
+    await deliver({ order: () => assert.fail('there is no such topic') });
+    assert.deepEqual(
+      said(),
+      ['orders', 'users'].map(
+        (topic) =>
+          `ignored events of the topic ${topic} (said once): it has no handler in \`on\`; a handler '*' gets such events`,
+      ),
+    );
+    warn.mock.resetCalls();
+    for (const on of [{}, { '*': () => {} }]) await deliver(on);
+    assert.deepEqual(said(), []);
+  });
+
   test('a topic that is called as a member of every object has no handler', async (t) => {
     const receiver = createReceiver({ uuid: 'me', on: {} });
     const url = await listen(t, receiver.node());
