@@ -1,4 +1,4 @@
-import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
+import type { Answer, Deliveries, Headers } from './receiver.ts';
 
 // The interfaces below describe only the parts of Node and the frameworks that are used here. So a program need not
 // install the types of frameworks that it does not use.
@@ -47,10 +47,6 @@ interface FastifyReply {
   send(body: string): FastifyReply;
 }
 
-const PARSED =
-  'something has read the body already, so its signature cannot be verified; ' +
-  'put the receiver before what does, such as express.json()';
-
 /** Returns a listener of `node:http`, which resolves when the answer is written, and never rejects. */
 export function nodeListener(deliveries: Deliveries) {
   return async (request: NodeRequest, response: NodeResponse): Promise<void> => {
@@ -60,7 +56,7 @@ export function nodeListener(deliveries: Deliveries) {
     // The bus has closed the connection, so nobody waits for an answer.
     if (body === 'cut') return;
     if (body === 'too_large') return write(request, response, deliveries.tooLarge());
-    if (body === 'parsed') return write(request, response, answer(500, PARSED));
+    if (body === 'parsed') return write(request, response, deliveries.alreadyRead());
     write(request, response, await deliveries.receive(request.headers, body));
   };
 }
@@ -126,7 +122,7 @@ export function fetchHandler(deliveries: Deliveries) {
       new Response(status === 204 ? null : body, { status, headers: fields });
     const refusal = deliveries.refuse(request.method, headers);
     if (refusal) return respond(refusal);
-    if (request.bodyUsed) return respond(answer(500, PARSED));
+    if (request.bodyUsed) return respond(deliveries.alreadyRead());
     const arrived = new Arrived();
     for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
       arrived.add(chunk);

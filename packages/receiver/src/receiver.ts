@@ -106,7 +106,7 @@ export class Deliveries {
   readonly #options: ReceiverOptions;
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
-  /** When each reason for a refusal was last printed. There are only four reasons, so the map stays small. */
+  /** When each reason for a refusal was last printed. There are only five reasons, so the map stays small. */
   readonly #warnedAtMs = new Map<string, number>();
   /** The topics without a handler that were printed. Deliveries are checked before, so strangers cannot fill it. */
   readonly #ignoredTopics = new Set([TEST_TOPIC]);
@@ -147,6 +147,12 @@ export class Deliveries {
 
   tooLarge(): Answer {
     return answer(413, `the body has more than ${this.maxBytes} bytes; see maxBytes`);
+  }
+
+  /** Reports that other code has read the body of a delivery, whose bytes are lost with that, and returns the answer. */
+  alreadyRead(): Answer {
+    this.#warn(ALREADY_READ);
+    return answer(500, ALREADY_READ);
   }
 
   /**
@@ -272,12 +278,15 @@ export class EventsFailed extends Error {
   }
 }
 
+/** `rtm doctor` shows the first 100 characters. */
+const ALREADY_READ =
+  'something else has read the body: put the receiver before what does, such as express.json()';
 const ACCEPTED: Answer = { status: 204, headers: {}, body: '' };
 const RETRY_SOON = { 'retry-after': String(BUSY_RETRY_SECONDS) };
 const HANDLER_FAILED = answer(500, 'a handler failed; the log of the receiver says more');
 const STORE_FAILED = answer(503, 'the store of deliveries failed', RETRY_SOON);
 
-export function answer(status: number, text: string, headers: Record<string, string> = {}): Answer {
+function answer(status: number, text: string, headers: Record<string, string> = {}): Answer {
   return { status, headers: { ...headers, 'content-type': 'text/plain; charset=utf-8' }, body: `${text}\n` };
 }
 

@@ -335,6 +335,7 @@ describe('a receiver', () => {
   });
 
   test('says what is wrong if something has read the body before', async (t) => {
+    const warn = t.mock.method(console, 'warn', () => {});
     const receiver = createReceiver({ uuid: 'me', on: {} });
     const wrong = express().use(express.json()).post('/events', receiver.express());
     const answer = await post(await listen(t, wrong), [event('orders', 1)]);
@@ -347,6 +348,11 @@ describe('a receiver', () => {
     const fetched = await receiver.fetch(request);
     assert.equal(fetched.status, 500);
     assert.match(await fetched.text(), advice);
+    const lines = warn.mock.calls.map(({ arguments: [text] }) => text);
+    assert.deepEqual(lines, [
+      'refused a delivery (said once a minute at most): something else has read the body: ' +
+        'put the receiver before what does, such as express.json()',
+    ]);
     const raw = express()
       .use(express.raw({ type: '*/*' }))
       .post('/events', receiver.express());
