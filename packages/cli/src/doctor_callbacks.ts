@@ -25,7 +25,8 @@ const MAX_EXAMINED = 20;
 
 /**
  * Yields a finding for each subscriber: how its deliveries go, and whether this machine reaches its callback. If there
- * are several subscribers, examines only those that are paused or have lost health, at most MAX_EXAMINED.
+ * are several subscribers, examines only those that are paused, have lost health, or have dead letters, at most
+ * MAX_EXAMINED.
  */
 export async function* callbackFindings(
   bus: Routemaster,
@@ -33,7 +34,9 @@ export async function* callbackFindings(
   role: Role,
 ): AsyncGenerator<Finding> {
   const all = shown.filter((each): each is Subscription => each.paused_at !== undefined);
-  const failing = all.filter((each) => each.paused_at !== null || each.health_points < 100);
+  const failing = all.filter(
+    (each) => each.paused_at !== null || each.health_points < 100 || each.dead_letters.batches > 0,
+  );
   const examined = all.length > 1 ? failing.slice(0, MAX_EXAMINED) : all;
   for (const each of examined) yield await findingOf(bus, each, role);
   const rest = all.length - examined.length;
@@ -93,18 +96,19 @@ async function adviceWhenFailing(
   role: Role,
   unreached: string | undefined,
 ): Promise<string | undefined> {
-  if (health_points === 100) return undefined;
-  if (events.queued === 0) {
-    if (dead_letters.batches === 0) return undefined;
-    const of = role === 'client' ? '' : ` --subscriber ${subscriber}`;
-    const why = await newestDeath(bus, subscriber, role);
-    return `Batches became dead letters${why} See rtm dead list${of}, mend the cause, then rtm dead retry --all${of}.`;
+  if (health_points < 100 && events.queued > 0) {
+    const failure = await lastFailure(bus, subscriber, role);
+    if (failure !== '') {
+      return unreached === undefined
+        ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
+        : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
+    }
   }
-  const failure = await lastFailure(bus, subscriber, role);
-  if (failure === '') return undefined;
-  return unreached === undefined
-    ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
-    : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
+  // Dead letters wait for a human, also when deliveries go well again.
+  if (dead_letters.batches === 0) return undefined;
+  const of = role === 'client' ? '' : ` --subscriber ${subscriber}`;
+  const why = await newestDeath(bus, subscriber, role);
+  return `Batches became dead letters${why} See rtm dead list${of}, mend the cause, then rtm dead retry --all${of}.`;
 }
 
 /**
