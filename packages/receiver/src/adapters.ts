@@ -16,6 +16,7 @@ interface NodeRequest {
   on(event: 'data', listener: (chunk: Uint8Array) => void): unknown;
   on(event: 'end' | 'error' | 'close', listener: () => void): unknown;
   pause(): unknown;
+  socket?: object;
   body?: unknown;
   rawBody?: unknown;
 }
@@ -63,9 +64,13 @@ export function nodeListener(deliveries: Deliveries) {
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
   // The connection must close if a part of the body is unread. If it stayed open, that part would be taken for the next
-  // request.
-  const close: Record<string, string> =
-    request.complete || request.readableEnded ? {} : { connection: 'close' };
+  // request. It must also close if `server.close()` was called: Node then ends idle connections alone, so the server
+  // would go on for six seconds, or for as long as the bus finds another delivery for this connection.
+  const isRead = request.complete || request.readableEnded;
+  // Node sets `server` of the connections that it has accepted, but its types do not have it.
+  const { server } = (request.socket ?? {}) as { server?: { listening?: boolean } };
+  const isClosing = server?.listening === false;
+  const close: Record<string, string> = isRead && !isClosing ? {} : { connection: 'close' };
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 

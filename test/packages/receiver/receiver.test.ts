@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import {
+  Agent,
+  createServer,
+  request as httpRequest,
+  type IncomingMessage,
+  type RequestListener,
+} from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -415,6 +421,30 @@ describe('a receiver', () => {
       () => createReceiver({ uuid: 'me', on }),
       /^TypeError: the handler of orders must be a function$/,
     );
+  });
+
+  test('lets a server end that is closed during a delivery, although the bus keeps its connection', async (t) => {
+    const [begun, finish] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const orders = () => {
+      begun.resolve();
+      return finish.promise;
+    };
+    const server = createServer(createReceiver({ uuid: 'me', on: { orders } }).node());
+    const agent = new Agent({ keepAlive: true });
+    t.after(() => agent.destroy());
+    const url = `http://127.0.0.1:${await listenLocally(server)}/events`;
+    const headers = { authorization: basic('me'), 'webhook-id': 'batch-1' };
+    const request = httpRequest(url, { method: 'POST', agent, headers });
+    request.end(JSON.stringify([event('orders', 1)]));
+    const answered = once(request, 'response') as Promise<[IncomingMessage]>;
+    await begun.promise;
+    const closed = once(server, 'close');
+    server.close();
+    finish.resolve();
+    const [answer] = await answered;
+    answer.resume();
+    assert.deepEqual([answer.statusCode, answer.headers.connection], [204, 'close']);
+    await closed;
   });
 
   test('says so if the function that makes a listener is taken for the listener', async (t) => {
