@@ -5,27 +5,38 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that are sent in one request. Every attempt has the same idempotency key and body, so a repeat
- * stores nothing twice. For this, an event stays in the body even if its caller no longer waits (time limit or signal).
+ * Events of one topic that are sent in one request. Once the bus may have stored them, every attempt has the same
+ * idempotency key and body, so a repeat stores nothing twice. For this, an event then stays in the body even if its
+ * caller no longer waits (time limit or signal).
  */
 export class Group {
   readonly attempts = new Attempts();
+  /** Events in the body whose callers no longer wait. */
   readonly givenUp = new Set<Pending>();
-  readonly #events: readonly Pending[];
   readonly #abort = new AbortController();
+  #events: readonly Pending[];
+  #body = '';
+  #key = '';
 
   constructor(events: readonly Pending[]) {
     this.#events = events;
   }
 
+  /** The events in the body of the last attempt. */
+  get events(): readonly Pending[] {
+    return this.#events;
+  }
+
   /** Sends the request until the events are stored. Throws the last error if another attempt would not help. */
   async send(transport: Transport): Promise<void> {
     const to = requestOf('POST /topics/:name', { params: { name: this.#events[0]?.topic } });
-    const body = `[${this.#events.map(({ text }) => text).join(',')}]`;
-    const request = { ...to, body, key: randomUUID() };
     const { signal } = this.#abort;
-    const send = () => transport.send(request, signal);
-    await this.attempts.make({ send, request, signal, isRepeatable: true });
+    this.#write();
+    const send = () => {
+      this.#leaveOut();
+      return transport.send({ ...to, body: this.#body, key: this.#key }, signal);
+    };
+    await this.attempts.make({ send, request: to, signal, isRepeatable: true });
   }
 
   /**
@@ -35,5 +46,21 @@ export class Group {
   giveUp(event: Pending): void {
     this.givenUp.add(event);
     if (this.givenUp.size === this.#events.length) this.#abort.abort();
+  }
+
+  /**
+   * Takes events that were given up out of the body before the next attempt, unless the bus may have stored them: their
+   * callers were told that it has not.
+   */
+  #leaveOut(): void {
+    if (this.attempts.hasUnknownEnd || this.givenUp.size === 0) return;
+    this.#events = this.#events.filter((event) => !this.givenUp.has(event));
+    this.givenUp.clear();
+    this.#write();
+  }
+
+  #write(): void {
+    this.#body = `[${this.#events.map(({ text }) => text).join(',')}]`;
+    this.#key = randomUUID();
   }
 }

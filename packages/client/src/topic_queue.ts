@@ -78,7 +78,7 @@ export class TopicQueue {
       this.#maxEvents = Math.min(EVENTS_PER_REQUEST, Math.ceil(this.#maxEvents * GROWTH));
       return { stored: events };
     } catch (error) {
-      return this.#refused(events, error, group.givenUp);
+      return this.#refused(group.events, error, group.givenUp);
     } finally {
       this.#underWay = undefined;
     }

@@ -139,6 +139,40 @@ test('a time limit ends a publish, and says whether it may be done', async () =>
   await assert.rejects(late, (error) => error instanceof TimeLimitError && error.mayBeDone);
 });
 
+test('an event that was given up as certainly not done is not sent with the others of its group', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  web.answers(problem(503, 'storage_full', { headers: { 'retry-after': '2' } }));
+  const late = bus.updated('orders', `${URL}/late`, { timeoutMs: 1000 });
+  const others = [1, 2].map((n) => bus.updated('orders', `${URL}/${n}`));
+  await assert.rejects(late, (error) => error instanceof TimeLimitError && !error.mayBeDone);
+  await Promise.all(others);
+  assert.deepEqual(
+    web.requests.map(({ urls }) => urls),
+    [
+      [`${URL}/late`, `${URL}/1`, `${URL}/2`],
+      [`${URL}/1`, `${URL}/2`],
+    ],
+  );
+  // The bus refuses another body under the same key.
+  assert.equal(new Set(web.requests.map(({ key }) => key)).size, 2);
+});
+
+test('an event that may be done stays in its group, whose body and key must not change then', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client({ attemptTimeoutMs: 300 });
+  const asked = { headers: { 'retry-after': '2' } };
+  web.answers(problem(502, 'http_502', asked), problem(503, 'storage_full', asked));
+  const late = bus.updated('orders', `${URL}/late`, { timeoutMs: 1000 });
+  const other = bus.updated('orders', URL);
+  await assert.rejects(late, (error) => error instanceof TimeLimitError && error.mayBeDone);
+  await other;
+  assert.deepEqual(
+    web.requests.map(({ urls, key }) => [urls, key]),
+    Array(3).fill([[`${URL}/late`, URL], web.requests[0]?.key]),
+  );
+});
+
 test('an event that waits for its turn is certainly not done', async () => {
   const web = await ScriptedWeb.start();
   const bus = web.client();
