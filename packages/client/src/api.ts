@@ -25,7 +25,10 @@ type Rotation = CallInput<'POST /api_tokens/:token/secret'>['body'];
 
 /** The calls of the API except publishing. docs/api.md of the bus says what each call does, and who may make it. */
 export abstract class Api extends AnyCall {
-  /** Subscribes the client, or changes its subscription. Resolves with the signing key if the bus made one. */
+  /**
+   * Subscribes the client, or changes its subscription. The `topics` replace those of an earlier call. The `uuid` must
+   * be given each time, but other settings that are left out stay. Resolves with the signing key if the bus made one.
+   */
   subscribe(subscription: CallInput<'POST /subscription'>['body'], options?: CallOptions) {
     return this.call('POST /subscription', { body: subscription }, options);
   }
