@@ -9,6 +9,7 @@ export async function verify(call: Call): Promise<void> {
   if (secret === undefined || headersFile === undefined || bodyFile === undefined) {
     throw new UsageError('--secret, --headers and --body are needed');
   }
+  refuseMalformed(secret);
   const headers = headersOf(await readFile(headersFile, 'utf8'));
   const body = bodyFile === '-' ? await buffer(call.streams.stdin) : await readFile(bodyFile);
   const refusal = await refusalOf(secret, headers, body);
@@ -18,6 +19,15 @@ export async function verify(call: Call): Promise<void> {
     'not_genuine',
     isOld ? `the signature fits, but ${refusal}` : refusal + doubtAbout(secret),
   );
+}
+
+/** Throws UsageError if the text is no secret at all, which says nothing about the delivery. */
+function refuseMalformed(signingSecret: string): void {
+  try {
+    createReceiver({ signingSecret, on: {} });
+  } catch (error) {
+    throw new UsageError(`--secret: ${(error as Error).message}`);
+  }
 }
 
 /**

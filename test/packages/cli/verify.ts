@@ -30,6 +30,15 @@ test('verify says whether a delivery is genuine, and what is wrong', async () =>
     prefixless.stderr,
     /fits the signing secret; a signing secret begins with whsec_ or whpk_, and this one does not\n$/,
   );
-  const missing = await terminal.rtmAlone('verify --secret foo --headers missing --body body');
+  const malformed = await terminal.rtm('verify --secret foo --headers new --body body');
+  const why = '--secret: a signing secret is whsec_ and the Base64 of 24 bytes or more';
+  assert.deepEqual(malformed, {
+    ...silent,
+    stderr: `bad_usage: ${why}\nrtm verify --help says more.\n`,
+    status: 1,
+  });
+  const missing = await terminal.rtmAlone(
+    `verify --secret ${'Zm9v'.repeat(8)} --headers missing --body body`,
+  );
   assert.match(missing.stderr, /^ENOENT: no such file or directory, open .*missing'\n$/);
 });
