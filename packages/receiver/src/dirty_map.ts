@@ -71,7 +71,7 @@ function newestTimes(events: readonly ReceivedEvent[]): Map<string, number> {
   return times;
 }
 
-/** Stores dirty URLs in the memory of one process. */
+/** Stores dirty URLs in the memory of one process. Those that are not swept when it ends are lost. */
 export class MemoryDirtyStore implements DirtyStore {
   readonly #urls = new Map<string, number>();
   #marks = 0;
