@@ -22,7 +22,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');
   const entry = bus.startsWith('@') ? entryOf(bus.slice(1), env, folder) : undefined;
   const given = token ?? entry?.token ?? env.ROUTEMASTER_TOKEN;
-  if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
+  if (given === undefined)
+    throw new UsageError('No token given: --token TOKEN, ROUTEMASTER_TOKEN, or --bus @NAME of .rtmrc');
   const [name = '', ...rest] = given.split(':');
   if (name === '') throw new UsageError('The token is empty; is its variable set in the environment?');
   const carried = rest.length > 0 ? rest.join(':') : undefined;

@@ -181,7 +181,7 @@ test('wrong usage ends with 1, and says how it is right', async () => {
       /^bad_usage: --forward-to must be a URL, .*, not localhost\n/,
     ],
     ['token list', /^bad_usage: No bus given/],
-    ['token list -b localhost', /^bad_usage: No token given/],
+    ['token list -b localhost', /^bad_usage: No token given: .*, or --bus @NAME of \.rtmrc\n/],
     [
       'token list -b http://bus.example.com -t x',
       /^bad_usage: plain http is only for a bus on this machine: write https:/,
