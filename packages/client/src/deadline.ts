@@ -49,8 +49,7 @@ export class Deadline {
 
   /** Throws the reason of a signal that is already aborted, and RangeError for a time limit that is not allowed. */
   constructor(timeoutMs: number, signal: AbortSignal | undefined, end: End) {
-    if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
-      throw new RangeError(`timeoutMs must be more than 0 and at most ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
+    refuseWrongTimeLimit(timeoutMs);
     signal?.throwIfAborted();
     this.#end = end;
     this.#timer = setTimeout(() => {
@@ -70,6 +69,12 @@ export class Deadline {
     this.clear();
     this.#end(() => reason);
   }
+}
+
+/** Throws RangeError for a time limit that is not allowed. */
+export function refuseWrongTimeLimit(timeoutMs: number): void {
+  if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
+    throw new RangeError(`timeoutMs must be more than 0 and at most ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
 }
 
 function callsOf(signal: AbortSignal): Set<Deadline> {

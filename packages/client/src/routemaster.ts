@@ -2,7 +2,7 @@
 import type { Answer } from './answer.ts';
 import { Api } from './api.ts';
 import { basic, Digest } from './credentials.ts';
-import type { CallOptions } from './deadline.ts';
+import { type CallOptions, refuseWrongTimeLimit } from './deadline.ts';
 import type { EventType } from './generated/calls.ts';
 import type { NewEvent } from './pending.ts';
 import { ClosedError } from './problem.ts';
@@ -51,12 +51,13 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   readonly #timeoutMs: number;
   #isClosed = false;
 
-  /** Throws TypeError for a wrong option or a missing `token`, and RangeError for a wrong `attemptTimeoutMs`. */
+  /** Throws TypeError for a wrong option or a missing `token`, and RangeError for a time that is not allowed. */
   constructor(options: RoutemasterOptions) {
     refuseWrong(options);
     const { url, token, secret = '', digest = false, ...times } = options;
     if (!token) throw new TypeError('the token is missing; is its variable set in the environment?');
     const { timeoutMs = CALL_TIMEOUT_MS, attemptTimeoutMs = ATTEMPT_TIMEOUT_MS } = times;
+    refuseWrongTimeLimit(timeoutMs);
     const credentials = digest ? new Digest(token, secret) : basic(token, secret);
     const transport = new Transport({ url, credentials, attemptTimeoutMs });
     super(transport, timeoutMs);

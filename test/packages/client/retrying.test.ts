@@ -222,8 +222,11 @@ test('thousands of calls may share a signal', async () => {
 
 test('a time limit that outlasts idempotency keys is refused', async () => {
   const web = await ScriptedWeb.start();
-  for (const timeoutMs of [0, -1, 600_000, Number.POSITIVE_INFINITY, Number.NaN])
-    await assert.rejects(web.client({ timeoutMs }).updated('orders', URL), RangeError);
+  for (const timeoutMs of [0, -1, 600_000, Number.POSITIVE_INFINITY, Number.NaN]) {
+    await assert.rejects(web.client().updated('orders', URL, { timeoutMs }), RangeError);
+    // All calls of this client would fail.
+    assert.throws(() => web.client({ timeoutMs }), RangeError);
+  }
 });
 
 test('a call that would be done twice is repeated only if it cannot be done', async () => {
