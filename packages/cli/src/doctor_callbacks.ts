@@ -151,7 +151,7 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
     const last = attempts.filter(({ reason }) => reason !== null).sort((one, other) => other.at - one.at)[0];
     if (last) {
       const answer = last.answer ? `, ${JSON.stringify(last.answer.slice(0, MAX_SHOWN))}` : '';
-      return ` The last attempt failed with ${last.reason}${answer}.`;
+      return ` The last attempt failed: ${last.reason}${answer}.`;
     }
   }
   return '';

@@ -56,7 +56,7 @@ test('doctor finds a callback that fails, that nobody serves, or that is paused'
   await until(async () => bad((await examined()).stdout));
   const first = await examined();
   const why =
-    /^Deliveries fail, though something listens: .*\. The last attempt failed with HTTP 500, "out of paper"\. Its log/;
+    /^Deliveries fail, though something listens: .*\. The last attempt failed: HTTP 500, "out of paper"\. Its log/;
   assert.match(bad(first.stdout) ?? '', why);
   const toRoot = (await terminal.rtm(`doctor ${asRoot()}`)).stdout;
   assert.match(bad(toRoot) ?? '', why);
@@ -103,7 +103,7 @@ test('doctor says why the newest dead letter died, also when deliveries go well 
     ]) {
       const { stdout, status } = await terminal.rtm(`doctor ${options}`);
       const advice =
-        'Batches became dead letters, the newest by max_attempts. The last attempt failed with HTTP 500, "out of paper". ' +
+        'Batches became dead letters, the newest by max_attempts. The last attempt failed: HTTP 500, "out of paper". ' +
         `See rtm dead list${of}, mend the cause, then rtm dead retry --all${of}.`;
       assert.ok(stdout.includes(advice), stdout);
       assert.equal(status, 2);
