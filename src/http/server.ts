@@ -88,6 +88,10 @@ export class HttpServer {
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
+    // A client such as `nc -N` ends its side of the connection behind its last request. Without this property, which
+    // @types/node lacks, Node would end ours too at that moment, and the answers would be lost. With it, Node does so
+    // after the last answer.
+    Object.assign(this.#server, { httpAllowHalfOpen: true });
     this.#takeRequests(listener);
     this.#takeTheRest();
   }

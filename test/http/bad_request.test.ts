@@ -167,3 +167,13 @@ test('requests that come in one packet are answered in their order', async () =>
     ['404', '200'],
   );
 });
+
+test('a client that ends its side of the connection behind its requests gets all answers', async () => {
+  const head = `Host: bus\r\nAuthorization: ${await api.authorization('pub')}\r\n`;
+  const event = `POST /topics/half_closed HTTP/1.1\r\n${head}Content-Length: ${EVENT.length}\r\n\r\n${EVENT}`;
+  const { status, text } = await api.raw(`${event.repeat(9)}GET /pulse HTTP/1.1\r\n${head}\r\n`, {
+    end: true,
+  });
+  assert.equal(status, 204);
+  assert.equal(text.match(/HTTP\/1\.1 204/g)?.length, 9);
+});
