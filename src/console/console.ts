@@ -24,13 +24,16 @@ import { triggersPages } from './triggers_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts & BulkParts & ClientsParts;
 
-/** Redirects a browser from `/` to the console. Other callers get 404. */
+const WHERE_THINGS_ARE =
+  'this is Routemaster, an event bus; its API is described at /docs, and for programs at /openapi.json; ' +
+  'its console is at /console; with credentials, /pulse says whether it works';
+
+/** Redirects a browser from `/` to the console. Other callers get 404, as from the Ruby Routemaster. */
 const FRONT_DOOR = route('GET /', ANYONE, {
   isPublic: true,
   answers: { 303: null },
   async handle({ headers }) {
-    if (!acceptsHtml(headers.accept))
-      throw new BusError('not_found', '/ is for browsers alone; see /docs for the calls of the API');
+    if (!acceptsHtml(headers.accept)) throw new BusError('not_found', WHERE_THINGS_ARE);
     return { status: 303, headers: { Location: '/console' } };
   },
 });
