@@ -43,6 +43,11 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
 
 const OF_SUBSCRIBER: Option = { type: 'string', value: 'TOKEN', help: 'those of this subscriber (root)' };
 const LISTED_SUBSCRIBER: Option = { ...OF_SUBSCRIBER, help: 'only those of this subscriber (root, viewer)' };
+const LISTED_JOIN: Option = {
+  type: 'string',
+  value: 'NAME',
+  help: 'only those of this join of the client, or of --subscriber',
+};
 const LIMITS: Readonly<Record<string, Option>> = {
   publish: {
     type: 'string',
@@ -207,6 +212,7 @@ export const COMMANDS: readonly Command[] = [
     args: [''],
     options: {
       subscriber: LISTED_SUBSCRIBER,
+      join: LISTED_JOIN,
       state: {
         type: 'string',
         value: 'STATE',
@@ -234,7 +240,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'dead list',
     args: [''],
-    options: { subscriber: LISTED_SUBSCRIBER },
+    options: { subscriber: LISTED_SUBSCRIBER, join: LISTED_JOIN },
     help: 'list the dead letters, the newest first',
     run: listDeadLetters,
   },

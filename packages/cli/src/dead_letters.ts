@@ -2,8 +2,8 @@ import { type Call, collect, Failure, textOption, UsageError } from './command.t
 import { batchLines, table, timeOf } from './tables.ts';
 
 export async function listDeadLetters(call: Call): Promise<void> {
-  const subscriber = textOption(call, 'subscriber');
-  const letters = await collect(call.connect().deadLetters({ subscriber }));
+  const [subscriber, join] = [textOption(call, 'subscriber'), textOption(call, 'join')];
+  const letters = await collect(call.connect().deadLetters({ subscriber, join }));
   const rows = letters.map((letter) => {
     return [letter.id, letter.subscriber, letter.event_count, timeOf(letter.died_at), letter.reason];
   });

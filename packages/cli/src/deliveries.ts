@@ -14,6 +14,7 @@ type State = Calls['GET /deliveries']['query']['state'];
 export async function listDeliveries(call: Call): Promise<void> {
   const filter = {
     subscriber: textOption(call, 'subscriber'),
+    join: textOption(call, 'join'),
     // The bus refuses an unknown state, and its error names all.
     state: textOption(call, 'state') as State,
     since: timeOption(call, 'since'),

@@ -117,6 +117,30 @@ test('delivery lists batches, shows what one waits for, and tries it at once', a
   assert.equal(again.status, 2);
 });
 
+test('delivery and dead list those of one join', async (t) => {
+  const { publisher, topic } = await bus.scene(t);
+  const { token, secret } = publisher;
+  const own = `-b ${bus.url} -t ${token}:${secret}`;
+  const put = (name: string, then: string) =>
+    publisher.call('PUT', `/joins/${name}`, { sources: [{ topic }], by: 'url', then: { topic: then } });
+  await Promise.all([put('first', `${topic}_first`), put('second', `${topic}_second`)]);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  const joinsIn = async (line: string) => {
+    const { stdout, stderr } = await terminal.rtm(`${line} --json`);
+    assert.ok(stderr === '' || stderr === 'nothing matches\n', stderr);
+    return JSON.parse(stdout).map(({ join }: { join: string }) => join);
+  };
+  await until(async () => (await joinsIn(`delivery list --state taken ${own}`)).length === 2);
+  assert.deepEqual(await joinsIn(`delivery list --join first ${own}`), ['first']);
+  assert.deepEqual(await joinsIn(`delivery list --subscriber ${token} --join second ${asRoot()}`), [
+    'second',
+  ]);
+  assert.deepEqual(await joinsIn(`dead list --join first ${own}`), []);
+  const whose = await terminal.rtm(`delivery list --join first ${asRoot()}`);
+  assert.match(whose.stderr, /^bad_query: subscriber is missing: say whose join it is/);
+  await Promise.all(['first', 'second'].map((name) => publisher.call('DELETE', `/joins/${name}`)));
+});
+
 test('delivery says what it cannot show', async () => {
   const { options } = await client('shop');
   for (const [line, said] of [
