@@ -1,9 +1,13 @@
+import type { Bus } from './bus.ts';
 import { type Call, collect, Failure, textOption, UsageError } from './command.ts';
 import { batchLines, table, timeOf } from './tables.ts';
+import { adviseOn, noteUnknownClient } from './tokens.ts';
 
 export async function listDeadLetters(call: Call): Promise<void> {
   const [subscriber, join] = [textOption(call, 'subscriber'), textOption(call, 'join')];
-  const letters = await collect(call.connect().deadLetters({ subscriber, join }));
+  const bus = call.connect();
+  const letters = await collect(bus.deadLetters({ subscriber, join }));
+  if (letters.length === 0 && subscriber !== undefined) await noteUnknownClient(call, bus, subscriber);
   const rows = letters.map((letter) => {
     return [letter.id, letter.subscriber, letter.event_count, timeOf(letter.died_at), letter.reason];
   });
@@ -23,7 +27,7 @@ export async function retryDeadLetters(call: Call): Promise<void> {
     await call.connect().retryDeadLetter(id);
     return call.print(undefined, ['retried 1']);
   }
-  const answer = await forSubscriber(call, (whose) => call.connect().retryDeadLetters(whose));
+  const answer = await forSubscriber(call, (bus, whose) => bus.retryDeadLetters(whose));
   call.print(answer, [`retried ${answer.retried}`]);
 }
 
@@ -33,7 +37,7 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
     await call.connect().purgeDeadLetter(id);
     return call.print(undefined, ['purged 1']);
   }
-  const answer = await forSubscriber(call, (whose) => call.connect().purgeDeadLetters(whose));
+  const answer = await forSubscriber(call, (bus, whose) => bus.purgeDeadLetters(whose));
   call.print(answer, [`purged ${answer.purged}`]);
 }
 
@@ -49,11 +53,14 @@ function idOrAll({ args, options }: Call): string[] {
 
 async function forSubscriber<Answer>(
   call: Call,
-  ask: (whose: { subscriber: string | undefined }) => Promise<Answer>,
+  ask: (bus: Bus, whose: { subscriber: string | undefined }) => Promise<Answer>,
 ): Promise<Answer> {
   const subscriber = textOption(call, 'subscriber');
-  return ask({ subscriber }).catch((error) => {
-    if (subscriber !== undefined || error.code !== 'bad_query') throw error;
+  const bus = call.connect();
+  const asked = ask(bus, { subscriber });
+  if (subscriber !== undefined) return asked.catch(adviseOn(bus, subscriber));
+  return asked.catch((error) => {
+    if (error.code !== 'bad_query') throw error;
     throw new Failure(error.code, 'root must say whose dead letters: give --subscriber TOKEN');
   });
 }

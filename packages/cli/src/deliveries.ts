@@ -1,6 +1,7 @@
 import type { Calls } from '@routemaster/client';
 import { type Call, newest, textOption, timeOption } from './command.ts';
 import { batchLines, table, timeOf } from './tables.ts';
+import { noteUnknownClient } from './tokens.ts';
 
 /** The order in which the fields of a batch are shown. The bus's own order depends on the state of the batch. */
 const SHOWN_FIRST = [
@@ -12,8 +13,9 @@ const SHOWN_FIRST = [
 type State = Calls['GET /deliveries']['query']['state'];
 
 export async function listDeliveries(call: Call): Promise<void> {
+  const subscriber = textOption(call, 'subscriber');
   const filter = {
-    subscriber: textOption(call, 'subscriber'),
+    subscriber,
     join: textOption(call, 'join'),
     // The bus refuses an unknown state, and its error names all.
     state: textOption(call, 'state') as State,
@@ -22,6 +24,7 @@ export async function listDeliveries(call: Call): Promise<void> {
   };
   const bus = call.connect();
   const deliveries = await newest(call, (page) => bus.deliveries({ ...filter, ...page }));
+  if (deliveries.length === 0 && subscriber !== undefined) await noteUnknownClient(call, bus, subscriber);
   const rows = deliveries.map((each) => {
     const { id, subscriber, join, state, event_count, attempt_count, opened_at, ended_at } = each;
     const times = [timeOf(opened_at), ended_at === null ? null : timeOf(ended_at)];

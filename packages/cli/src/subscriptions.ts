@@ -1,6 +1,7 @@
 import { type Calls, ForbiddenError, type Routemaster } from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { members } from './tables.ts';
+import { adviseOn, hintOnToken } from './tokens.ts';
 import { rubyYaml } from './yaml.ts';
 
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
@@ -83,25 +84,29 @@ export async function listSubscriptions(call: Call): Promise<void> {
 
 export async function showSubscription(call: Call): Promise<void> {
   const [token = ''] = call.args;
-  const subscription = await subscriptionOf(call.connect(), token);
+  const bus = call.connect();
+  const subscription = await subscriptionOf(bus, token);
   if (subscription) return call.print(subscription, members(subscription));
-  throw new Failure(
-    'subscriber_not_found',
-    `${token} has no subscription, or these credentials do not show it`,
-  );
+  const advice =
+    (await hintOnToken(bus, token)) ?? `${token} has no subscription, or these credentials do not show it`;
+  throw new Failure('subscriber_not_found', advice);
 }
 
 /** Pauses the subscriber with the given token. If no token is given, pauses the client whose credentials are used. */
 export async function pauseSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();
-  await (token === undefined ? bus.pause().catch(refuseRoot) : bus.pauseSubscriber(token));
+  await (token === undefined
+    ? bus.pause().catch(refuseRoot)
+    : bus.pauseSubscriber(token).catch(adviseOn(bus, token)));
 }
 
 export async function resumeSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();
-  await (token === undefined ? bus.resume().catch(refuseRoot) : bus.resumeSubscriber(token));
+  await (token === undefined
+    ? bus.resume().catch(refuseRoot)
+    : bus.resumeSubscriber(token).catch(adviseOn(bus, token)));
 }
 
 /** Throws the given error. Instead of a ForbiddenError, throws one that tells root to give a TOKEN. */

@@ -1,3 +1,4 @@
+import { ClientNotFoundError, type Routemaster, SubscriberNotFoundError } from '@routemaster/client';
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
 
 /**
@@ -15,7 +16,8 @@ export async function addToken(call: Call): Promise<void> {
 
 export async function limitToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
-  call.print(await call.connect().limitClient(token, limitsIn(call)), []);
+  const bus = call.connect();
+  call.print(await bus.limitClient(token, limitsIn(call)).catch(adviseOn(bus, token)), []);
 }
 
 function limitsIn(call: Call) {
@@ -43,13 +45,48 @@ function topicsIn(call: Call, name: string): string[] | undefined {
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const bus = call.connect();
-  const clients = await collect(bus.clients());
-  if (!clients.some((each) => each.token === token)) {
-    const named = clients.find(({ name }) => name === token);
-    const advice = named ? `the client ${token} has the token ${named.token}` : 'rtm token list has all';
-    throw new Failure('client_not_found', `no client has the token ${token}; ${advice}`);
-  }
+  const advice = await unknownClient(bus, token);
+  if (advice !== undefined) throw new Failure('client_not_found', advice);
   await bus.removeClient(token);
+}
+
+/**
+ * Returns a sentence that says where to find the right token if no client has this one: a user may have given the name
+ * of a client instead. Returns undefined if a client has it.
+ */
+async function unknownClient(bus: Routemaster, token: string): Promise<string | undefined> {
+  const clients = await collect(bus.clients());
+  if (clients.some((each) => each.token === token)) return undefined;
+  const tokens = clients.filter(({ name }) => name === token).map((each) => each.token);
+  const advice =
+    tokens.length > 0 ? `the client ${token} has the token ${tokens.join(' or ')}` : 'rtm token list has all';
+  return `no client has the token ${token}; ${advice}`;
+}
+
+/** Returns what `unknownClient` says, or undefined also if that cannot be found out: only root and viewers see clients. */
+export function hintOnToken(bus: Routemaster, token: string): Promise<string | undefined> {
+  return unknownClient(bus, token).catch(() => undefined);
+}
+
+/**
+ * Returns a handler of errors. It throws the given error, and if the bus knows no client or subscriber with this token,
+ * one that says where to find the right token.
+ */
+export function adviseOn(bus: Routemaster, token: string): (error: Error) => Promise<never> {
+  return async (error) => {
+    if (!(error instanceof ClientNotFoundError || error instanceof SubscriberNotFoundError)) throw error;
+    const advice = await hintOnToken(bus, token);
+    throw advice === undefined ? error : new Failure(error.code, advice, { cause: error });
+  };
+}
+
+/**
+ * Prints a note if root or a viewer asked for a subscriber, but no client has this token. Call this if nothing was
+ * found.
+ */
+export async function noteUnknownClient(call: Call, bus: Routemaster, token: string): Promise<void> {
+  const advice = await hintOnToken(bus, token);
+  if (advice !== undefined) call.note(advice);
 }
 
 export async function listTokens(call: Call): Promise<void> {
@@ -61,6 +98,7 @@ export async function listTokens(call: Call): Promise<void> {
 export async function rotateSecret(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const rotation = { grace: numberOption(call, 'grace'), secret_at: numberOption(call, 'secret-at') };
-  const answer = await call.connect().rotateSecret(token, rotation);
+  const bus = call.connect();
+  const answer = await bus.rotateSecret(token, rotation).catch(adviseOn(bus, token));
   call.print(answer, [answer.secret]);
 }

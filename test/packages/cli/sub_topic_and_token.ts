@@ -124,3 +124,32 @@ test('token add limits a new client at once', async () => {
   const empty = await terminal.rtm(`token add narrow --publish= ${asRoot()}`);
   assert.match(empty.stderr, /^bad_usage: --publish must name topics, .* or be - for none/);
 });
+
+test('a command for root says where the tokens and topics are, if it gets the name of a client or a wrong one', async (t) => {
+  const { topic, publisher } = await bus.scene(t);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  const { token } = await client('misnamed');
+  const named = 'no client has the token misnamed; the client misnamed has the token';
+  const unknown = 'no client has the token nobody; rtm token list has all\n';
+  for (const [command, code] of [
+    ['token limit CLIENT', 'client_not_found: '],
+    ['secret rotate CLIENT', 'client_not_found: '],
+    [`topic give ${topic} CLIENT`, 'client_not_found: '],
+    ['sub pause CLIENT', 'subscriber_not_found: '],
+    ['sub resume CLIENT', 'subscriber_not_found: '],
+    ['sub show CLIENT', 'subscriber_not_found: '],
+    ['dead retry --all --subscriber CLIENT', 'subscriber_not_found: '],
+    ['dead purge --all --subscriber CLIENT', 'subscriber_not_found: '],
+    ['dead list --subscriber CLIENT', ''],
+    ['delivery list --subscriber CLIENT', ''],
+  ] as const) {
+    const saidOf = async (name: string) =>
+      (await terminal.rtm(`${command.replace('CLIENT', name)} ${asRoot()}`)).stderr;
+    assert.ok((await saidOf('misnamed')).includes(`${code}${named} ${token}\n`), await saidOf('misnamed'));
+    assert.ok((await saidOf('nobody')).includes(`${code}${unknown}`), await saidOf('nobody'));
+    if (/subscriber|sub /.test(command)) assert.doesNotMatch(await saidOf(token), /has the token|token list/);
+  }
+  const noTopic = 'topic_not_found: there is no topic nothing; rtm topic list shows all topics\n';
+  for (const command of [`topic give nothing ${token}`, 'topic del nothing'])
+    assert.equal((await terminal.rtm(`${command} ${asRoot()}`)).stderr, noTopic);
+});
