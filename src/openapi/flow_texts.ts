@@ -47,6 +47,7 @@ const JOIN = {
   unkeyed: 0,
   events: { queued: 0, oldest: null },
   dead_letters: { batches: 0, events: 0 },
+  bytes: { queued: 0, dead_letters: 0 },
   dropped: 0,
 };
 

@@ -20,6 +20,13 @@ const DROPS_REPORT = z.object({
   untold: z.int().describe('Events that no accepted delivery has reported yet.'),
 });
 
+export const HELD_BYTES = z
+  .object({
+    queued: z.int().describe('By its queued batches.'),
+    dead_letters: z.int().describe('By its dead letters.'),
+  })
+  .describe('About how much of Redis is taken, as some of the batches are measured.');
+
 const LATELY = z.object({
   rate: z.number().describe('Events that are delivered a second.'),
   success: z.number().nullable().describe('The share of events that were accepted; null if none was tried.'),
@@ -61,12 +68,7 @@ export const SUBSCRIBER_REPORT = z
       oldest: ms.nullable().describe('When the oldest queued batch was opened.'),
     }),
     dead_letters: z.object({ batches: z.int(), events: z.int() }),
-    bytes: z
-      .object({
-        queued: z.int().describe('By its queued batches.'),
-        dead_letters: z.int().describe('By its dead letters.'),
-      })
-      .describe('About how much of Redis is taken, as some of the batches are measured.'),
+    bytes: HELD_BYTES,
     dropped: DROPS_REPORT.nullable().describe('What was dropped for memory since it subscribed.'),
     lately: LATELY.nullable().optional().describe('In sorted listings alone; null before the first sample.'),
   })

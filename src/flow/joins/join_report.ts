@@ -4,8 +4,9 @@ import { slicesOf } from '../../chunks.ts';
 import { readJoinToken } from '../../ids.ts';
 import { NAMED } from '../../routing/schemas.ts';
 import type { Keyspace } from '../../store/keys.ts';
-import type { Commands } from '../../store/partition.ts';
+import type { Commands, Partition } from '../../store/partition.ts';
 import { pairsOf } from '../../store/replies.ts';
+import { HELD_BYTES } from '../../subscribing/subscriber_report.ts';
 import { JOIN_RULES, type JoinRules } from './join_rules.ts';
 
 const ms = z.int();
@@ -36,6 +37,7 @@ export const JOIN_REPORT = z
       oldest: ms.nullable().describe('When the oldest batch of them was opened.'),
     }),
     dead_letters: z.object({ batches: z.int(), events: z.int() }),
+    bytes: HELD_BYTES,
     dropped: z.int().describe('Events that were dropped for lack of memory before they were counted.'),
   })
   .register(NAMED, { name: 'Join' });
@@ -67,21 +69,32 @@ type Count = [topic: string, events: number, ids: string[], addedUs?: string];
 /** Reads a join as the API shows it. Returns undefined if the join does not exist. */
 export async function readReport(
   redis: Commands,
-  keys: Keyspace,
+  partition: Partition,
   token: string,
 ): Promise<JoinReport | undefined> {
+  const { keys } = partition;
   const openKeys = keys.open_keys_since(token);
-  const [hash, open, [, firstOpenedAtMs], queued, [, oldestCreatedAtUs], deadBatches, deadEvents, dropped] =
-    await Promise.all([
-      redis.hgetall(keys.subscriber(token)),
-      redis.zcard(openKeys),
-      redis.zrange(openKeys, '0', '0', 'WITHSCORES'),
-      redis.hget(keys.gauge_events(), token),
-      redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
-      redis.zcard(keys.dead_letters_of(token)),
-      redis.hget(keys.dead_letters_events(), token),
-      redis.hget(keys.dropped(token), 'events'),
-    ]);
+  const [
+    hash,
+    open,
+    [, firstOpenedAtMs],
+    queued,
+    [, oldestCreatedAtUs],
+    deadBatches,
+    deadEvents,
+    dropped,
+    [held],
+  ] = await Promise.all([
+    redis.hgetall(keys.subscriber(token)),
+    redis.zcard(openKeys),
+    redis.zrange(openKeys, '0', '0', 'WITHSCORES'),
+    redis.hget(keys.gauge_events(), token),
+    redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
+    redis.zcard(keys.dead_letters_of(token)),
+    redis.hget(keys.dead_letters_events(), token),
+    redis.hget(keys.dropped(token), 'events'),
+    partition.run('holdings', { tokens: [token] }),
+  ]);
   const id = readJoinToken(token);
   if (!id || hash.join === undefined) return undefined;
   return {
@@ -100,6 +113,7 @@ export async function readReport(
       oldest: oldestCreatedAtUs === undefined ? null : Math.floor(Number(oldestCreatedAtUs) / 1000),
     },
     dead_letters: { batches: deadBatches, events: Number(deadEvents ?? 0) },
+    bytes: { queued: held?.bytes ?? 0, dead_letters: held?.deadLetterBytes ?? 0 },
     dropped: Number(dropped ?? 0),
   };
 }

@@ -14,7 +14,7 @@ import {
 import type { JoinRules } from './join_rules.ts';
 import { claimTopics, type JoinLimits, outletsOf } from './join_store.ts';
 
-/** Maximum joins that are read at once. Reading one takes eight commands. */
+/** Maximum joins that are read at once. Reading one takes eight commands and a script. */
 const LISTED_AT_ONCE = 50;
 
 /** The joins of all clients. The token of a join contains its name and the token of its client. */
@@ -108,7 +108,7 @@ export class Joins {
     const reports: (JoinReport | undefined)[] = [];
     const read = (token: string) => {
       const partition = this.#partitions.ofSubscriber(token);
-      return partition.command((redis, keys) => readReport(redis, keys, token).catch(partition.skip));
+      return partition.command((redis) => readReport(redis, partition, token).catch(partition.skip));
     };
     for (const slice of slicesOf(tokens, LISTED_AT_ONCE))
       reports.push(...(await Promise.all(slice.map(read))));
@@ -116,7 +116,8 @@ export class Joins {
   }
 
   find(token: string): Promise<JoinReport | undefined> {
-    return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
+    const partition = this.#partitions.ofSubscriber(token);
+    return partition.command((redis) => readReport(redis, partition, token));
   }
 
   openKeys(token: string, rules: JoinRules, limit: number, after?: KeyPlace): Promise<OpenKeysPage> {

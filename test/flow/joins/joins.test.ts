@@ -101,6 +101,23 @@ function publishers(): Promise<(string | null)[]> {
   );
 }
 
+test('a join is shown with the memory that its queued batches and dead letters take', async () => {
+  await put();
+  const joins = new Joins(partitions, LIMITS);
+  const token = joinToken('order', client);
+  const bytes = async () => (await joins.find(token))?.bytes;
+  assert.deepEqual(await bytes(), { queued: 0, dead_letters: 0 });
+  const [own = assert.fail()] = partitions.all;
+  const [source = ''] = topics;
+  const bus = new Bus(() => own);
+  const event = joinEvent(source, 'k'.repeat(1000));
+  await bus.publish('a', source, Array(50).fill(event));
+  const queued = (await bytes())?.queued ?? 0;
+  assert.ok(queued > 50 * event.length && queued < 100 * event.length, `${queued}`);
+  const [listed] = await joins.read([token]);
+  assert.deepEqual(listed?.bytes, { queued, dead_letters: 0 });
+});
+
 describe('a join that publishes to topics of two other partitions', () => {
   test('makes them its client’s', async () => {
     assert.equal(await put(), 'created');

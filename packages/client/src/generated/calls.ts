@@ -89,6 +89,7 @@ export interface Join {
   unkeyed: number;
   events: { queued: number; oldest: number | null };
   dead_letters: { batches: number; events: number };
+  bytes: { queued: number; dead_letters: number };
   dropped: number;
 }
 
