@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-adopt: store the version of the data layout, and delete those jobs of the Ruby Routemaster that deliver no batch (its
+adopt: store the version of the data layout and the time at which this bus begins, and delete those jobs of the Ruby Routemaster that deliver no batch (its
 queue `aux`).
 
 If the Redis has a client or a subscriber that the Ruby Routemaster made, this is a takeover of a Ruby Routemaster's
@@ -28,6 +28,7 @@ return function(call, args)
   local keys, q = call.keys, 'aux'
   local of_ruby = is_of_ruby(keys)
   if not redis.call('SET', keys.schema(), args.layout, 'NX') then return false end
+  redis.call('SET', keys.begun_at(), call.now_ms, 'NX')
   if of_ruby then redis.call('SET', keys.taken_over(), call.now_ms, 'NX') end
   for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
     redis.call('DEL', keys.jobs_pending(q, worker))

@@ -141,6 +141,12 @@ const GAUGES = {
     'Workers that deliver: `regular`, or `spare`, which deliver only while the regular ones hang.',
     { kind: 'kind' },
   ),
+  'bus.begun_at': gauge(
+    'bus_begun_timestamp_seconds',
+    'When the bus began: with an empty Redis, or with that of a Ruby Routemaster.',
+    {},
+    MS,
+  ),
   'redis.bytes_used': gauge('redis_memory_used_bytes', 'Memory that counts against the limit of Redis.'),
   'redis.max_mem': gauge('redis_memory_max_bytes', 'Memory limit of Redis; 0 if there is none.'),
   'redis.low_mark': gauge('redis_memory_low_mark_bytes', 'Autodrop stops at this.'),

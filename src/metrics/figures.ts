@@ -140,6 +140,7 @@ function gaugeFigures(reading: GaugeReading, publicName: PublicName): GaugeFigur
   for (const [status, count] of Object.entries(reading.triggers)) gauge('triggers.count', count, { status });
   for (const [partition, bytes] of reading.outboxes) gauge('outbox.bytes', bytes, { partition });
   const { memory, cpuSeconds } = reading;
+  gauge('bus.begun_at', reading.begunAtMs);
   gauge('workers.count', reading.workers);
   for (const [kind, count] of Object.entries(reading.deliveryWorkers))
     gauge('delivery.workers', count, { kind });

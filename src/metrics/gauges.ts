@@ -19,6 +19,8 @@ const SUBSCRIBERS_PER_TURN = 100;
  * The gauges of the partitions that can be reached. `missing` has the other partitions. `memory` is that of the fullest
  * Redis. `replicas` is the smallest number of replicas that any Redis has. `cpuSeconds` is the CPU time of all Redises
  * together since they started; it is empty if one cannot be reached, because the sum of the others would be too low.
+ * `begunAtMs` is the time at which the bus began, or the last of its partitions that lost its data; undefined if that was
+ * not stored, by release 1.0.0.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -41,9 +43,15 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
     workers: addUp(readings.map(({ workers }) => workers)).all,
     deliveryWorkers: addUp(readings.map(({ deliveryWorkers }) => deliveryWorkers)),
     memory: fullest(servers.map(({ memory }) => memory)),
+    begunAtMs: newest(readings),
     replicas: Math.min(...servers.map(({ replicas }) => replicas)),
     cpuSeconds: addUp(away.length > 0 ? [] : servers.map(({ cpuSeconds }) => cpuSeconds)),
   };
+}
+
+function newest(readings: readonly { begunAt: string | null | undefined }[]): number | undefined {
+  const times = readings.flatMap(({ begunAt }) => (begunAt == null ? [] : Number(begunAt)));
+  return times.length > 0 ? Math.max(...times) : undefined;
 }
 
 /** Adds up numbers with the same name. Skips what is undefined because it could not be read. */
@@ -66,14 +74,16 @@ async function readServer(partition: Partition, limits: MemoryLimits) {
 
 async function readPartition(partition: Partition) {
   const { skip } = partition;
-  const [time, workers, delivering, outboxBytes, asideBytes] = await partition.command((redis, keys) =>
-    Promise.all([
-      redis.time(),
-      redis.hlen(keys.workers()).catch(skip),
-      redis.smembers(keys.workers_main()).catch(skip),
-      redis.hget(keys.outboxes_sent(), 'bytes').catch(skip),
-      redis.hgetall(keys.outboxes_bytes()).catch(skip),
-    ]),
+  const [time, begunAt, workers, delivering, outboxBytes, asideBytes] = await partition.command(
+    (redis, keys) =>
+      Promise.all([
+        redis.time(),
+        redis.get(keys.begun_at()).catch(skip),
+        redis.hlen(keys.workers()).catch(skip),
+        redis.smembers(keys.workers_main()).catch(skip),
+        redis.hget(keys.outboxes_sent(), 'bytes').catch(skip),
+        redis.hgetall(keys.outboxes_bytes()).catch(skip),
+      ]),
   );
   const nowMs = msOf(time);
   const spare = delivering?.filter(isSpareWorker).length ?? 0;
@@ -84,6 +94,7 @@ async function readPartition(partition: Partition) {
     ...QUEUES.map((queue) => readQueue(partition, queue, nowMs).catch(skip)),
   ]);
   return {
+    begunAt,
     subscribers,
     delayed,
     triggers,

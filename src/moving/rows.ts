@@ -168,6 +168,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   tail_watched: passing,
   move: { stays: 'it says that the bus was moved' },
   schema: { stays: 'it is written when everything is there' },
+  begun_at: toAll,
   taken_over: toAll,
   strays_adopted: toControl,
   ruby_watched: passing,

@@ -102,6 +102,7 @@ export const LAYOUT = {
   tail_watched: { pattern: 'tail:watched', type: 'zset' },
   move: { pattern: 'move', type: 'hash' },
   schema: { pattern: 'schema', type: 'string' },
+  begun_at: { pattern: 'begun_at', type: 'string' },
   taken_over: { pattern: 'taken_over', type: 'string' },
   strays_adopted: { pattern: 'strays:adopted', type: 'string' },
   ruby_watched: { pattern: 'ruby:watched', type: 'string' },

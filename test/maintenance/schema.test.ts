@@ -27,9 +27,9 @@ async function refused(advice: RegExp): Promise<void> {
 beforeEach(() => redis.flush());
 afterEach(() => config('maxmemory-policy', 'noeviction'));
 
-test('an empty Redis gets the schema and nothing else', async () => {
+test('an empty Redis gets the schema, the time, and nothing else', async () => {
   await prepare();
-  assert.deepEqual(await redis.store.redis.keys('*'), ['schema']);
+  assert.deepEqual((await redis.store.redis.keys('*')).sort(), ['begun_at', 'schema']);
   assert.equal(await redis.store.redis.get('schema'), '2');
   const once = await snapshot(redis.store);
   await prepare();
@@ -40,7 +40,7 @@ test('a process that is slow to boot forgets no job that has begun since another
   await redis.store.redis.rpush('jobs:pending:aux:ruby', 'a job of the Ruby Routemaster');
   await redis.store.redis.sadd('jobs:pending:index:aux', 'ruby');
   await prepare();
-  assert.deepEqual(await redis.store.redis.keys('*'), ['schema']);
+  assert.deepEqual((await redis.store.redis.keys('*')).sort(), ['begun_at', 'schema']);
   const settings = { laneLimit: 1, laneLimitMax: 1, leaseMs: 30_000, deliveryLog: 1000 };
   const aux = new Queue(redis.store, 'aux', settings);
   await aux.enqueue('sweep');

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
+import { capturedLog } from '../../harness/captured_log.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { spareUids, uids } from '../../src/ids.ts';
+import { prepareStorage } from '../../src/maintenance/schema.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
@@ -38,6 +41,23 @@ test('an empty bus has gauges of 0', async () => {
   assert.deepEqual([workers, replicas], [0, 0]);
   assert.ok(memory.used > 0);
   assert.ok(Number(cpuSeconds.system) + Number(cpuSeconds.user) > 0);
+});
+
+test('the bus has the time at which it began, with several partitions that of the last one to begin', async () => {
+  assert.equal((await gauges()).begunAtMs, undefined);
+  const beganAtMs = await bus.nowMs();
+  const begin = (partition: Partition) => prepareStorage(partition, 30_000, capturedLog().log);
+  await begin(redis.store);
+  const { begunAtMs = 0 } = await gauges();
+  assert.ok(begunAtMs >= beganAtMs && begunAtMs <= (await bus.nowMs()), `${begunAtMs}`);
+  await begin(redis.store);
+  assert.equal((await gauges()).begunAtMs, begunAtMs);
+
+  const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+  for (const each of partitions.all) await begin(each);
+  const [, second = assert.fail()] = partitions.all;
+  await second.redis.set(second.keys.begun_at(), begunAtMs + 3_600_000);
+  assert.equal((await readGauges(partitions, LIMITS)).begunAtMs, begunAtMs + 3_600_000);
 });
 
 test('topics show how many of their events are delayed, if any are', async () => {
