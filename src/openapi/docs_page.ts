@@ -34,7 +34,7 @@ export async function docsPage(document: OpenApiDocument): Promise<string> {
   const shown: Html[] = [];
   for (const { name, description, calls } of chapters) {
     const sections = calls.map((call) => section(call, document));
-    shown.push(html`<h2>${name}</h2><p>${prose(description)}</p>${sections}`);
+    shown.push(html`<h2 id="${anchorOf(name)}">${name}</h2><p>${prose(description)}</p>${sections}`);
     await nextTurn();
   }
   // The CSS is a file of this project, so it needs no escaping. Escaping would change its hash, and browsers would then
@@ -51,10 +51,15 @@ ${deliveries(webhooks, document)}${errors()}</main></body></html>`.text
 }
 
 function contentsOf({ name, calls }: { name: string; calls: Call[] }): Html {
-  return html`<h4>${name}</h4><ul>${calls.map(
+  return html`<h4><a href="#${anchorOf(name)}">${name}</a></h4><ul>${calls.map(
     ({ method, path, operation: { operationId, 'x-alias-of': same } }) =>
       html`<li><a href="#${operationId}"><code>${method} ${path}</code></a>${same && html` <small>alias of ${same}</small>`}</li>`,
   )}</ul>`;
+}
+
+/** Returns the anchor of a chapter. Those of calls, such as `getTopics`, have no dash. */
+function anchorOf(chapter: string): string {
+  return `chapter-${chapter.toLowerCase().replaceAll(' ', '-')}`;
 }
 
 function section({ method, path, operation }: Call, document: OpenApiDocument): Html {

@@ -95,6 +95,19 @@ describe('each page', () => {
     }
   });
 
+  test('of the API keeps its contents in sight, beside the calls, on a wide screen', async () => {
+    const visit = await browser.page();
+    await visit.show({ width: 1280, scheme: 'light' });
+    await visit.page.goto(`${bus.url}/docs#getJoins`);
+    const [navRight, navTop, callLeft, callTop, isScrolled] = (await visit.page.evaluate(`(() => {
+      const of = (selector) => document.querySelector(selector).getBoundingClientRect();
+      const [nav, call] = [of('nav'), of('#getJoins')];
+      return [nav.right, nav.top, call.left, call.top, scrollY > 2000];
+    })()`)) as [number, number, number, number, boolean];
+    assert.ok(isScrolled && navRight < callLeft, `${navRight} ${callLeft}`);
+    assert.ok(Math.abs(navTop) < 50 && Math.abs(callTop) < 50, `${navTop} ${callTop}`);
+  });
+
   test('shows hostile text as text', async () => {
     const visit = await as(root, `/console/deliveries/${await letterId()}`);
     await visit.page.click('.event summary');

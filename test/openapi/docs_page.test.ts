@@ -53,6 +53,15 @@ describe('the page of the documentation', () => {
       assert.ok(page.includes(`id="${anchor}"`), anchor);
   });
 
+  test('has contents that lead to each chapter and each call', () => {
+    const [, contents = ''] = /<nav>([\s\S]*)<\/nav>/.exec(page) ?? [];
+    const [, main = ''] = /<main>([\s\S]*)<\/main>/.exec(page) ?? [];
+    const anchors = [...main.matchAll(/<h([23])(?: id="([^"]*)")?>/g)].map(([, , id = 'none']) => id);
+    assert.ok(anchors.length > document.tags.length);
+    for (const anchor of anchors) assert.ok(contents.includes(`<a href="#${anchor}">`), anchor);
+    assert.deepEqual(anchors, [...new Set(anchors)]);
+  });
+
   test('has the fields of what lies deeper, and what they may be', () => {
     for (const row of [
       '<td><code>events.sent</code></td><td>integer</td>',
