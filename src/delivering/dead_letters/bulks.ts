@@ -85,7 +85,7 @@ export class Bulks {
   /** Returns the newest bulk operation of an owner, if there is one. It is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
     const parts = await this.#parts(owner);
-    const state = bulkState(parts);
+    const state = bulkState(parts, this.#isWhole(parts));
     return state && { ...parts.reduce(together), state };
   }
 
@@ -95,6 +95,14 @@ export class Bulks {
     const parts = records.flatMap((record) => readBulk(record) ?? []);
     const [newest] = parts.toSorted((one, other) => other.beganAtMs - one.beganAtMs);
     return parts.filter(({ id }) => id === newest?.id);
+  }
+
+  /**
+   * Returns false if a bulk operation on the dead letters of all subscribers lacks a part, because two were begun at the
+   * same moment: each partition keeps the part that came last. Parts also expire one after another.
+   */
+  #isWhole([part, ...others]: readonly Bulk[]): boolean {
+    return part?.tokens !== undefined || 1 + others.length === this.#partitions.all.length;
   }
 
   /**
@@ -146,10 +154,12 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
 /**
  * Returns the state of a bulk operation, which has a part in each partition: the first of BULK_STATES in which a part
  * is. But a cancellation may not reach all partitions. So if a part is cancelled and none is running, the operation is
- * `cancelled`, whatever the state of the other parts.
+ * `cancelled`, whatever the state of the other parts. So is one that lacks a part and was not confirmed yet:
+ * otherwise it would silently leave out the dead letters of a partition.
  */
-function bulkState(parts: readonly Bulk[]): BulkState | undefined {
+function bulkState(parts: readonly Bulk[], isWhole: boolean): BulkState | undefined {
   const has = (wanted: BulkState) => parts.some(({ state }) => state === wanted);
+  if (parts.length > 0 && !isWhole && !has('running') && !has('ended')) return 'cancelled';
   return has('cancelled') && !has('running') ? 'cancelled' : BULK_STATES.find(has);
 }
 

@@ -5,6 +5,7 @@ import { TestStore } from '../../../harness/redis/store.ts';
 import { Bus } from '../../../harness/scripts/bus.ts';
 import { buryAll, readDeadLetters } from '../../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../../harness/scripts/invariants.ts';
+import { until } from '../../../harness/until.ts';
 import { readConfig } from '../../../src/config.ts';
 import { Bulks } from '../../../src/delivering/dead_letters/bulks.ts';
 import type { Grant } from '../../../src/delivering/grant.ts';
@@ -349,6 +350,33 @@ describe('a bulk', () => {
     await second.run('count_bulk', { owner: 'root', id, listIndex: 0, token: undefined, max: 100 });
     assert.equal((await all.find('root'))?.state, 'cancelled');
     assert.equal(await all.confirm('root', id), false);
+    await redis.flush();
+  });
+
+  test('is cancelled if another one began at the same moment, and each has only some of the partitions', async () => {
+    const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+    const [first, second] = partitions.all as [Partition, Partition];
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const run = async (...call: Parameters<Partition['run']>) => {
+      await released;
+      return second.run(...call);
+    };
+    const slow = new Bulks(new Partitions(first, Object.create(second, { run: { value: run } })));
+    const begun = slow.begin('root', 'purge', { tokens: undefined });
+    await until(() => first.redis.exists(first.keys.bulk('root')));
+    const all = new Bulks(partitions);
+    assert.ok(await all.begin('root', 'retry', { tokens: undefined }));
+    release();
+    assert.ok(await begun);
+    for (const partition of partitions.all) {
+      const { id = '' } = await partition.redis.hgetall(partition.keys.bulk('root'));
+      const step = { owner: 'root', id, listIndex: 0, token: undefined, max: 100 };
+      await partition.run('count_bulk', step);
+      assert.equal((await all.find('root'))?.state, 'cancelled');
+      assert.equal(await all.confirm('root', id), false);
+    }
+    assert.ok(await all.begin('root', 'purge', { tokens: undefined }));
+    assert.equal((await all.find('root'))?.state, 'counting');
     await redis.flush();
   });
 
