@@ -6,6 +6,7 @@ import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts'
 import { EVERY_SECOND, type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
 import { StorageForbidden } from '../../src/errors.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
+import { sumOf } from '../../src/sum.ts';
 import { Listener } from './listener.ts';
 
 const redis = new TestStore();
@@ -125,6 +126,22 @@ describe('a trigger that is put', () => {
     const limits = { maxTriggers: 1, maxClientTriggers: 1, maxClientBytes: 10 };
     assert.equal(await put('daily', { data: '""', revision: 'r', limits }), 'changed');
     assert.equal(await put('daily', { data: '"longer than before"', limits }), 'too_many_bytes');
+  });
+
+  test('adds up the definitions of its client only if their memory could be too much', async () => {
+    const { redis: commands, keys } = redis.store;
+    for (let n = 0; n < 200; n++) await put(`trigger_${n}`);
+    const lengths = Object.values(await commands.hgetall(keys.triggers_of('shop'))).map((text) =>
+      Buffer.byteLength(text),
+    );
+    const bytes = sumOf(lengths);
+    await commands.config('RESETSTAT');
+    assert.equal(await put('more', { limits: { maxClientBytes: 2 * bytes } }), 'created');
+    assert.doesNotMatch(await commands.info('commandstats'), /cmdstat_hstrlen:/);
+    const [more = 0] = lengths;
+    assert.equal(await put('last', { limits: { maxClientBytes: bytes + more } }), 'too_many_bytes');
+    assert.equal(await put('last', { limits: { maxClientBytes: bytes + 3 * more } }), 'created');
+    assert.match(await commands.info('commandstats'), /cmdstat_hstrlen:/);
   });
 });
 

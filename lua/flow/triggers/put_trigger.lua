@@ -31,6 +31,14 @@ local function bytes_of(call, client)
   return bytes
 end
 
+-- True if the definitions of a client with `more` bytes in addition would exceed `max` bytes. MEMORY USAGE counts more
+-- than these bytes, in 1 ms for 10,000 definitions. To add up their lengths takes 20 ms, so this is done only if their
+-- memory could be too much.
+local function exceed(call, client, more, max)
+  local memory = redis.call('MEMORY', 'USAGE', call.keys.triggers_of(client), 'SAMPLES', 0) or 0
+  return memory + more > max and bytes_of(call, client) + more > max
+end
+
 local function judge_room(call, args, before)
   if not before then
     if redis.call('ZCARD', call.keys.triggers_due()) >= args.max_triggers then return 'too_many' end
@@ -38,7 +46,7 @@ local function judge_room(call, args, before)
     if of_client >= args.max_client_triggers then return 'too_many_of_client' end
   end
   local more = #args.definition - #(before or '')
-  if more > 0 and bytes_of(call, args.client) + more > args.max_client_bytes then return 'too_many_bytes' end
+  if more > 0 and exceed(call, args.client, more, args.max_client_bytes) then return 'too_many_bytes' end
 end
 
 local function store(call, args)
