@@ -1,9 +1,12 @@
 --[[
-Sizes: estimates how much memory the batches and the dead letters of a subscriber take in Redis.
+Sizes: how much memory the batches and the dead letters of a subscriber take in Redis.
 
-Some of them are measured, and the mean size of their events is multiplied by the number of all events. (The mean size
-of a batch times the number of batches would be a worse estimate, since long batches are few.) Nobody counts bytes when
-events are stored or delivered, as that would slow both down.
+For an estimate, some of them are measured, and the mean size of their events is multiplied by the number of all events.
+(The mean size of a batch times the number of batches would be a worse estimate, since long batches are few.) Nobody
+counts bytes when events are stored or delivered, as that would slow both down.
+
+A client can make an estimate of its own bytes too low: by short events in the batches that are measured, or at the
+beginning of each batch, where MEMORY USAGE looks. `sizes.measured` cannot be misled, but looks at all batches.
 ]]
 local batches = include('delivering/batches')
 local calls = include('store/calls')
@@ -16,6 +19,10 @@ local SHOWN_SAMPLES = 5
 -- Bytes of Redis that a batch takes besides its list of events: for its job, and for its entries in indexes. 390 to 510
 -- bytes were measured.
 local OVERHEAD_BYTES = 400
+
+-- Maximum batches, or dead letters, that one call measures in full, and the bytes after which it stops. Redis walks
+-- through all parts of a list, which are some 8 KB each.
+local MAX_MEASURED, MAX_MEASURED_BYTES = 200, 32 * 1024 * 1024
 
 -- Returns the UIDs of at most `samples` of the `count` batches in an index, spread evenly. If they were chosen at
 -- random, the figure of a queue that does not change would change with each look.
@@ -54,6 +61,20 @@ function sizes.of(keys, token, samples)
   local queued, queued_bytes = estimate(keys.batches_queued(token), keys.gauge_events(), keys.batch, token, samples)
   return queued, queued_bytes,
     estimate(keys.dead_letters_of(token), keys.dead_letters_events(), keys.dead_letter, token, samples)
+end
+
+-- Measures batches of a subscriber in full: as many as one call may, from number `from` on (0 is the oldest). With
+-- `dead`, measures its dead letters instead. Returns how many it has measured, 0 at the end, and their bytes in all.
+function sizes.measured(keys, token, dead, from)
+  local index = dead and keys.dead_letters_of(token) or keys.batches_queued(token)
+  local list_of = dead and keys.dead_letter or keys.batch
+  local count, bytes = 0, 0
+  for _, bid in ipairs(redis.call('ZRANGE', index, from, from + MAX_MEASURED - 1)) do
+    if bytes > MAX_MEASURED_BYTES then break end
+    bytes = bytes + OVERHEAD_BYTES + (redis.call('MEMORY', 'USAGE', list_of(bid), 'SAMPLES', 0) or 0)
+    count = count + 1
+  end
+  return count, bytes
 end
 
 return sizes

@@ -271,6 +271,34 @@ describe('dropping is fair', () => {
     assert.deepEqual(Object.keys((await run()).counted).sort(), ['carol', 'dave']);
   });
 
+  describe('also if a client arranges its events so that the estimate of its bytes is far too low', () => {
+    /** Stores 4 MB of dave, and publishes events of mallory again and again. Returns whose events are dropped. */
+    async function whoLoses(max: number, times: number, events: string[]): Promise<string[]> {
+      await bus.subscribe('dave', { topics: ['gadgets'], max: 50 });
+      for (let i = 0; i < 80; i++)
+        await bus.publish(`d${nthWord(i)}`, 'gadgets', Array(50).fill('x'.repeat(1000)));
+      await bus.subscribe('mallory', { topics: ['gizmos'], max });
+      for (let i = 0; i < times; i++) await bus.publish(`m${nthWord(i)}`, 'gizmos', events);
+      const [held] = await redis.store.run('holdings', { tokens: ['mallory'], samples: 250 });
+      assert.ok(held && held.bytes < 2 * MB, `${held?.bytes} bytes are estimated`);
+      const { counted } = await runFairly();
+      assert.ok((await memory()).used <= 13.1 * MB);
+      return Object.keys(counted);
+    }
+
+    test('each batch begins with short events, where MEMORY USAGE looks', async () => {
+      const short = Array<string>(5).fill('s'.repeat(4200));
+      const long = Array<string>(20).fill('x'.repeat(60_000));
+      assert.deepEqual(await whoLoses(25, 9, [...short, ...long]), ['mallory']);
+    });
+
+    test('the batches that are measured are short', async () => {
+      // Of 2,250 batches 250 are measured: in each nine the fifth.
+      const long = Array<string>(4).fill('x'.repeat(5000));
+      assert.deepEqual(await whoLoses(1, 250, [...long, 's', ...long]), ['mallory']);
+    });
+  });
+
   test('dead letters count, and go first', async () => {
     await fillByCarol();
     await bus.acquire(['w1']);

@@ -3,6 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
+import { sumOf } from '../../src/sum.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -56,6 +57,21 @@ test('a few batches, spread over the queue, stand for all: the figure is near, a
   assert.ok(few.bytes > 0.7 * all.bytes && few.bytes < 1.3 * all.bytes, `${few.bytes} of ${all.bytes}`);
 });
 
+test('in full, batches are measured some at a time, and each once', async () => {
+  await bus.subscribe('a', { max: 2, timeout: 0 });
+  for (let n = 0; n < 5; n++) await bus.publish(`${n}`, 'widgets', Array<string>(100).fill('e'.repeat(500)));
+  const all = async (isDead: boolean) => {
+    const parts: { measured: number; bytes: number }[] = [];
+    for (let from = 0; parts.at(-1)?.measured !== 0; from += parts.at(-1)?.measured ?? 0)
+      parts.push(await redis.store.run('measure', { token: 'a', isDead, from }));
+    return { parts: parts.map((part) => part.measured), bytes: sumOf(parts.map((part) => part.bytes)) };
+  };
+  assert.deepEqual(await all(false), { parts: [200, 50, 0], bytes: await measured('batch') });
+  await buryAll(redis.store);
+  assert.deepEqual(await all(false), { parts: [0], bytes: 0 });
+  assert.deepEqual(await all(true), { parts: [200, 50, 0], bytes: await measured('dead_letter') });
+});
+
 test('keys that another program has written count as nothing, and hide nobody else', async () => {
   const { store } = redis;
   for (const token of ['a', 'b']) await bus.subscribe(token, { topics: [token], timeout: 0 });
@@ -64,6 +80,8 @@ test('keys that another program has written count as nothing, and hide nobody el
   await store.redis.set(store.keys.batches_queued('a'), 'x');
   const [wrong, right] = await store.run('holdings', { tokens: ['a', 'b'] });
   assert.deepEqual([wrong?.bytes, right?.batches], [0, 1]);
+  const exactly = await store.run('measure', { token: 'a', isDead: false, from: 0 });
+  assert.deepEqual(exactly, { measured: 0, bytes: 0 });
   const [bid] = await store.redis.zrange(store.keys.batches_queued('b'), '0', '-1');
   await store.redis.set(store.keys.batch(String(bid)), 'x'.repeat(9000));
   assert.deepEqual([(await held('b')).batches, (await held('b')).bytes], [1, OVERHEAD_BYTES]);

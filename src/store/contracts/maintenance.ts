@@ -87,6 +87,10 @@ export const maintenanceContracts = {
     arguments: { samples: 'number?', tokens: ['text'] },
     reply: [{ batches: 'number', bytes: 'number', deadLetters: 'number', deadLetterBytes: 'number' }],
   },
+  measure: {
+    arguments: { token: 'text', isDead: 'flag', from: 'number' },
+    reply: { measured: 'number', bytes: 'number' },
+  },
   drop_logs: {
     arguments: { maxLogs: 'number' },
     reply: 'number',

@@ -1,0 +1,19 @@
+#!lua flags=no-writes,allow-oom
+--[[
+measure: measure how much memory the next batches of a subscriber take, from number `from` on; with `is_dead`, its
+dead letters. Changes nothing.
+
+`measured` is how many batches the reply is about. It is 0 if no more follow, or if another program has written the
+index.
+]]
+local calls = include('store/calls')
+local sizes = include('delivering/sizes')
+
+local function measure(call, args)
+  local measured, bytes = sizes.measured(call.keys, args.token, args.is_dead, args.from)
+  return { measured = measured, bytes = bytes }
+end
+
+return function(call, args)
+  return calls.skip_unreadable(measure, call, args) or { measured = 0, bytes = 0 }
+end
