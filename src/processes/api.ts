@@ -207,13 +207,13 @@ function limitsOf(config: Config, guard: StorageGuard) {
   return {
     ...config,
     get maxClientKeys() {
-      return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
+      return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytesOfPartition);
     },
     get maxClientBytes() {
-      return shareOfBytes(config.clientDelayedShare, guard.maxBytes);
+      return shareOfBytes(config.clientDelayedShare, guard.maxBytesOfPartition);
     },
     get maxClientTriggerBytes() {
-      return clientBytes(guard.maxBytes);
+      return clientBytes(guard.maxBytesOfPartition);
     },
   };
 }

@@ -26,6 +26,7 @@ export class StorageGuard {
    */
   readonly #aboveMarkSinceMs = new Map<number, number>();
   #maxBytes = 0;
+  #maxBytesOfPartition = 0;
   #measuredAtMs = Number.NEGATIVE_INFINITY;
   readonly #sharedMeasuring = sharing(() => this.#measureAll());
 
@@ -50,6 +51,15 @@ export class StorageGuard {
   get maxBytes(): number {
     if (!this.#isFresh) void this.#sharedMeasuring();
     return this.#maxBytes;
+  }
+
+  /**
+   * The same, divided by the number of partitions in that Redis. Of this, a client may take a share in each partition,
+   * so that all partitions of a Redis together give it no more than one would.
+   */
+  get maxBytesOfPartition(): number {
+    if (!this.#isFresh) void this.#sharedMeasuring();
+    return this.#maxBytesOfPartition;
   }
 
   /**
@@ -86,7 +96,11 @@ export class StorageGuard {
   async #measureAll(): Promise<void> {
     const redises = await Promise.all(this.#partitions.byRedis().map((its) => this.#measure(its)));
     const measured = redises.flat();
-    if (measured.length > 0) this.#maxBytes = Math.min(...measured.map(({ memory }) => memory.max));
+    if (measured.length > 0) {
+      this.#maxBytes = Math.min(...measured.map(({ memory }) => memory.max));
+      const parts = measured.map(({ memory, partitions }) => memory.max / partitions.length);
+      this.#maxBytesOfPartition = Math.min(...parts);
+    }
     const aboveMark = measured.filter(({ memory }) => memory.used > memory.highMark);
     this.#note(aboveMark.flatMap(({ partitions }) => partitions));
   }

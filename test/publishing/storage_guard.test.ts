@@ -217,3 +217,15 @@ test('no publish is refused by a Redis without a memory limit', async () => {
   passes();
   await redis.store.redis.config('SET', 'maxmemory', String(20 * MB));
 });
+
+test('what a client may take of a Redis is divided among its partitions', async () => {
+  const others = [1, 2, 3].map((index) => new Partition(redis.store.redis, { prefix: `{${index}}:`, index }));
+  const partOf = async (partitions: Partitions) => {
+    guard = new StorageGuard(partitions, LIMITS, () => {});
+    await until(() => guard.maxBytesOfPartition > 0);
+    assert.equal(guard.maxBytes, 20 * MB);
+    return guard.maxBytesOfPartition;
+  };
+  assert.equal(await partOf(new Partitions(redis.store)), 20 * MB);
+  assert.equal(await partOf(new Partitions(redis.store, ...others)), 5 * MB);
+});

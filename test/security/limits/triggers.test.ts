@@ -15,6 +15,11 @@ const api = new Api({
   redisConfig: { maxmemory: '20000000' },
 });
 
+const parted = new Api({
+  env: { ROUTEMASTER_PARTITIONS: '4', ROUTEMASTER_MAX_EVENT_DATA: '600000' },
+  redisConfig: { maxmemory: '20000000' },
+});
+
 const put = async (as: string, name: string, { data = '', cron = '0 9 * * *' } = {}) => {
   const event = { type: 'noop', url: 'https://evil.example.com/', data };
   const body = JSON.stringify({ topic: `${as}s`, event, schedule: { cron, timezone: 'Europe/Berlin' } });
@@ -42,6 +47,21 @@ describe('triggers are bounded', () => {
     assert.equal(await put('one', 'second', { data: 'x'.repeat(590_000) }), 'limit_reached');
     assert.equal(await put('one', 'second', { data: 'x'.repeat(300_000) }), 201);
     assert.equal(await put('two', 'first', { data: 'x'.repeat(590_000) }), 201, 'another client has its own');
+  });
+
+  test('in their bytes also in several partitions of a Redis: each has a part of the 5 %', async () => {
+    const put = async (as: string, n: number, data: string) => {
+      const event = { type: 'noop', url: 'https://evil.example.com/', data };
+      const body = JSON.stringify({ topic: `${as}_${n}`, event, schedule: { every: 3_600_000 } });
+      return (await parted.call('PUT', `/triggers/t${n}`, { as, body })).status;
+    };
+    // As above, until the limit is known.
+    await until(async () => (await put('one', 0, 'x'.repeat(300_000))) === 409);
+    const statuses: number[] = [];
+    for (let n = 0; n < 20; n++) statuses.push(await put('two', n, 'x'.repeat(200_000)));
+    const stored = statuses.filter((status) => status === 201).length;
+    assert.equal(stored, 4, 'one in each partition');
+    assert.ok(statuses.every((status) => status === 201 || status === 409));
   });
 
   test('in the time that their expressions take', async () => {
