@@ -63,14 +63,15 @@ function sizes.of(keys, token, samples)
     estimate(keys.dead_letters_of(token), keys.dead_letters_events(), keys.dead_letter, token, samples)
 end
 
--- Measures batches of a subscriber in full: as many as one call may, from number `from` on (0 is the oldest). With
--- `dead`, measures its dead letters instead. Returns how many it has measured, 0 at the end, and their bytes in all.
-function sizes.measured(keys, token, dead, from)
+-- Measures batches of a subscriber in full, from number `from` on (0 is the oldest), until they have `max_bytes`, or as
+-- many as one call may measure. With `dead`, measures its dead letters instead. Returns how many it has measured, 0 if
+-- there are no more or if `max_bytes` is not above 0, and their bytes in all.
+function sizes.measured(keys, token, dead, from, max_bytes)
   local index = dead and keys.dead_letters_of(token) or keys.batches_queued(token)
   local list_of = dead and keys.dead_letter or keys.batch
   local count, bytes = 0, 0
   for _, bid in ipairs(redis.call('ZRANGE', index, from, from + MAX_MEASURED - 1)) do
-    if bytes > MAX_MEASURED_BYTES then break end
+    if bytes >= math.min(max_bytes, MAX_MEASURED_BYTES) then break end
     bytes = bytes + OVERHEAD_BYTES + (redis.call('MEMORY', 'USAGE', list_of(bid), 'SAMPLES', 0) or 0)
     count = count + 1
   end

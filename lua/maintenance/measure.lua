@@ -1,16 +1,16 @@
 #!lua flags=no-writes,allow-oom
 --[[
-measure: measure how much memory the next batches of a subscriber take, from number `from` on; with `is_dead`, its
-dead letters. Changes nothing.
+measure: measure how much memory the next batches of a subscriber take, from number `from` on, until they have
+`max_bytes`; with `is_dead`, its dead letters. Changes nothing.
 
-`measured` is how many batches the reply is about. It is 0 if no more follow, or if another program has written the
-index.
+`measured` is how many batches the reply is about. It is 0 if no more follow, if `max_bytes` is not above 0, or if
+another program has written the index.
 ]]
 local calls = include('store/calls')
 local sizes = include('delivering/sizes')
 
 local function measure(call, args)
-  local measured, bytes = sizes.measured(call.keys, args.token, args.is_dead, args.from)
+  local measured, bytes = sizes.measured(call.keys, args.token, args.is_dead, args.from, args.max_bytes)
   return { measured = measured, bytes = bytes }
 end
 

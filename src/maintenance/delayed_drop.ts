@@ -2,8 +2,7 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import { type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
-import { sumOf } from '../sum.ts';
-import { bytesOf, fairDropOrders, firstDropOrders, withoutDropped } from './fair_share.ts';
+import { bytesOf, fairLosses, firstDropOrders, withoutDropped } from './fair_share.ts';
 
 /** Maximum events that one script call drops; 500 take Redis about 2 ms. */
 const MAX_DROPPED = 500;
@@ -42,19 +41,10 @@ export function delayedDropOrders(
   freeBytes: number,
 ): DelayedDropOrder[] {
   const byClient = Map.groupBy(holdings, ({ client }) => client);
-  const clients = [...byClient].map(([token, all]) => ({
-    token,
-    batches: sumOf(all.map(({ events }) => events)),
-    bytes: bytesOf(all),
-  }));
-  const eventsOf = new Map(clients.map(({ token, batches }) => [token, batches]));
-  return fairDropOrders(clients, freeBytes).flatMap(({ token = '', maxDeleted }) => {
-    const part = maxDeleted / (eventsOf.get(token) ?? 1);
-    return (byClient.get(token) ?? []).map(({ topic, events }) => ({
-      topic,
-      maxDeleted: Math.ceil(events * part),
-    }));
-  });
+  const clients = [...byClient].map(([token, all]) => ({ token, bytes: bytesOf(all) }));
+  return fairLosses(clients, freeBytes).flatMap(({ token, part }) =>
+    (byClient.get(token) ?? []).map(({ topic, events }) => ({ topic, maxDeleted: Math.ceil(events * part) })),
+  );
 }
 
 /**

@@ -17,12 +17,19 @@ export interface DropOrder {
   maxDeleted: number;
 }
 
+/** What a subscriber must lose: `bytes` of what it holds, which is this `part` of it (up to 1). */
+interface Loss {
+  token: string;
+  bytes: number;
+  part: number;
+}
+
 /**
- * Returns orders to drop enough data to free `freeBytes`. Only clients that hold more than the fair share (the bytes
- * that each client may keep) lose data. The data of a client's joins counts as data of the client. The orders for the
- * client that holds most come first.
+ * Returns who must lose how much, so that `freeBytes` become free. Only clients that hold more than the fair share (the
+ * bytes that each client may keep) lose data. The data of a client's joins counts as data of the client. The losses of
+ * the client that holds most come first.
  */
-export function fairDropOrders(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
+export function fairLosses(holdings: readonly Pick<Holding, 'token' | 'bytes'>[], freeBytes: number): Loss[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
     .map((members) => ({ members, bytes: bytesOf(members) }))
     .sort((one, other) => other.bytes - one.bytes);
@@ -32,12 +39,10 @@ export function fairDropOrders(holdings: readonly Holding[], freeBytes: number):
   );
   return clients
     .filter(({ bytes }) => bytes > share)
-    .flatMap(({ members, bytes }) =>
-      members.map(({ token, batches }) => ({
-        token,
-        maxDeleted: Math.ceil((batches * (bytes - share)) / bytes),
-      })),
-    );
+    .flatMap(({ members, bytes }) => {
+      const part = (bytes - share) / bytes;
+      return members.map((each) => ({ token: each.token, bytes: each.bytes * part, part }));
+    });
 }
 
 /**
@@ -55,13 +60,13 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
 }
 
 /**
- * Returns a plan with a single order: drop the oldest dead letters and batches of all subscribers, as many as it takes
- * to free about `freeBytes`.
+ * Returns an order to drop the oldest dead letters and batches of all subscribers, as many as it takes to free about
+ * `freeBytes`.
  */
-export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: number): DropOrder[] {
+export function dropOrderOfOldest(holdings: readonly Holding[], freeBytes: number): DropOrder {
   const batches = sumOf(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
-  return [{ maxDeleted: Math.ceil(batches * share) }];
+  return { maxDeleted: Math.ceil(batches * share) };
 }
 
 /**

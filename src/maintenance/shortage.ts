@@ -161,17 +161,29 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
 /** Measures all batches and dead letters of the subscribers in `estimates`. */
 async function measureHoldings(partition: Partition, estimates: readonly Holding[]): Promise<Holding[]> {
   const holdings: Holding[] = [];
-  for (const { token } of estimates) {
-    const sum = { token, batches: 0, bytes: 0 };
-    for (const isDead of [false, true])
-      for (let from = 0; ; ) {
-        const part = await partition.run('measure', { token, isDead, from });
-        if (part.measured === 0) break;
-        from += part.measured;
-        sum.batches += part.measured;
-        sum.bytes += part.bytes;
-      }
-    holdings.push(sum);
-  }
+  for (const { token } of estimates)
+    holdings.push({ token, ...(await measureOldest(partition, token, Number.MAX_SAFE_INTEGER)) });
   return holdings;
+}
+
+/**
+ * Measures dead letters and then batches of a subscriber, the oldest first, in the order in which autodrop drops them.
+ * Ends when they have `maxBytes`. Returns how many it has measured, and their bytes.
+ */
+export async function measureOldest(
+  partition: Partition,
+  token: string,
+  maxBytes: number,
+): Promise<Omit<Holding, 'token'>> {
+  const sum = { batches: 0, bytes: 0 };
+  for (const isDead of [true, false])
+    for (let from = 0; ; ) {
+      const args = { token, isDead, from, maxBytes: maxBytes - sum.bytes };
+      const { measured, bytes } = await partition.run('measure', args);
+      if (measured === 0) break;
+      from += measured;
+      sum.batches += measured;
+      sum.bytes += bytes;
+    }
+  return sum;
 }

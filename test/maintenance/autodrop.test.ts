@@ -299,6 +299,25 @@ describe('dropping is fair', () => {
     });
   });
 
+  test('at once, also if the oldest batches of who holds most are short', async () => {
+    await bus.subscribe('mallory', { topics: ['gizmos'], max: 1 });
+    for (let i = 0; i < 20; i++) await bus.publish(`s${nthWord(i)}`, 'gizmos', Array(100).fill('s'));
+    for (let i = 0; (await memory()).used <= 15.2 * MB; i++)
+      await bus.publish(`l${nthWord(i)}`, 'gizmos', Array(10).fill('x'.repeat(60_000)));
+    let plans = 0;
+    const counting = Object.create(redis.store, {
+      run: {
+        value: (...args: Parameters<Partition['run']>) => {
+          if (args[0] === 'holdings') plans++;
+          return redis.store.run(...args);
+        },
+      },
+    }) as Partition;
+    await run(undefined, 1, counting, 'fair');
+    assert.ok((await memory()).used <= 13.1 * MB);
+    assert.ok(plans <= 2, `${plans} plans`);
+  });
+
   test('dead letters count, and go first', async () => {
     await fillByCarol();
     await bus.acquire(['w1']);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { dropOrderOfOldest, fairDropOrders } from '../../src/maintenance/fair_share.ts';
+import { dropOrderOfOldest, fairLosses } from '../../src/maintenance/fair_share.ts';
 
 const holding = (token: string, bytes: number, batches = bytes / 10) => ({ token, bytes, batches });
 
 describe('what is dropped fairly', () => {
-  const cases: [what: string, holdings: [string, number][], free: number, orders: [string, number][]][] = [
+  const cases: [what: string, holdings: [string, number][], free: number, losses: [string, number][]][] = [
     [
       'is only of the largest, if it stays the largest',
       [
@@ -14,7 +14,7 @@ describe('what is dropped fairly', () => {
         ['c', 100],
       ],
       500,
-      [['b', 50]],
+      [['b', 500]],
     ],
     [
       'is of the larger ones, down to one share',
@@ -25,8 +25,8 @@ describe('what is dropped fairly', () => {
       ],
       800,
       [
-        ['b', 60],
-        ['c', 20],
+        ['b', 600],
+        ['c', 200],
       ],
     ],
     [
@@ -37,8 +37,8 @@ describe('what is dropped fairly', () => {
       ],
       200,
       [
-        ['a', 10],
-        ['b', 10],
+        ['a', 100],
+        ['b', 100],
       ],
     ],
     [
@@ -49,8 +49,8 @@ describe('what is dropped fairly', () => {
       ],
       1000,
       [
-        ['a', 10],
-        ['b', 5],
+        ['a', 100],
+        ['b', 50],
       ],
     ],
     ['is nothing, if nobody holds anything', [], 100, []],
@@ -65,24 +65,27 @@ describe('what is dropped fairly', () => {
       ],
       300,
       [
-        ['join:x:b', 15],
-        ['join:y:b', 8],
-        ['b', 8],
+        ['join:x:b', 150],
+        ['join:y:b', 75],
+        ['b', 75],
       ],
     ],
   ];
-  for (const [what, holdings, free, orders] of cases)
-    test(what, () =>
+  for (const [what, holdings, free, losses] of cases)
+    test(what, () => {
+      const found = fairLosses(
+        holdings.map(([token, bytes]) => ({ token, bytes })),
+        free,
+      );
       assert.deepEqual(
-        fairDropOrders(
-          holdings.map(([token, bytes]) => holding(token, bytes)),
-          free,
-        ),
-        orders.map(([token, maxDeleted]) => ({ token, maxDeleted })),
-      ),
-    );
+        found.map(({ token, bytes }) => [token, bytes]),
+        losses,
+      );
+      const held = new Map(holdings);
+      for (const { token, bytes, part } of found) assert.equal((held.get(token) ?? 0) * part, bytes);
+    });
 });
 
 test('the oldest of all are as many as hold that much on average', () => {
-  assert.deepEqual(dropOrderOfOldest([holding('a', 100), holding('b', 300)], 100), [{ maxDeleted: 10 }]);
+  assert.deepEqual(dropOrderOfOldest([holding('a', 100), holding('b', 300)], 100), { maxDeleted: 10 });
 });

@@ -60,13 +60,17 @@ test('a few batches, spread over the queue, stand for all: the figure is near, a
 test('in full, batches are measured some at a time, and each once', async () => {
   await bus.subscribe('a', { max: 2, timeout: 0 });
   for (let n = 0; n < 5; n++) await bus.publish(`${n}`, 'widgets', Array<string>(100).fill('e'.repeat(500)));
+  const maxBytes = 1e9;
   const all = async (isDead: boolean) => {
     const parts: { measured: number; bytes: number }[] = [];
     for (let from = 0; parts.at(-1)?.measured !== 0; from += parts.at(-1)?.measured ?? 0)
-      parts.push(await redis.store.run('measure', { token: 'a', isDead, from }));
+      parts.push(await redis.store.run('measure', { token: 'a', isDead, from, maxBytes }));
     return { parts: parts.map((part) => part.measured), bytes: sumOf(parts.map((part) => part.bytes)) };
   };
   assert.deepEqual(await all(false), { parts: [200, 50, 0], bytes: await measured('batch') });
+  const upTo = async (maxBytes: number) =>
+    (await redis.store.run('measure', { token: 'a', isDead: false, from: 0, maxBytes })).measured;
+  assert.deepEqual([await upTo(0), await upTo(1), await upTo(5000)], [0, 1, 3]);
   await buryAll(redis.store);
   assert.deepEqual(await all(false), { parts: [0], bytes: 0 });
   assert.deepEqual(await all(true), { parts: [200, 50, 0], bytes: await measured('dead_letter') });
@@ -80,7 +84,7 @@ test('keys that another program has written count as nothing, and hide nobody el
   await store.redis.set(store.keys.batches_queued('a'), 'x');
   const [wrong, right] = await store.run('holdings', { tokens: ['a', 'b'] });
   assert.deepEqual([wrong?.bytes, right?.batches], [0, 1]);
-  const exactly = await store.run('measure', { token: 'a', isDead: false, from: 0 });
+  const exactly = await store.run('measure', { token: 'a', isDead: false, from: 0, maxBytes: 1 });
   assert.deepEqual(exactly, { measured: 0, bytes: 0 });
   const [bid] = await store.redis.zrange(store.keys.batches_queued('b'), '0', '-1');
   await store.redis.set(store.keys.batch(String(bid)), 'x'.repeat(9000));
