@@ -17,11 +17,15 @@ const held = async (token: string, samples?: number) => {
   return found;
 };
 
-/** Measures all lists of this kind, as `holdings` does if it may measure enough of them. */
+/** Measures all lists of this kind and all histories, as `holdings` does if it may measure enough of them. */
 async function measured(kind: 'batch' | 'dead_letter'): Promise<number> {
-  const keys = await redis.store.redis.keys(redis.store.keys[kind]('?'.repeat(20)));
-  const sizes = await Promise.all(keys.map((key) => redis.store.redis.memory('USAGE', key)));
-  return sizes.reduce<number>((sum, size) => sum + Number(size) + OVERHEAD_BYTES, 0);
+  const { redis: commands, keys } = redis.store;
+  const sizesOf = async (kind: 'batch' | 'dead_letter' | 'attempts') => {
+    const found = await commands.keys(keys[kind]('?'.repeat(20)));
+    return Promise.all(found.map(async (key) => Number(await commands.memory('USAGE', key))));
+  };
+  const [sizes, histories] = [await sizesOf(kind), await sizesOf('attempts')];
+  return sumOf(sizes) + sizes.length * OVERHEAD_BYTES + sumOf(histories);
 }
 
 test('a queue takes what its batches take, and what they take as dead letters is told apart', async () => {
@@ -55,6 +59,23 @@ test('a few batches, spread over the queue, stand for all: the figure is near, a
   assert.equal(all.bytes, await measured('batch'));
   assert.deepEqual(few, again);
   assert.ok(few.bytes > 0.7 * all.bytes && few.bytes < 1.3 * all.bytes, `${few.bytes} of ${all.bytes}`);
+});
+
+test('the failed attempts at batches and dead letters count too', async () => {
+  const { redis: commands, keys } = redis.store;
+  await bus.subscribe('a', { max: 1, timeout: 0 });
+  await bus.publish('a', 'widgets', Array<string>(20).fill('e'));
+  const { bytes } = await held('a');
+  for (const bid of await commands.zrange(keys.batches_queued('a'), '0', '-1'))
+    await commands.rpush(keys.attempts(String(bid)), ...Array<string>(20).fill('a'.repeat(700)));
+  const inFull = (isDead: boolean) =>
+    redis.store.run('measure', { token: 'a', isDead, from: 0, maxBytes: 1e9 });
+  const more = 20 * 20 * 700;
+  assert.ok((await held('a')).bytes > bytes + more);
+  assert.ok((await inFull(false)).bytes > bytes + more);
+  await buryAll(redis.store);
+  assert.ok((await held('a')).deadLetterBytes > bytes + more);
+  assert.ok((await inFull(true)).bytes > bytes + more);
 });
 
 test('in full, batches are measured some at a time, and each once', async () => {
