@@ -12,6 +12,7 @@ import { type RetrySettings, retryAfterFailure } from './retry_policy.ts';
 import type { Delivery } from './sending/delivery.ts';
 import type { FailedDelivery } from './sending/delivery_exchange.ts';
 import { type DeathReason, DONE, GIVEN_BACK, type JobHandler, type Settlement } from './settlement.ts';
+import { SubscriberLines } from './subscriber_lines.ts';
 import { takenRecord } from './taken_record.ts';
 
 const GONE = 410;
@@ -37,12 +38,15 @@ interface BatchParts {
   onPaused: (token: string) => void;
 }
 
+type FailureParts = Pick<BatchParts, 'publicNames' | 'settings' | 'onPaused'> & { lines: SubscriberLines };
+
 /**
  * Returns the handler of jobs named `batch`. The handler delivers the batch of the job or, if the subscriber is a join,
  * makes the join count the events.
  */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, joins, partitions, recorder, settings, log } = parts;
+  const failureParts = { ...parts, lines: new SubscriberLines(parts) };
   return async (grant, signal) => {
     const { batch, subscriber, dropNotice, atMs } = grant;
     if (!batch) return DONE;
@@ -51,7 +55,7 @@ export function batchJob(parts: BatchParts): JobHandler {
       log.info(await describe(parts, batch), 'dropped a batch: its subscriber has unsubscribed');
       return DONE;
     }
-    if (attempts > limitsOf(subscriber, settings).maxAttempts) return untried(parts, batch, atMs);
+    if (attempts > limitsOf(subscriber, settings).maxAttempts) return untried(failureParts, batch, atMs);
     if (batch.pieces.length === 0) {
       batch.pieces = await readLongBatch(partitions.ofSubscriber(token), batch);
       if (batch.pieces.length < count) return GIVEN_BACK;
@@ -72,7 +76,8 @@ export function batchJob(parts: BatchParts): JobHandler {
       durationMs,
       latencyMs: waitedMs + durationMs,
     });
-    if (!outcome.accepted) return afterFailure(parts, batch, subscriber, outcome, { atMs, durationMs });
+    if (!outcome.accepted)
+      return afterFailure(failureParts, batch, subscriber, outcome, { atMs, durationMs });
     log.debug({ bid, events: count, durationMs }, 'delivered a batch');
     const record =
       settings.deliveryLog > 0 ? takenRecord(batch, { atMs, durationMs, status: outcome.status }) : undefined;
@@ -82,13 +87,14 @@ export function batchJob(parts: BatchParts): JobHandler {
 
 /** Decides what follows a failed delivery: another attempt, a pause of the subscriber (410), or a dead letter. */
 async function afterFailure(
-  parts: BatchParts,
+  parts: FailureParts,
   batch: Batch,
   subscriber: Subscriber,
   { status, answer, reason: fullReason, retryAfterMs }: FailedDelivery,
   { atMs, durationMs }: { atMs: number; durationMs: number },
 ): Promise<Settlement> {
-  const { settings, log } = parts;
+  const { settings, lines } = parts;
+  const { token } = batch;
   const reason = printable(fullReason);
   const attempt: FailedAttempt = { atMs, durationMs, status, reason, answer };
   const { healthPoints } = subscriber;
@@ -97,8 +103,9 @@ async function afterFailure(
   const line = { ...(await describe(parts, batch)), attempts: batch.attempts, reason };
 
   if (status === GONE) {
-    log.warn(line, 'the callback is gone; deliveries pause until the subscriber subscribes again');
-    const onPaused = () => parts.onPaused(batch.token);
+    const message = 'the callback is gone; deliveries pause until the subscriber subscribes again';
+    lines.write(token, 'warn', line, message);
+    const onPaused = () => parts.onPaused(token);
     return { end: 'retry', retry: { ...retry, gone: subscriber.subscribedAt, onPaused } };
   }
   const { maxAttempts, maxAgeMs } = limitsOf(subscriber, settings);
@@ -107,9 +114,12 @@ async function afterFailure(
   const death: DeathReason | undefined =
     batch.attempts >= maxAttempts ? 'max_attempts' : isOld ? 'max_age' : undefined;
   if (death) {
-    return { end: 'dead', burial: { ...retry, reason: death, onEnd: endLogger(log, { ...line, death }) } };
+    return {
+      end: 'dead',
+      burial: { ...retry, reason: death, onEnd: endLogger(lines, token, { ...line, death }) },
+    };
   }
-  log.warn({ ...line, retryMs: Math.round(retry.delayMs) }, 'failed to deliver');
+  lines.write(token, 'warn', { ...line, retryMs: Math.round(retry.delayMs) }, 'failed to deliver');
   return { end: 'retry', retry };
 }
 
@@ -117,19 +127,19 @@ async function afterFailure(
  * Makes a dead letter of a batch that has no attempt left, without delivering it. Either the worker of the last attempt
  * died, perhaps killed by this batch, or the maximum number of attempts was lowered since.
  */
-async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<Settlement> {
+async function untried(parts: FailureParts, batch: Batch, atMs: number): Promise<Settlement> {
   const reason = 'no attempt is left: the last one did not end, or the limit was lowered';
   const line = { ...(await describe(parts, batch)), attempts: batch.attempts, reason, death: 'max_attempts' };
   const attempt = { atMs, durationMs: 0, reason };
-  const onEnd = endLogger(parts.log, line);
+  const onEnd = endLogger(parts.lines, batch.token, line);
   return { end: 'dead', burial: { reason: 'max_attempts', attempt, damage: 0, throttleMs: 0, onEnd } };
 }
 
 /** Returns a function that logs what became of a batch that is not tried any more. */
-function endLogger(log: Log, line: object): (isDropped: boolean) => void {
+function endLogger(lines: SubscriberLines, token: string, line: object): (isDropped: boolean) => void {
   return (isDropped) => {
-    if (isDropped) log.info(line, 'dropped a batch: its subscriber has unsubscribed');
-    else log.error(line, 'gave up on a batch: it is a dead letter now');
+    if (isDropped) lines.write(token, 'info', line, 'dropped a batch: its subscriber has unsubscribed');
+    else lines.write(token, 'error', line, 'gave up on a batch: it is a dead letter now');
   };
 }
 
@@ -141,6 +151,6 @@ function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettin
  * Returns fields that describe a batch in log lines: the subscriber by its public name, as its token can be a
  * credential.
  */
-async function describe({ publicNames }: BatchParts, { token, bid, count }: Batch) {
+async function describe({ publicNames }: Pick<BatchParts, 'publicNames'>, { token, bid, count }: Batch) {
   return { subscriber: await publicNames.forLog(token), bid, events: count };
 }

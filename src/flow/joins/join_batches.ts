@@ -5,6 +5,7 @@ import type { Grant } from '../../delivering/grant.ts';
 import { eventJson } from '../../delivering/legacy_event.ts';
 import { type QueueSettings, SLOW_MS } from '../../delivering/queue.ts';
 import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../../delivering/settlement.ts';
+import { SubscriberLines } from '../../delivering/subscriber_lines.ts';
 import { takenRecord } from '../../delivering/taken_record.ts';
 import { StorageFull } from '../../errors.ts';
 import { ownerOf } from '../../ids.ts';
@@ -67,10 +68,12 @@ type Counted = Reply<'join_events'>;
  */
 export class JoinBatches {
   readonly #parts: JoinBatchesParts;
+  readonly #lines: SubscriberLines;
   readonly #known = new LRUCache<string, Join>({ max: MAX_JOINS_KNOWN });
 
   constructor(parts: JoinBatchesParts) {
     this.#parts = parts;
+    this.#lines = new SubscriberLines(parts);
   }
 
   /**
@@ -176,11 +179,11 @@ export class JoinBatches {
     reason: Counted['reason'] = 'claimed_by_other',
   ): Promise<Settlement> {
     const text = refusalText(reason, rules.then.topic);
-    const { publicNames, log } = this.#parts;
-    const join = await publicNames.forLog(token);
+    const join = await this.#parts.publicNames.forLog(token);
     const line = { join, bid: batch.bid, reason: text, death: 'join_refused' };
     const onEnd = (isDropped: boolean) => {
-      if (!isDropped) log.error(line, 'a join may not publish; its batch is a dead letter now');
+      const message = 'a join may not publish; its batch is a dead letter now';
+      if (!isDropped) this.#lines.write(token, 'error', line, message);
     };
     const attempt = { atMs, durationMs: 0, reason: text };
     return { end: 'dead', burial: { reason: 'join_refused', attempt, damage: 0, throttleMs: 0, onEnd } };

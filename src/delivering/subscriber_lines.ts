@@ -1,0 +1,46 @@
+import type { PublicNames } from '../authentication/public_names.ts';
+import { ownerOf } from '../ids.ts';
+import type { Log } from '../log.ts';
+
+const INTERVAL_MS = 10_000;
+/** Maximum lines of a level about one client in an interval. */
+const MAX_LINES = 20;
+
+type Level = 'info' | 'warn' | 'error';
+
+interface LinesParts {
+  publicNames: Pick<PublicNames, 'forLog'>;
+  log: Log;
+}
+
+/**
+ * Writes lines of the log about failed deliveries. Of each level, a client and its joins have MAX_LINES in ten seconds,
+ * and then a warning that says how many more there were. Without this limit, a client whose callback refused every second
+ * batch had 500 lines written a second. Each thread counts for itself.
+ */
+export class SubscriberLines {
+  readonly #parts: LinesParts;
+  /** By level and client: the number of lines since their interval began, those that were left out too. */
+  readonly #counts = new Map<string, number>();
+
+  constructor(parts: LinesParts) {
+    this.#parts = parts;
+  }
+
+  write(token: string, level: Level, line: object, message: string): void {
+    const client = ownerOf(token);
+    const key = `${level} ${client}`;
+    const count = (this.#counts.get(key) ?? 0) + 1;
+    this.#counts.set(key, count);
+    if (count === 1) setTimeout(() => void this.#endInterval(key, client), INTERVAL_MS).unref();
+    if (count <= MAX_LINES) this.#parts.log[level](line, message);
+  }
+
+  async #endInterval(key: string, client: string): Promise<void> {
+    const { publicNames, log } = this.#parts;
+    const lines = (this.#counts.get(key) ?? 0) - MAX_LINES;
+    this.#counts.delete(key);
+    if (lines <= 0) return;
+    log.warn({ subscriber: await publicNames.forLog(client), lines }, 'left out lines about deliveries');
+  }
+}
