@@ -107,7 +107,10 @@ export class Autodrop {
     while ((await staysAbove(target, partition, this.#limits, signal)) && logs > 0)
       logs = await partition.run('drop_logs', { maxLogs: MAX_LOGS });
     const memory = await readMemory(partition, this.#limits);
-    return memory.used <= target ? undefined : measureShortage(partitions, partition, memory);
+    if (memory.used <= target) return undefined;
+    const shortage = await measureShortage(partitions, partition, memory, signal);
+    // If the measurement was ended early, it does not tell what can be dropped.
+    return signal.aborted ? undefined : shortage;
   }
 
   /**
@@ -116,7 +119,7 @@ export class Autodrop {
    * of a connection. `run` measures again afterwards.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
-    let plan = await this.#plan(shortage, shortage.memory.used - target);
+    let plan = await this.#plan(shortage, shortage.memory.used - target, signal);
     let begun: Begun = { begunTopics: [] };
     const { partition } = this.#parts;
     while (plan.length > 0 && (await staysAbove(target, partition, this.#limits, signal))) {
@@ -139,7 +142,7 @@ export class Autodrop {
    * policy `fair`, takes its orders from one plan for all partitions. With `oldest`, its part is in proportion to what
    * it holds.
    */
-  async #plan({ holdings, own }: Shortage, freeBytes: number): Promise<DropOrder[]> {
+  async #plan({ holdings, own }: Shortage, freeBytes: number, signal: AbortSignal): Promise<DropOrder[]> {
     if (this.#limits.dropPolicy === 'oldest') {
       const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));
       return [dropOrderOfOldest(own.holdings, freeBytes * ownPart)].filter(
@@ -152,7 +155,7 @@ export class Autodrop {
       if (!tokens.has(token)) continue;
       // The oldest batches are measured, because they may be much shorter than all others. If their number were
       // computed from the mean size, 2,000 short ones before 20 long ones would take 16 plans, and each takes a second.
-      const { batches } = await measureOldest(this.#parts.partition, token, bytes);
+      const { batches } = await measureOldest(this.#parts.partition, token, bytes, signal);
       if (batches > 0) orders.push({ token, maxDeleted: batches });
     }
     return orders;

@@ -53,9 +53,10 @@ export async function measureShortage(
   partitions: Partitions,
   partition: Partition,
   memory: Memory,
+  signal: AbortSignal,
 ): Promise<Shortage> {
   const there: readonly Partition[] = partitions.byRedis().find((each) => each.includes(partition)) ?? [];
-  const found = await holdingsIn(there, memory);
+  const found = await holdingsIn(there, memory, signal);
   const own = found[there.indexOf(partition)] ?? { holdings: [], delayed: [] };
   const outboxes = await Promise.all(there.map((each) => readOutboxes(each, there)));
   const outboxBytes = sumOf(outboxes.map(({ all }) => all));
@@ -90,22 +91,24 @@ const MAX_UNEXPLAINED = 1 / 8;
 
 /**
  * Returns the holdings of each of these partitions of a Redis: estimates, unless too much of its memory is not in them.
- * Then all batches are measured. A million take about 4 s, in steps of 0.3 ms of Redis.
+ * Then all batches are measured, in one partition after the other, because the other partitions do the same at this
+ * time. A million take about 4 s, in steps of 0.3 ms of Redis.
  */
-async function holdingsIn(there: readonly Partition[], memory: Memory): Promise<Holdings[]> {
-  const found = await Promise.all(
-    there.map(async (each) => ({
-      holdings: await estimateHoldings(each),
-      delayed: await delayedHoldings(each),
-    })),
-  );
+async function holdingsIn(
+  there: readonly Partition[],
+  memory: Memory,
+  signal: AbortSignal,
+): Promise<Holdings[]> {
+  const found = await Promise.all(there.map(holdingsOf));
   if (memory.used - droppableIn(found) <= memory.used * MAX_UNEXPLAINED) return found;
-  return Promise.all(
-    found.map(async ({ holdings, delayed }, index) => ({
-      holdings: await measureHoldings(there[index] as Partition, holdings),
-      delayed,
-    })),
-  );
+  const measured: Holdings[] = [];
+  for (const [index, { holdings, delayed }] of found.entries())
+    measured.push({ holdings: await measureHoldings(there[index] as Partition, holdings, signal), delayed });
+  return measured;
+}
+
+async function holdingsOf(partition: Partition): Promise<Holdings> {
+  return { holdings: await estimateHoldings(partition), delayed: await delayedHoldings(partition) };
 }
 
 function droppableIn(found: readonly Holdings[]): number {
@@ -159,25 +162,30 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
 }
 
 /** Measures all batches and dead letters of the subscribers in `estimates`. */
-async function measureHoldings(partition: Partition, estimates: readonly Holding[]): Promise<Holding[]> {
+async function measureHoldings(
+  partition: Partition,
+  estimates: readonly Holding[],
+  signal: AbortSignal,
+): Promise<Holding[]> {
   const holdings: Holding[] = [];
   for (const { token } of estimates)
-    holdings.push({ token, ...(await measureOldest(partition, token, Number.MAX_SAFE_INTEGER)) });
+    holdings.push({ token, ...(await measureOldest(partition, token, Number.MAX_SAFE_INTEGER, signal)) });
   return holdings;
 }
 
 /**
  * Measures dead letters and then batches of a subscriber, the oldest first, in the order in which autodrop drops them.
- * Ends when they have `maxBytes`. Returns how many it has measured, and their bytes.
+ * Ends when they have `maxBytes`, or when `signal` is aborted. Returns how many it has measured, and their bytes.
  */
 export async function measureOldest(
   partition: Partition,
   token: string,
   maxBytes: number,
+  signal: AbortSignal,
 ): Promise<Omit<Holding, 'token'>> {
   const sum = { batches: 0, bytes: 0 };
   for (const isDead of [true, false])
-    for (let from = 0; ; ) {
+    for (let from = 0; !signal.aborted; ) {
       const args = { token, isDead, from, maxBytes: maxBytes - sum.bytes };
       const { measured, bytes } = await partition.run('measure', args);
       if (measured === 0) break;
