@@ -39,7 +39,6 @@ local calls = include('store/calls')
 local choosing = include('delivering/choosing')
 local finishing = include('delivering/finishing')
 local grants = include('delivering/grants')
-local lane_entry = include('delivering/lane_entry')
 local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local slow_deliveries = include('delivering/slow_deliveries')
@@ -103,8 +102,8 @@ return function(call, args)
   local lease_of = next(held) and leases.of(call, workers, args.lease_ms) or {}
   note_alive(call, q, workers)
   if #workers > 0 then slow_deliveries.notice(call, args.slow_ms) end
-  local choice = choosing.begin(call, q, #workers, args.kind)
-  local given = grants.begin(choice, lane_entry.reader(args), args.uid_seed)
+  local choice = choosing.begin(call, args)
+  local given = grants.begin(choice, args.uid_seed)
   for _, worker in ipairs(workers) do
     local is_served = calls.try(call, serve, given, worker, held[worker], lease_of[worker])
     if not is_served then grants.take_back(call, given, worker) end

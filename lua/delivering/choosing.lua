@@ -16,17 +16,20 @@ local MAX_PASSED_OVER = 500
 -- Number of items that are read from the start of a batch's list: the header and up to ten events.
 choosing.START = batches.HEADER + 10
 
--- Creates the state of a script call that chooses jobs for `workers` idle workers. Some fields:
+-- Creates the state of a script call that chooses jobs for the idle workers in `args`. Some fields:
 --   popped            instant jobs (any worker may take them), taken from their list, at most `workers` at a time
 --   position          the position in `popped` of the job that was tried last
 --   waiting_by_share  for each share, how many jobs wait for a worker of it. A share is the part of the workers that
 --                     one kind of subscribers, such as all slow ones, may use together
 --   is_exhausted      true as soon as no job is left to try
 --   may_have_history  false if the batch of the tried job has certainly no history of failed attempts
-function choosing.begin(call, q, workers, kind)
-  local waiting = q == 'main' and lanes.share_jobs(call) or {}
+--   lanes             a cache: the result of `lane_entry.read` for each subscriber
+--   entered           the number of deliveries that the call has begun
+function choosing.begin(call, args)
+  local waiting = args.q == 'main' and lanes.share_jobs(call) or {}
   return {
-    q = q, kind = kind, workers = workers, popped = {}, position = 0, waiting_by_share = waiting, passed_over = 0,
+    args = args, q = args.q, kind = args.kind, workers = #args.workers, popped = {}, position = 0,
+    waiting_by_share = waiting, passed_over = 0, lanes = {}, entered = 0,
   }
 end
 
@@ -88,7 +91,7 @@ end
 -- Gives the worker the next job that can run. Returns the job, and for a delivery also the UID of the batch and the
 -- first items of its list. Returns nothing if no job can run, or after MAX_PASSED_OVER skipped jobs. A job leaves its
 -- list before it is tried. So if `lane_entry.enter` throws, the job is in no list until the sweep puts it back.
-function choosing.take_next(call, choice, reader, worker)
+function choosing.take_next(call, choice, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)
     if not job then
@@ -99,7 +102,7 @@ function choosing.take_next(call, choice, reader, worker)
     local start = bid and (choosing.start_of(call, bid) or start_of_stray(call, bid))
     if bid and not start then redis.call('SREM', call.keys.jobs_index(choice.q), job) end
     local can_run = not bid
-      or start and not set_aside(call, choice, job, bid) and lane_entry.enter(call, reader, worker, job, start[1])
+      or start and not set_aside(call, choice, job, bid) and lane_entry.enter(call, choice, worker, job, start[1])
     if can_run then
       redis.call('LPUSH', call.keys.jobs_pending(choice.q, worker), job)
       return job, bid, start

@@ -27,7 +27,6 @@ local MAX_REPLY_BYTES = 1000000
 -- Makes the table that collects the grants of one script call. Fields:
 --   uids         the generator of UIDs (uids.lua) for the parts of batches that are cut
 --   choice       the state of choosing.lua
---   reader       the state of lane_entry.lua
 --   list         the grants
 --   reply_items  the items of the reply: the job and the events of each grant. At the end, `acquire` fills in the first
 --                item, which describes all grants
@@ -37,10 +36,10 @@ local MAX_REPLY_BYTES = 1000000
 --   token_of     for each worker that begins a delivery: the subscriber's token
 --   subscribers  true for each subscriber of a granted batch
 --   open_of      a cache: the UID of each subscriber's open batch, or false if it has none
-function grants.begin(choice, reader, uid_seed)
+function grants.begin(choice, uid_seed)
   return {
-    uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, reply_items = { '' }, events = 0,
-    bytes = 0, unleased = {}, token_of = {}, subscribers = {}, open_of = {},
+    uids = uids.begin(uid_seed), choice = choice, list = {}, reply_items = { '' }, events = 0, bytes = 0,
+    unleased = {}, token_of = {}, subscribers = {}, open_of = {},
   }
 end
 
@@ -76,7 +75,7 @@ end
 -- first events become a new batch, which the worker gets instead. If the subscriber has left, adds no events: the
 -- worker gets the batch only to delete it.
 local function add_batch(call, given, grant, worker, bid, start)
-  local lane = lane_entry.read(call, given.reader, start[1])
+  local lane = lane_entry.read(call, given.choice, start[1])
   local count, piece_count = 0, 0
   if lane.callback then
     bid, count, piece_count = cutting.add_events(call, given, worker, bid, start, lane)
@@ -93,7 +92,7 @@ end
 -- the attempt. Does nothing if no job can run, or if the reply is full.
 function grants.give_next(call, given, worker)
   if is_full(given) then return end
-  local job, bid, start = choosing.take_next(call, given.choice, given.reader, worker)
+  local job, bid, start = choosing.take_next(call, given.choice, worker)
   if not job then return end
   local grant = add_grant(given, worker, job, false)
   if not bid then return end
@@ -136,7 +135,7 @@ end
 local function describe_subscribers(call, given)
   local described = {}
   for token in pairs(given.subscribers) do
-    local lane = lane_entry.read(call, given.reader, token)
+    local lane = lane_entry.read(call, given.choice, token)
     if lane.callback then
       local subscriber, now = call.keys.subscriber(token), string.format('%d', call.now_ms)
       redis.call('HSET', subscriber, 'last_attempted_at', now)

@@ -1,6 +1,7 @@
 --[[
 Lane entry: decides whether a delivery may begin now. If not, decides where its job waits. A subscriber that fails, is
 slow or new, or is a join may have a *probe*: the one of its jobs that is tried next. Its other jobs wait meanwhile.
+`choice` is the state of choosing.lua.
 ]]
 local jobs = include('delivering/jobs')
 local join_tokens = include('flow/joins/join_tokens')
@@ -8,18 +9,11 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Creates the working state of a script call that begins deliveries. `args` has lane_limit, lane_limit_max and kind. In
--- the state, `lanes` caches the results of `lane_entry.read` by subscriber, and `entered` is the number of deliveries
--- that the call has begun.
-function lane_entry.reader(args)
-  return { args = args, lanes = {}, entered = 0 }
-end
-
 -- Returns what decides whether a delivery to a subscriber may begin, and how large it may be: fields of the
 -- subscriber's hash, and `in_flight`, the number of its deliveries in flight. `in_flight` includes deliveries that this
 -- script call has begun but not yet stored.
-function lane_entry.read(call, reader, token)
-  local lane = reader.lanes[token]
+function lane_entry.read(call, choice, token)
+  local lane = choice.lanes[token]
   if lane then return lane end
   local callback, throttled_until, sent, probe, paused_at, ordered, max_in_flight, slow, max_events, max_bytes =
     unpack(redis.call(
@@ -31,7 +25,7 @@ function lane_entry.read(call, reader, token)
     paused_at = paused_at, ordered = ordered, max_in_flight = max_in_flight, slow = slow, max_events = max_events,
     max_bytes = max_bytes, in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0,
   }
-  reader.lanes[token] = lane
+  choice.lanes[token] = lane
   return lane
 end
 
@@ -69,9 +63,9 @@ end
 --   - If its subscriber has deliveries in flight, it waits among the subscriber's jobs until one of them ends.
 --   - If not, it becomes the subscriber's probe, and waits in the list of the share until a worker is free. The
 --     subscriber's other jobs wait until the probe runs, so the list has at most one job of each subscriber.
-local function enter_share(call, reader, lane, share, worker, job)
+local function enter_share(call, choice, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
-  if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
+  if choice.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
     redis.call('SADD', call.keys.share_workers(share), worker)
     if call.single_workers and share == 'slow' and not holds_some then call.single_workers = call.single_workers + 1 end
     return true
@@ -85,25 +79,25 @@ end
 -- Returns true if a subscriber that has deliveries in flight may have another one. A quarantine, which is a process
 -- that delivers only batches that may have killed workers, may always begin a delivery. Otherwise an ordinary worker
 -- would get the waiting job later, and make it wait for the quarantine again, without end.
-local function has_room(call, reader, lane)
-  if reader.args.kind == 'quarantine' then return true end
-  if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
-  return reader.args.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
+local function has_room(call, choice, lane)
+  if choice.kind == 'quarantine' then return true end
+  if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, choice.args) then return false end
+  return choice.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, choice.entered)
 end
 
 -- Counts a delivery that begins, so that this script call keeps to the limits when it begins others. Returns true.
-local function begin(reader, lane)
+local function begin(choice, lane)
   lane.in_flight = lane.in_flight + 1
-  reader.entered = reader.entered + 1
+  choice.entered = choice.entered + 1
   return true
 end
 
 -- Begins a delivery to the subscriber `token` if that is allowed now, and returns true. Otherwise puts the job where it
 -- must wait, and returns false.
-function lane_entry.enter(call, reader, worker, job, token)
-  local lane = lane_entry.read(call, reader, token)
+function lane_entry.enter(call, choice, worker, job, token)
+  local lane = lane_entry.read(call, choice, token)
   -- Without a callback, the subscriber has left. A worker may take the job: it will only delete the batch.
-  if not lane.callback then return begin(reader, lane) end
+  if not lane.callback then return begin(choice, lane) end
   if lane.paused_at then return make_wait(call, lane, job) end
   local ordered = lane.ordered == '1'
   if ordered and job ~= waiting.oldest_job(call, token) then return wait_for_turn(call, lane, job) end
@@ -118,12 +112,12 @@ function lane_entry.enter(call, reader, worker, job, token)
     set_probe(call, lane, job)
     return false
   end
-  if lane.in_flight > 0 and (ordered or throttled_until or is_new or not has_room(call, reader, lane)) then
+  if lane.in_flight > 0 and (ordered or throttled_until or is_new or not has_room(call, choice, lane)) then
     return make_wait(call, lane, job)
   end
-  if share and not enter_share(call, reader, lane, share, worker, job) then return false end
+  if share and not enter_share(call, choice, lane, share, worker, job) then return false end
   if lane.probe == job then set_probe(call, lane, false) end
-  return begin(reader, lane)
+  return begin(choice, lane)
 end
 
 return lane_entry
