@@ -18,12 +18,7 @@ local FIELDS = {
   'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id', 'matched', 'done', 'left',
 }
 
--- Returns the record of a bulk operation: its filter and its progress. Returns nothing if the script call has nothing
--- to do any more:
---   - The owner has begun another operation.
---   - The operation is no longer in the state `state`.
---   - Another worker has finished the subscriber at the position `args.list_index` of the operation's list.
-function bulks.open(call, args, state)
+local function read_record(call, args, state)
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(FIELDS)), {}
   for i, field in ipairs(FIELDS) do record[field] = values[i] or nil end
   if record.id == args.id and record.state == state and tonumber(record.queue) == args.list_index then return record end
@@ -58,23 +53,32 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk operation (a retry or purge), which goes through the letters of one
--- subscriber after another. Returns three values:
---   bids   the UIDs of the letters that match the filter of the operation
---   state  `going` if this subscriber has more letters, `next` if another subscriber follows, `over` if none follows
---   last   if `state` is `going`: the letter after which the next call continues
-function bulks.walk(call, args, record)
-  local keys = call.keys
+-- Begins a step of a bulk operation (a retry or purge), which goes through the letters of one subscriber after another.
+-- Returns a table:
+--   args    the arguments of the script
+--   record  the filter and the progress of the operation
+--   bids    the UIDs of the next letters that match the filter
+--   state   `going` if this subscriber has more letters, `next` if another subscriber follows, `over` if none follows
+--   last    if `state` is `going`: the letter after which the next step continues
+-- Returns nothing if there is nothing to do any more:
+--   - The owner has begun another operation.
+--   - The operation is no longer in the state `wanted`.
+--   - Another worker has finished the subscriber at the position `args.list_index` of the operation's list.
+function bulks.begin_step(call, args, wanted)
+  local record = read_record(call, args, wanted)
+  if not record then return end
   local letters, follow = next_letters(call, args, record)
-  local bids = {}
+  local step = { args = args, record = record, bids = {}, state = 'going', last = letters[#letters] }
+  if not follow then
+    step.state, step.last = args.list_index + 1 >= tonumber(record.queue_count) and 'over' or 'next', nil
+  end
   for _, letter in ipairs(letters) do
     local bid = letter[1]
-    if not record.reason or calls.read('HGET', keys.dead_letter_about(bid), 'reason') == record.reason then
-      bids[#bids + 1] = bid
+    if not record.reason or calls.read('HGET', call.keys.dead_letter_about(bid), 'reason') == record.reason then
+      step.bids[#step.bids + 1] = bid
     end
   end
-  if follow then return bids, 'going', letters[#letters] end
-  return bids, args.list_index + 1 >= tonumber(record.queue_count) and 'over' or 'next'
+  return step
 end
 
 local function has_other_type(...)
@@ -98,27 +102,26 @@ function bulks.readable(call, bids, retries)
   return readable
 end
 
--- Stores the progress of a bulk operation after a script call has handled some of its dead letters. The next call
--- continues after the letter `last` or, if this is nil, with the next subscriber. `counts` has new values for fields of
--- `record`. A script must make all its other changes first. Otherwise, if it failed half-way, the next call would skip
--- letters that were not handled.
-function bulks.proceed(call, args, record, state, last, counts)
-  local key, values = call.keys.bulk(args.owner), {}
-  -- The next call continues after the letter `at_id`, which died at `at_ms`. If it begins with another subscriber, it
+-- Stores the progress of a bulk operation. `counts` has new values for fields of its record. A script must make all its
+-- other changes first. Otherwise, if it failed half-way, the next step would skip letters that were not handled.
+function bulks.end_step(call, step, counts)
+  local record, last, key, values = step.record, step.last, call.keys.bulk(step.args.owner), {}
+  -- The next step continues after the letter `at_id`, which died at `at_ms`. If it begins with another subscriber, it
   -- continues at the earliest time that the filter permits, and `at_id` is empty, which comes before every UID.
   counts.at_ms, counts.at_id = last and last[2] or record.from_ms or '-inf', last and last[1] or ''
-  if not last then counts.queue = state == 'over' and 0 or args.list_index + 1 end
+  if not last then counts.queue = step.state == 'over' and 0 or step.args.list_index + 1 end
   for field, value in pairs(counts) do values[#values + 1], values[#values + 2] = field, value end
   redis.call('PEXPIRE', key, EXPIRY_MS)
   redis.call('HSET', key, unpack(values))
 end
 
--- Stores the progress after a script call has looked at `looked` dead letters, the last one `last`, and retried or
--- purged `done` of them. The others are counted as left alone (`left`).
-function bulks.note_handled(call, args, record, state, last, looked, done)
-  local counts = { done = record.done + done, left = record.left + looked - done }
-  if state == 'over' then counts.state, counts.ended_ms = 'ended', call.now_ms end
-  bulks.proceed(call, args, record, state, last, counts)
+-- Stores the progress after a step that has retried or purged `done` letters. The others that match are counted as left
+-- alone (`left`).
+function bulks.note_handled(call, step, done)
+  local record = step.record
+  local counts = { done = record.done + done, left = record.left + #step.bids - done }
+  if step.state == 'over' then counts.state, counts.ended_ms = 'ended', call.now_ms end
+  bulks.end_step(call, step, counts)
 end
 
 function bulks.keep(call, owner) redis.call('PEXPIRE', call.keys.bulk(owner), EXPIRY_MS) end

@@ -6,11 +6,10 @@ retried or purged until the owner confirms the number.
 local bulks = include('delivering/dead_letters/bulks')
 
 return function(call, args)
-  local record = bulks.open(call, args, 'counting')
-  if not record then return 'lost' end
-  local bids, state, last = bulks.walk(call, args, record)
-  local counts = { matched = record.matched + #bids }
-  if state == 'over' then counts.state = 'counted' end
-  bulks.proceed(call, args, record, state, last, counts)
-  return state
+  local step = bulks.begin_step(call, args, 'counting')
+  if not step then return 'lost' end
+  local counts = { matched = step.record.matched + #step.bids }
+  if step.state == 'over' then counts.state = 'counted' end
+  bulks.end_step(call, step, counts)
+  return step.state
 end

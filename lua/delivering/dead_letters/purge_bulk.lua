@@ -7,10 +7,9 @@ local bulks = include('delivering/dead_letters/bulks')
 local purging = include('delivering/dead_letters/purging')
 
 return function(call, args)
-  local record = bulks.open(call, args, 'running')
-  if not record then return 'lost' end
-  local bids, state, last = bulks.walk(call, args, record)
-  local purged = purging.purge(call, bulks.readable(call, bids), args.token, args.delivery_log)
-  bulks.note_handled(call, args, record, state, last, #bids, purged)
-  return state
+  local step = bulks.begin_step(call, args, 'running')
+  if not step then return 'lost' end
+  local purged = purging.purge(call, bulks.readable(call, step.bids), args.token, args.delivery_log)
+  bulks.note_handled(call, step, purged)
+  return step.state
 end

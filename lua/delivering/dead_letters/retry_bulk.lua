@@ -8,14 +8,12 @@ local bulks = include('delivering/dead_letters/bulks')
 local reviving = include('delivering/dead_letters/reviving')
 
 return function(call, args)
-  local record = bulks.open(call, args, 'running')
-  if not record then return { state = 'lost', revived = {} } end
-  local revived = {}
-  local bids, state, last = bulks.walk(call, args, record)
-  for _, bid in ipairs(bulks.readable(call, bids, true)) do
+  local step, revived = bulks.begin_step(call, args, 'running'), {}
+  if not step then return { state = 'lost', revived = revived } end
+  for _, bid in ipairs(bulks.readable(call, step.bids, true)) do
     local letter = reviving.revive(call, bid, args.token)
     if letter.outcome == 'ok' then revived[#revived + 1] = letter end
   end
-  bulks.note_handled(call, args, record, state, last, #bids, #revived)
-  return { state = state, revived = revived }
+  bulks.note_handled(call, step, #revived)
+  return { state = step.state, revived = revived }
 end
