@@ -85,7 +85,7 @@ local function update_subscriber(call, token, sum, args, may_have_notice)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
   if may_have_notice then drop_notices.forget(call, token, sum.bids) end
-  local exists, recovered = subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms, args.slow_ms)
+  local exists, recovered = subscribers.heal(call, token, sum, args.slow_ms)
   if exists then delivery_log.append(call, 'taken', token, sum.records, args.delivery_log) end
   return recovered
 end

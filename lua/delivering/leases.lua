@@ -85,16 +85,18 @@ function leases.take_job(call, q, worker, job, lease, lease_of)
   return true
 end
 
--- Returns true if the worker holds the job under this lease.
-function leases.holds(call, q, worker, job, lease, lease_ms)
-  if leases.of(call, { worker }, lease_ms)[worker] ~= lease then return false end
-  return redis.call('LINDEX', call.keys.jobs_pending(q, worker), 0) == job
+-- Returns true if the worker holds the job under its lease. `held` has the fields of `heldJob` in
+-- src/store/contracts/delivering.ts: q, worker, job, lease and lease_ms.
+function leases.holds(call, held)
+  if leases.of(call, { held.worker }, held.lease_ms)[held.worker] ~= held.lease then return false end
+  return redis.call('LINDEX', call.keys.jobs_pending(held.q, held.worker), 0) == held.job
 end
 
 -- Takes a job from its worker: removes the job from the worker's pending list, and deletes the worker's lease. Returns
--- false, and changes nothing, if the worker does not hold the job under this lease.
-function leases.take_job_and_lease(call, q, worker, job, lease, lease_ms)
-  if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end
+-- false, and changes nothing, if the worker does not hold the job under its lease. `held` is that of `holds`.
+function leases.take_job_and_lease(call, held)
+  local worker, lease_of = held.worker, leases.of(call, { held.worker }, held.lease_ms)
+  if not leases.take_job(call, held.q, worker, held.job, held.lease, lease_of) then return false end
   redis.call('HDEL', call.keys.leases(), worker)
   return true
 end

@@ -71,7 +71,7 @@ local function put_back(call, token, args, pauses)
 end
 
 return function(call, args)
-  if not leases.take_job_and_lease(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
+  if not leases.take_job_and_lease(call, args) then
     return { held = false, paused = calls.skip_unreadable(has_paused, call, args) }
   end
   local lane_token = lanes.leave(call, args.worker)

@@ -30,7 +30,7 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Stores the effects of accepted batches on their subscriber:
+-- Stores the effects of accepted batches on their subscriber. `sum` is what finishing.lua has collected of them:
 --   - `events` are added to the subscriber's number of sent events, and `heal` to its health points, which are 100 at
 --     most.
 --   - If the last delivery took longer than `slow_ms` (`took_ms`), the subscriber becomes slow. Otherwise it is no
@@ -38,14 +38,14 @@ end
 --   - The subscriber no longer counts as failing.
 -- Returns whether the subscriber still exists, and a true value if it could have only one job at a time until now, for
 -- example because it was failing or new.
-function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
+function subscribers.heal(call, token, sum, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, probe =
     unpack(redis.call('HMGET', subscriber, 'callback', 'health_points', 'throttled_until', 'slow', 'probe'))
   if not callback then return false end
-  local first = redis.call('HINCRBY', subscriber, 'sent', events) == events
-  change_health(subscriber, health, heal)
-  if took_ms > slow_ms then
+  local first = redis.call('HINCRBY', subscriber, 'sent', sum.events) == sum.events
+  change_health(subscriber, health, sum.heal)
+  if sum.took_ms > slow_ms then
     redis.call('HSET', subscriber, 'slow', 1)
   elseif slow and not slow_deliveries.has_any(call, token, slow_ms) then
     redis.call('HDEL', subscriber, 'slow')

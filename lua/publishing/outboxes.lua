@@ -57,11 +57,12 @@ local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Deletes the job that empties a list of outbox entries (see `job_for`). The list must be empty. Returns false if the
--- worker does not hold the job.
-function outboxes.end_job(call, partition, worker, lease, lease_ms)
+-- Deletes the job that empties a list of outbox entries (see `job_for`). The list must be empty. `args` has the worker,
+-- its lease and lease_ms. Returns false if the worker does not hold the job.
+function outboxes.end_job(call, partition, args)
   local job = job_for(partition)
-  if not leases.take_job_and_lease(call, 'aux', worker, job, lease, lease_ms) then return false end
+  local held = { q = 'aux', worker = args.worker, job = job, lease = args.lease, lease_ms = args.lease_ms }
+  if not leases.take_job_and_lease(call, held) then return false end
   redis.call('SREM', call.keys.jobs_index('aux'), job)
   return true
 end

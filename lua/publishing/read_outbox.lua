@@ -72,7 +72,7 @@ return function(call, args)
       -- a script.
       redis.call('HSET', hash, field, 0)
     end
-    ended = args.worker and outboxes.end_job(call, partition, args.worker, args.lease, args.lease_ms)
+    ended = args.worker and outboxes.end_job(call, partition, args)
   end
   return { entries = entries, behind = redis.call('HKEYS', keys.outboxes_bytes()), ended = ended }
 end

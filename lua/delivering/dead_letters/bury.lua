@@ -14,13 +14,13 @@ local burying = include('delivering/dead_letters/burying')
 local leases = include('delivering/leases')
 
 return function(call, args)
-  if not leases.take_job_and_lease(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
+  if not leases.take_job_and_lease(call, args) then
     local length = redis.call('LLEN', call.keys.dead_letter(args.bid))
     local is_gone = length == 0 and redis.call('EXISTS', call.keys.batch(args.bid)) == 0
     local is_own = redis.call('LINDEX', call.keys.attempts(args.bid), -1) == args.attempt
     local buried = is_own and math.max(0, length - batches.HEADER) or 0
     return { held = false, buried = buried, dropped = 0, is_gone = is_gone }
   end
-  local buried, dropped = burying.end_delivery(call, args.q, args.worker, args.job, args)
+  local buried, dropped = burying.end_delivery(call, args)
   return { held = true, buried = buried, dropped = dropped, is_gone = false }
 end

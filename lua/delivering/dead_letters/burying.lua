@@ -13,6 +13,7 @@ local burying = {}
 -- so one of its waiting jobs becomes ready for any worker.
 --
 -- Fields of `failure`:
+--   - `q`, `worker` and `job`: the job, and the worker that has held it
 --   - `bid`: the batch
 --   - `reason`: the reason that the dead letter gets
 --   - `attempt`: the failed attempt as JSON; nil if the history of the batch has it already
@@ -23,10 +24,10 @@ local burying = {}
 --   - the number of events in the dead letter; 0 if there is none
 --   - the number of events in the deleted batch; 0 if none was deleted
 --   - the subscriber's token; false if the batch is gone
-function burying.end_delivery(call, q, worker, job, failure)
+function burying.end_delivery(call, failure)
   local keys, bid = call.keys, failure.bid
-  redis.call('SREM', keys.jobs_index(q), job)
-  local lane_token, buried, dropped = lanes.leave(call, worker), 0, 0
+  redis.call('SREM', keys.jobs_index(failure.q), failure.job)
+  local lane_token, buried, dropped = lanes.leave(call, failure.worker), 0, 0
   local token = redis.call('LINDEX', keys.batch(bid), 0)
   if token and redis.call('EXISTS', keys.subscriber(token)) == 1 then
     subscribers.fail(call, token, failure)

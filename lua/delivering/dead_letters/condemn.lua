@@ -32,8 +32,9 @@ return function(call, args)
   local bid, buried, dropped, token = job and jobs.batch_of(job) or nil, 0, 0, nil
   if bid then
     if redis.call('EXISTS', call.keys.batch(bid)) == 1 then attempts.note_death(call, bid, worker) end
-    local failure = { bid = bid, reason = 'killed_worker', damage = 0, throttle_ms = 0 }
-    buried, dropped, token = burying.end_delivery(call, 'main', worker, job, failure)
+    buried, dropped, token = burying.end_delivery(call, {
+      q = 'main', worker = worker, job = job, bid = bid, reason = 'killed_worker', damage = 0, throttle_ms = 0,
+    })
   end
   redis.call('SREM', call.keys.jobs_pending_index('main'), worker)
   redis.call('HDEL', call.keys.leases(), worker)

@@ -140,7 +140,7 @@ end
 -- Returns true if the worker holds the job, and the batch still has `args.batch_events` events. It has fewer if the
 -- same call was made before, and its reply was lost.
 local function holds(call, args)
-  if not leases.holds(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then return false end
+  if not leases.holds(call, args) then return false end
   return redis.call('LLEN', call.keys.batch(args.bid)) == args.batch_events + batches.HEADER
 end
 
